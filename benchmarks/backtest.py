@@ -1,7 +1,9 @@
-"""`python -m benchmarks.backtest`: what a back-test costs beside a plain reading pass over the same file, and how that grows.
+"""`python -m benchmarks.backtest`: what a back-test costs beside a plain reading pass over the same
+file, and how that grows.
 
-The cluster is made up: a daily wave, noise in every figure, and now and then a broker that runs hot for half an hour. Absolute times say
-little on a shared machine; the ratio to the reading pass of the same run does.
+The cluster is made up: a daily wave, noise in every figure, and now and then a broker that runs hot
+for half an hour. Absolute times say little on a shared machine; the ratio to the reading pass of
+the same run does.
 """
 
 from __future__ import annotations
@@ -32,21 +34,37 @@ SIZES = ("1x100", "3x100", "3x50")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints one line per size and strategy; each is measured in processes of its own, so that memory is its own too."""
+    """Prints one line per size and strategy; each is measured in processes of its own, so that
+    memory is its own too.
+    """
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    options.add_argument("--sizes", nargs="+", default=SIZES, metavar="DAYSxBROKERS", help="for example 30x100")
+    options.add_argument(
+        "--sizes", nargs="+", default=SIZES, metavar="DAYSxBROKERS", help="for example 30x100"
+    )
     options.add_argument("--bundles", type=int, default=100)
     options.add_argument("--loop", choices=("open", "closed"), default="open")
     options.add_argument("--strategy", nargs="+", default=["threshold"], metavar="NAME")
     options.add_argument("--json", action="store_true")
-    options.add_argument("--pass", dest="part", choices=("read", "backtest"), help=argparse.SUPPRESS)
+    options.add_argument(
+        "--pass", dest="part", choices=("read", "backtest"), help=argparse.SUPPRESS
+    )
     options.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     chosen = options.parse_args(arguments)
     if chosen.part is not None:
-        print(json.dumps(_read(chosen.file) if chosen.part == "read" else _backtest(chosen.file, chosen.strategy, chosen.loop)))
+        print(
+            json.dumps(
+                _read(chosen.file)
+                if chosen.part == "read"
+                else _backtest(chosen.file, chosen.strategy, chosen.loop)
+            )
+        )
         return
     rows = [row for size in chosen.sizes for row in _measured(size, chosen)]
-    print(json.dumps({"v": 1, "rows": rows}, indent=2) if chosen.json else table(f"Back-test, {chosen.loop} loop", rows))
+    print(
+        json.dumps({"v": 1, "rows": rows}, indent=2)
+        if chosen.json
+        else table(f"Back-test, {chosen.loop} loop", rows)
+    )
 
 
 def _measured(size: str, chosen: argparse.Namespace) -> Iterator[dict[str, object]]:
@@ -74,9 +92,21 @@ def _measured(size: str, chosen: argparse.Namespace) -> Iterator[dict[str, objec
 
 
 def _in_process(path: Path, part: str, strategies: Sequence[str], loop: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.backtest", "--pass", part, "--file", str(path), "--loop", loop]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.backtest",
+        "--pass",
+        part,
+        "--file",
+        str(path),
+        "--loop",
+        loop,
+    ]
     command += ["--strategy", *strategies] if strategies else []
-    answer: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    answer: dict[str, Any] = json.loads(
+        subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    )
     return answer
 
 
@@ -97,14 +127,24 @@ def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any
     from rebalancer.settings.load import load
 
     jobs = [
-        BacktestJob(path, one, load(flags=[f"shedding.strategy={one}"]), "closed" if loop == "closed" else "open") for one in strategies
+        BacktestJob(
+            path,
+            one,
+            load(flags=[f"shedding.strategy={one}"]),
+            "closed" if loop == "closed" else "open",
+        )
+        for one in strategies
     ]
     began, cpu = time.perf_counter(), _cpu_s()
     counts = run_all(jobs, lambda _: None, _counts)
     return {
         "seconds": time.perf_counter() - began,
         "cpu": _cpu_s() - cpu,
-        "memory_mib": max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024,
+        "memory_mib": max(
+            resource.getrusage(who).ru_maxrss
+            for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        )
+        / 1024,
         "rounds": sum(rounds for rounds, _, _ in counts),
         "passed_over": sum(passed for _, passed, _ in counts),
         "moves": sum(moves for _, _, moves in counts),
@@ -122,7 +162,9 @@ def _cpu_s() -> float:
 
 
 def write_recording(path: Path, days: int, brokers: int, bundles: int, seed: int = 1) -> None:
-    """A columnar recording of one report a minute, straight from arrays: as JSON it would take longer than everything else."""
+    """A columnar recording of one report a minute, straight from arrays: as JSON it would take
+    longer than everything else.
+    """
     from pyarrow import parquet
 
     names = [f"broker-{number:03}.pulsar.example:8080" for number in range(brokers)]
@@ -142,7 +184,9 @@ def write_recording(path: Path, days: int, brokers: int, bundles: int, seed: int
     )
     with writer:
         for begin in range(0, days * 1440, _ROUNDS):
-            writer.write_table(_group(begin, names, base, draw, made), row_group_size=_ROUNDS * (brokers + 1))
+            writer.write_table(
+                _group(begin, names, base, draw, made), row_group_size=_ROUNDS * (brokers + 1)
+            )
 
 
 def _group(begin: int, names: list[str], base: Any, draw: np.random.Generator, made: Any) -> Any:
@@ -152,12 +196,16 @@ def _group(begin: int, names: list[str], base: Any, draw: np.random.Generator, m
     brokers, bundles = base.shape
     rounds = np.arange(begin, begin + _ROUNDS)
     wave = 1.0 + 0.3 * np.sin(2 * np.pi * rounds / 1440)
-    rate = wave[:, None, None] * base[None] * (0.95 + 0.1 * draw.random((_ROUNDS, brokers, bundles)))
+    rate = (
+        wave[:, None, None] * base[None] * (0.95 + 0.1 * draw.random((_ROUNDS, brokers, bundles)))
+    )
     hot = rounds % _HOT_EVERY < _HOT_FOR
     rate[hot, (rounds[hot] // _HOT_EVERY) % brokers] *= 1.7
     traffic = np.round(np.stack([rate, rate, 1024 * rate, 1024 * rate], axis=-1), 3)
     totals = traffic.sum(axis=2)
-    cpu = 16.0 + 0.002 * (totals[..., 0] + totals[..., 1]) + 5e-7 * (totals[..., 2] + totals[..., 3])
+    cpu = (
+        16.0 + 0.002 * (totals[..., 0] + totals[..., 1]) + 5e-7 * (totals[..., 2] + totals[..., 3])
+    )
     reports = np.ones((_ROUNDS, brokers + 1), dtype=bool)
     reports[:, -1] = False
     where = reports.ravel()
@@ -166,20 +214,37 @@ def _group(begin: int, names: list[str], base: Any, draw: np.random.Generator, m
     def column(field: Any) -> Any:
         name = field.name
         if name == "kind":
-            return pa.DictionaryArray.from_arrays(pa.array(np.where(where, 0, 1).astype(np.int32)), ["report", "sweep"])
+            return pa.DictionaryArray.from_arrays(
+                pa.array(np.where(where, 0, 1).astype(np.int32)), ["report", "sweep"]
+            )
         if name == "cluster":
-            return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), ["bench"])
+            return pa.DictionaryArray.from_arrays(
+                pa.array(np.zeros(rows, dtype=np.int32)), ["bench"]
+            )
         if name in ("broker", "bundles", "bundle_counts"):
             codes = np.tile(np.arange(brokers + 1, dtype=np.int32), _ROUNDS)
-            return pa.DictionaryArray.from_arrays(pa.array(codes, mask=~where), _texts(name, names, bundles))
+            return pa.DictionaryArray.from_arrays(
+                pa.array(codes, mask=~where), _texts(name, names, bundles)
+            )
         if name == "ts":
-            return pa.array((_START_MS + rounds[:, None] * _MINUTE_MS + 10 * np.arange(brokers + 1)[None, :]).ravel())
+            return pa.array(
+                (
+                    _START_MS + rounds[:, None] * _MINUTE_MS + 10 * np.arange(brokers + 1)[None, :]
+                ).ravel()
+            )
         if name == TRAFFIC:
             lengths = np.where(where, bundles * 4, 0)
             offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-            return pa.ListArray.from_arrays(pa.array(offsets), pa.array(traffic.ravel()), mask=pa.array(~where))
+            return pa.ListArray.from_arrays(
+                pa.array(offsets), pa.array(traffic.ravel()), mask=pa.array(~where)
+            )
         if name == "original":
-            return pa.array([None if one else _sweep(names, int(rounds[at // (brokers + 1)])) for at, one in enumerate(where.tolist())])
+            return pa.array(
+                [
+                    None if one else _sweep(names, int(rounds[at // (brokers + 1)]))
+                    for at, one in enumerate(where.tolist())
+                ]
+            )
         if name == "digest":
             return pa.array(draw.integers(0, 2**63, rows).astype(np.uint64), mask=~where)
         return _figure(field, where, cpu, totals, bundles)
@@ -224,14 +289,27 @@ def _texts(name: str, names: list[str], bundles: int) -> list[str]:
     if name == "bundle_counts":
         return [*["\n".join(["4 8"] * bundles)] * len(names), "-"]
     return [
-        *("\n".join(f"tenant/ns-{at}/0x{number:08x}_0x{number + 1:08x}" for number in range(bundles)) for at in range(len(names))),
+        *(
+            "\n".join(
+                f"tenant/ns-{at}/0x{number:08x}_0x{number + 1:08x}" for number in range(bundles)
+            )
+            for at in range(len(names))
+        ),
         "-",
     ]
 
 
 def _sweep(names: list[str], number: int) -> bytes:
     ts = _START_MS + number * _MINUTE_MS + 10 * len(names)
-    record = {"v": 1, "kind": "sweep", "cluster": "bench", "ts": ts, "sweep": number + 1, "brokers": names, "missing": {}}
+    record = {
+        "v": 1,
+        "kind": "sweep",
+        "cluster": "bench",
+        "ts": ts,
+        "sweep": number + 1,
+        "brokers": names,
+        "missing": {},
+    }
     return json.dumps(record, separators=(",", ":")).encode()
 
 

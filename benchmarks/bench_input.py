@@ -1,8 +1,10 @@
-"""A made-up cluster that anybody can make up again, bit for bit, in any language; as the packed state that the live job keeps.
+"""A made-up cluster that anybody can make up again, bit for bit, in any language; as the packed
+state that the live job keeps.
 
-Each draw takes the state s (42 at first) to (s·25214903917 + 11) mod 2^48 and is ⌊s / 2^16⌋ / 2^32. Broker after broker draws its
-CPU, then for each of its bundles bytes/s in, bytes/s out, messages/s in, messages/s out. The first few brokers are nearly full and carry
-twice the traffic of the others. `benchmarks/java/DecisionSpeed.java` draws the same.
+Each draw takes the state s (42 at first) to (s·25214903917 + 11) mod 2^48 and is ⌊s / 2^16⌋ / 2^32.
+Broker after broker draws its CPU, then for each of its bundles bytes/s in, bytes/s out, messages/s
+in, messages/s out. The first few brokers are nearly full and carry twice the traffic of the others.
+`benchmarks/java/DecisionSpeed.java` draws the same.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """All brokers in their order, their packed tables, and a digest of every figure in the order it was drawn."""
+    """All brokers in their order, their packed tables, and a digest of every figure in the order it
+    was drawn.
+    """
 
     size: Size
     brokers: tuple[BrokerState, ...]
@@ -73,7 +77,13 @@ def cluster(size: Size) -> Cluster:
         cpu = 90 + 8 * next(draw) if hot else 40 + 20 * next(draw)
         traffic = _drawn(draw, size.per_broker, 2 if hot else 1)
         digest.update(np.array([cpu, *traffic.ravel()], dtype=">f8").tobytes())
-        _put(store, index, cpu, tuple(f"tenant-{index % 50}/ns-{index}/{bounds}" for bounds in ranges), traffic)
+        _put(
+            store,
+            index,
+            cpu,
+            tuple(f"tenant-{index % 50}/ns-{index}/{bounds}" for bounds in ranges),
+            traffic,
+        )
     return Cluster(size, tuple(store.brokers()), store, digest.hexdigest())
 
 
@@ -89,19 +99,29 @@ def _drawn(draw: Iterator[float], bundles: int, factor: int) -> Floats:
 
 def _ranges(bundles: int) -> tuple[str, ...]:
     width = _RANGES // bundles
-    ends = [min((row + 1) * width, 0xFFFFFFFF) if row < bundles - 1 else 0xFFFFFFFF for row in range(bundles)]
+    ends = [
+        min((row + 1) * width, 0xFFFFFFFF) if row < bundles - 1 else 0xFFFFFFFF
+        for row in range(bundles)
+    ]
     return tuple(f"0x{row * width:08x}_0x{end:08x}" for row, end in enumerate(ends))
 
 
-def _put(store: InMemoryStore, index: int, cpu: float, names: tuple[str, ...], drawn: Floats) -> None:
-    """One broker and its table, packed after one sample: the averages of a bundle are then its figures, exactly."""
+def _put(
+    store: InMemoryStore, index: int, cpu: float, names: tuple[str, ...], drawn: Floats
+) -> None:
+    """One broker and its table, packed after one sample: the averages of a bundle are then its
+    figures, exactly.
+    """
     none = np.zeros(len(names), dtype=np.int64)
     # Rates come first in our tables, throughputs in the recipe.
     stats = BundleStats(names, np.ascontiguousarray(drawn[:, [2, 3, 0, 1]]), none, none)
-    # One after the other, as Java adds them up. The sums of numpy (in pairs) and of Python 3.12 (compensated) end in other bits.
+    # One after the other, as Java adds them up. The sums of numpy (in pairs) and of Python 3.12
+    # (compensated) end in other bits.
     throughput_in, throughput_out, rate_in, rate_out = drawn.cumsum(axis=0)[-1].tolist()
     traffic = Traffic(rate_in, rate_out, throughput_in, throughput_out)
     figures = Figures(cpu=Resource(cpu * 8, 800.0), traffic=traffic, bundle_count=len(names))
     name = broker_name(index)
-    store.put_broker(BrokerState(name, index, NOW_MS, ROUND, NOW_MS, NOW_MS, ROUND, -1, "", "", figures))
+    store.put_broker(
+        BrokerState(name, index, NOW_MS, ROUND, NOW_MS, NOW_MS, ROUND, -1, "", "", figures)
+    )
     store.put_table(name, first_history(stats, ROUND).pack())

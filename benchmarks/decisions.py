@@ -1,7 +1,9 @@
-"""`python -m benchmarks.decisions`: what one decision costs, for every strategy in both modes and clusters of several sizes.
+"""`python -m benchmarks.decisions`: what one decision costs, for every strategy in both modes and
+clusters of several sizes.
 
-Timed is what stands between the packed state of the live job and the strategy's answer: the view is made, the strategy picks, and only
-the tables that it asks for are unpacked. CPU time; every call starts from a fresh view. Compare how it grows with how the cluster grows.
+Timed is what stands between the packed state of the live job and the strategy's answer: the view is
+made, the strategy picks, and only the tables that it asks for are unpacked. CPU time; every call
+starts from a fresh view. Compare how it grows with how the cluster grows.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = options("benchmarks.decisions", __doc__ or "").parse_args(arguments)
     costs = [cost for size in chosen.sizes for cost in _all_strategies(size, chosen.calls)]
     print(
-        json.dumps({"v": 1, "decisions": [asdict(cost) for cost in costs]}, indent=2) if chosen.json else growth_table(costs, chosen.sizes)
+        json.dumps({"v": 1, "decisions": [asdict(cost) for cost in costs]}, indent=2)
+        if chosen.json
+        else growth_table(costs, chosen.sizes)
     )
 
 
@@ -72,20 +76,42 @@ def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[Deci
     decided = timed[-1][1]
     sources = {decision.source for decision in decided.decisions}
     times = sample([cpu_ms for cpu_ms, _ in timed[_UNTIMED:]])
-    return DecisionCost(strategy, mode, given.size, times, len(decided.decisions), len(sources)), decided
+    return DecisionCost(
+        strategy, mode, given.size, times, len(decided.decisions), len(sources)
+    ), decided
 
 
-def view_of(brokers: Sequence[BrokerState], store: InMemoryStore, mode: Mode = "fixed") -> ClusterView:
-    """What a round shows to its strategy: every broker's figures, and its table for those who look."""
-    given = RoundInput(CLUSTER, ROUND, NOW_MS, "sweep", tuple(brokers), {}, store.get_table, {}, {}, {}, ClusterMemory())
+def view_of(
+    brokers: Sequence[BrokerState], store: InMemoryStore, mode: Mode = "fixed"
+) -> ClusterView:
+    """What a round shows to its strategy: every broker's figures, and its table for those who
+    look.
+    """
+    given = RoundInput(
+        CLUSTER,
+        ROUND,
+        NOW_MS,
+        "sweep",
+        tuple(brokers),
+        {},
+        store.get_table,
+        {},
+        {},
+        {},
+        ClusterMemory(),
+    )
     return screening.view_of(given, given.brokers, rules_of(EngineSettings(mode=mode)))
 
 
 def growth_table(costs: Sequence[DecisionCost], sizes: Sequence[Size]) -> str:
-    """One row per strategy and mode: CPU ms at every size, and between two sizes how many times as much the larger one takes."""
+    """One row per strategy and mode: CPU ms at every size, and between two sizes how many times as
+    much the larger one takes.
+    """
     rows = [_growth_row(list(group), sizes) for group in _by_rule(costs)]
     return table(
-        "Decisions, by brokers × bundles in the cluster: CPU ms, median (min–max); in between how many times the size before", rows
+        "Decisions, by brokers × bundles in the cluster: CPU ms, median (min–max); in between "
+        "how many times the size before",
+        rows,
     )
 
 
@@ -118,10 +144,16 @@ def _growth_row(costs: Sequence[DecisionCost], sizes: Sequence[Size]) -> dict[st
     before: DecisionCost | None = None
     for size, cost in zip(sizes, costs, strict=True):
         if before is not None:
-            row[f"at {size.bundles / before.size.bundles:g}× the size"] = cost.cpu_ms.over(before.cpu_ms)
+            row[f"at {size.bundles / before.size.bundles:g}× the size"] = cost.cpu_ms.over(
+                before.cpu_ms
+            )
         row[f"{size}"] = cost.cpu_ms
         before = cost
-    return {**row, "picked": " ".join(str(cost.picked) for cost in costs), "from brokers": " ".join(str(cost.sources) for cost in costs)}
+    return {
+        **row,
+        "picked": " ".join(str(cost.picked) for cost in costs),
+        "from brokers": " ".join(str(cost.sources) for cost in costs),
+    }
 
 
 def size_of(text: str) -> Size:
@@ -135,7 +167,9 @@ def size_of(text: str) -> Size:
 
 def options(module: str, text: str) -> argparse.ArgumentParser:
     """What every benchmark of decisions can be told; `text` is its docstring."""
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=text.split("\n\n", maxsplit=1)[-1])
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}", description=text.split("\n\n", maxsplit=1)[-1]
+    )
     parser.add_argument(
         "--sizes",
         type=size_of,
@@ -144,7 +178,13 @@ def options(module: str, text: str) -> argparse.ArgumentParser:
         metavar="BROKERSxBUNDLES",
         help="sizes of the clusters, smallest first (default: 100x10000 1000x100000 5000x500000)",
     )
-    parser.add_argument("--calls", type=int, default=11, metavar="N", help="our decisions that count, after two that do not (default: 11)")
+    parser.add_argument(
+        "--calls",
+        type=int,
+        default=11,
+        metavar="N",
+        help="our decisions that count, after two that do not (default: 11)",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     return parser
 

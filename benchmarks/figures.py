@@ -1,4 +1,6 @@
-"""Figures of a benchmark: a median with the range it comes from, rows that print as a table or as JSON, and what is said meanwhile."""
+"""Figures of a benchmark: a median with the range it comes from, rows that print as a table or as
+JSON, and what is said meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ class Sample:
 
     def over(self, reference: Sample) -> str:
         """How many times the reference: `2.1×`."""
-        return f"{self.median / reference.median:.2g}×" if self.median < 10 * reference.median else f"{self.median / reference.median:.0f}×"
+        return (
+            f"{self.median / reference.median:.2g}×"
+            if self.median < 10 * reference.median
+            else f"{self.median / reference.median:.0f}×"
+        )
 
 
 def sample(values: Sequence[float]) -> Sample:

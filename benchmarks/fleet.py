@@ -1,7 +1,9 @@
-"""A made-up cluster of any size whose load reports cost next to nothing to write, so that only their readers are measured.
+"""A made-up cluster of any size whose load reports cost next to nothing to write, so that only
+their readers are measured.
 
-A report has the shape, the precision and (with 100 bundles) the 31 KB of a real one. All figures change from pass to pass: every broker
-walks through a few prepared reports, in which only names, times and its own CPU figure are replaced.
+A report has the shape, the precision and (with 100 bundles) the 31 KB of a real one. All figures
+change from pass to pass: every broker walks through a few prepared reports, in which only names,
+times and its own CPU figure are replaced.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from random import Random
 from typing import Any
 
 CLUSTER = "bench"
-#: Time between two passes over the cluster, which is also the engine's default time between two rounds.
+#: Time between two passes over the cluster, which is also the engine's default time between two
+#: rounds.
 PASS_MS = 60_000
 
 _START_MS = 1_795_000_000_000
@@ -25,7 +28,9 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Fleet:
-    """`brokers` with `bundles` each, of which the first few carry twice the traffic of the others and are nearly full."""
+    """`brokers` with `bundles` each, of which the first few carry twice the traffic of the others
+    and are nearly full.
+    """
 
     brokers: int
     bundles: int = 100
@@ -60,13 +65,17 @@ class Fleet:
     def _report(self, index: int, number: int, cpu_percent: float) -> bytes:
         template = self._templates[index < self.hot][(index + number) % _VARIANTS]
         report = template.replace(b"@namespace@", f"tenant-{index % 50}/ns-{index}".encode())
-        report = report.replace(b"@broker@", broker_name(index).encode()).replace(b'"@cpu@"', repr(cpu_percent * 8).encode())
+        report = report.replace(b"@broker@", broker_name(index).encode()).replace(
+            b'"@cpu@"', repr(cpu_percent * 8).encode()
+        )
         return report.replace(b'"@ts@"', str(_reported_ms(number, index, self.brokers)).encode())
 
     @cached_property
     def _templates(self) -> tuple[list[bytes], list[bytes]]:
         draw = Random(self.seed)
-        return [_template(self.bundles, 1, draw) for _ in range(_VARIANTS)], [_template(self.bundles, 2, draw) for _ in range(_VARIANTS)]
+        return [_template(self.bundles, 1, draw) for _ in range(_VARIANTS)], [
+            _template(self.bundles, 2, draw) for _ in range(_VARIANTS)
+        ]
 
 
 def broker_name(index: int) -> str:
@@ -86,7 +95,10 @@ def _ended_ms(number: int) -> int:
 def _template(bundles: int, factor: int, draw: Random) -> bytes:
     width = 2**32 // bundles
     stats = {_bundle_name(row, width, bundles): _stats(factor, draw) for row in range(bundles)}
-    totals = {key: sum(one[key] for one in stats.values()) for key in ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")}
+    totals = {
+        key: sum(one[key] for one in stats.values())
+        for key in ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")
+    }
     report = {
         "webServiceUrl": "http://@broker@",
         "pulsarServiceUrl": "pulsar://@broker@",
@@ -115,7 +127,16 @@ def _template(bundles: int, factor: int, draw: Random) -> bytes:
         "maxResourceUsage": draw.random(),
         "loadReportType": "LocalBrokerData",
     }
-    return _json({"v": 1, "kind": "load-report", "cluster": CLUSTER, "broker": "@broker@", "ts": "@ts@", "report": report})
+    return _json(
+        {
+            "v": 1,
+            "kind": "load-report",
+            "cluster": CLUSTER,
+            "broker": "@broker@",
+            "ts": "@ts@",
+            "report": report,
+        }
+    )
 
 
 def _bundle_name(row: int, width: int, bundles: int) -> str:

@@ -1,8 +1,10 @@
-"""`python -m benchmarks.java_decisions`: Pulsar's own classes and ours decide on the same cluster in the same run. Who takes how long?
+"""`python -m benchmarks.java_decisions`: Pulsar's own classes and ours decide on the same cluster
+in the same run. Who takes how long?
 
-CPU time of the deciding thread on both sides, parity mode on ours. Java starts from its load data, ours from the packed state of the
-live job. Java's TransferShedder finds the heaviest bundles of every broker listed already, ours lists those of the brokers it looks at.
-Needs a JDK, and Maven the first time; ends with 1 where these are missing or a decision differs.
+CPU time of the deciding thread on both sides, parity mode on ours. Java starts from its load data,
+ours from the packed state of the live job. Java's TransferShedder finds the heaviest bundles of
+every broker listed already, ours lists those of the brokers it looks at. Needs a JDK, and Maven the
+first time; ends with 1 where these are missing or a decision differs.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ Decided = tuple[tuple[str, str, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class JavaCost:
-    """What the Java class took for a cluster, and what it decided; `input` is the digest of the figures it saw."""
+    """What the Java class took for a cluster, and what it decided; `input` is the digest of the
+    figures it saw.
+    """
 
     strategy: str
     size: Size
@@ -47,7 +51,9 @@ class JavaCost:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """CPU ms per decision of both, how many times as much the Java class takes, and whether both decided the same."""
+    """CPU ms per decision of both, how many times as much the Java class takes, and whether both
+    decided the same.
+    """
 
     strategy: str
     size: Size
@@ -58,7 +64,9 @@ class Comparison:
     identical: bool
 
 
-def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> None:
+def main(
+    arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ
+) -> None:
     """Prints the figures on standard output, what it is doing on standard error."""
     chosen = _options().parse_args(arguments)
     try:
@@ -67,7 +75,11 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         sys.exit(str(error))
     compared = [one for size in chosen.sizes for one in _compared(size, java, chosen.calls)]
     print(
-        json.dumps({"v": 1, "pulsar": RELEASE, "compared": [asdict(one) for one in compared]}, indent=2) if chosen.json else shown(compared)
+        json.dumps(
+            {"v": 1, "pulsar": RELEASE, "compared": [asdict(one) for one in compared]}, indent=2
+        )
+        if chosen.json
+        else shown(compared)
     )
     if different := [f"{one.strategy} at {one.size}" for one in compared if not one.identical]:
         sys.exit(f"decisions differ from those of Pulsar {RELEASE}: {', '.join(different)}")
@@ -75,20 +87,33 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 
 def shown(compared: Sequence[Comparison]) -> str:
     """One row per size and strategy."""
-    title = f"Decisions of Pulsar {RELEASE}'s classes and of ours in parity mode: CPU ms, median (min–max)"
+    title = (
+        f"Decisions of Pulsar {RELEASE}'s classes and of ours in parity mode: CPU ms, median "
+        "(min–max)"
+    )
     return table(title, [_row(one) for one in compared])
 
 
 def read_java(text: str) -> JavaCost:
     """One line of the Java program."""
     tree: Mapping[str, Any] = json.loads(text)
-    decided = tuple((source, bundle, destination) for source, bundle, destination in tree["decided"])
-    return JavaCost(tree["strategy"], Size(tree["brokers"], tree["bundles"]), tree["input"], sample(tree["cpu_ms"]), decided)
+    decided = tuple(
+        (source, bundle, destination) for source, bundle, destination in tree["decided"]
+    )
+    return JavaCost(
+        tree["strategy"],
+        Size(tree["brokers"], tree["bundles"]),
+        tree["input"],
+        sample(tree["cpu_ms"]),
+        decided,
+    )
 
 
 def decided_by(shedding: Shedding) -> Decided:
     """The same of ours."""
-    return tuple((decision.source, decision.bundle, decision.destination) for decision in shedding.decisions)
+    return tuple(
+        (decision.source, decision.bundle, decision.destination) for decision in shedding.decisions
+    )
 
 
 def _compared(size: Size, java: Sequence[JavaCost], calls: int) -> list[Comparison]:
@@ -100,7 +125,17 @@ def _compared(size: Size, java: Sequence[JavaCost], calls: int) -> list[Comparis
         cost, ours = measure(given, theirs.strategy, "parity", calls)
         ratio = theirs.cpu_ms.median / cost.cpu_ms.median
         identical = _are_identical(theirs, decided_by(ours))
-        result.append(Comparison(theirs.strategy, size, theirs.cpu_ms, cost.cpu_ms, ratio, len(theirs.decided), identical))
+        result.append(
+            Comparison(
+                theirs.strategy,
+                size,
+                theirs.cpu_ms,
+                cost.cpu_ms,
+                ratio,
+                len(theirs.decided),
+                identical,
+            )
+        )
     return result
 
 
@@ -119,23 +154,41 @@ def _java(environment: Mapping[str, str]) -> str:
         if java is not None and shutil.which("javac", path=place) is not None:
             return java
     raise NoPulsarError(
-        "A JDK of Java 17 or newer is needed to run Pulsar's classes, and there is no `javac` in JAVA_HOME or on the PATH: "
+        "A JDK of Java 17 or newer is needed to run Pulsar's classes, and there is no `javac` "
+        "in JAVA_HOME or on the PATH: "
         "install one (Debian: openjdk-17-jdk-headless) and try again."
     )
 
 
 def _run_java(java: str, jars: Path, chosen: argparse.Namespace) -> list[JavaCost]:
-    say("Java: the compiler of its virtual machine warms up, then every size; the largest takes minutes")
+    say(
+        "Java: the compiler of its virtual machine warms up, then every size; the largest "
+        "takes minutes"
+    )
     sizes: Sequence[Size] = chosen.sizes
-    wanted = [str(chosen.java_calls), ",".join(chosen.strategies), ",".join(f"{size.brokers}x{size.bundles}" for size in sizes)]
-    options = ["-Xmx3g", "-Duser.language=en", f"-Dlog4j2.configurationFile={_NO_LOGS}", "-cp", f"{jars}/*"]
+    wanted = [
+        str(chosen.java_calls),
+        ",".join(chosen.strategies),
+        ",".join(f"{size.brokers}x{size.bundles}" for size in sizes),
+    ]
+    options = [
+        "-Xmx3g",
+        "-Duser.language=en",
+        f"-Dlog4j2.configurationFile={_NO_LOGS}",
+        "-cp",
+        f"{jars}/*",
+    ]
     found = []
-    with subprocess.Popen([java, *options, str(_PROGRAM), *wanted], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [java, *options, str(_PROGRAM), *wanted], stdout=subprocess.PIPE, text=True
+    ) as process:
         for line in process.stdout or ():
             found.append(read_java(line))
             say(f"  {found[-1].strategy} at {found[-1].size}: {found[-1].cpu_ms} ms")
     if process.returncode:
-        raise NoPulsarError(f"The Java program ended with {process.returncode}; what it said stands above.")
+        raise NoPulsarError(
+            f"The Java program ended with {process.returncode}; what it said stands above."
+        )
     return found
 
 
@@ -153,8 +206,20 @@ def _row(one: Comparison) -> dict[str, object]:
 
 def _options() -> argparse.ArgumentParser:
     parser = options("benchmarks.java_decisions", __doc__ or "")
-    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES, help="which of them (default: all)")
-    parser.add_argument("--java-calls", type=int, default=5, metavar="N", help="Java's decisions that count (default: 5)")
+    parser.add_argument(
+        "--strategies",
+        nargs="+",
+        choices=STRATEGIES,
+        default=STRATEGIES,
+        help="which of them (default: all)",
+    )
+    parser.add_argument(
+        "--java-calls",
+        type=int,
+        default=5,
+        metavar="N",
+        help="Java's decisions that count (default: 5)",
+    )
     return parser
 
 

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.kafka`: what the job sustains on a real Kafka broker, beside pass-throughs of the same records in the same run.
+"""`python -m benchmarks.kafka`: what the job sustains on a real Kafka broker, beside pass-throughs
+of the same records in the same run.
 
-Absolute times say little on a shared machine: compare ratios of one run. The broker is started for the run, on loopback, and is gone with
-its topics at the end.
+Absolute times say little on a shared machine: compare ratios of one run. The broker is started for
+the run, on loopback, and is gone with its topics at the end.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _OUTPUTS = ("commands", "rounds", "rejected", "outcomes")
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How reports come in. `records`: in one micro-batch; `batches`: of a turn; `pass_seconds`: from one round to the next, fed live."""
+    """How reports come in. `records`: in one micro-batch; `batches`: of a turn; `pass_seconds`:
+    from one round to the next, fed live.
+    """
 
     burst: bool
     records: int
@@ -52,7 +55,8 @@ class Mode:
 class Plan:
     """What is measured.
 
-    `sizes`: brokers, for the growth; `seconds`: for a latency; `warm_ups`, `turns`: of `in_turns`; `passes`: of `round_cost`.
+    `sizes`: brokers, for the growth; `seconds`: for a latency; `warm_ups`, `turns`: of `in_turns`;
+    `passes`: of `round_cost`.
     """
 
     brokers: int
@@ -67,7 +71,17 @@ class Plan:
     parts: tuple[str, ...] = PARTS
 
 
-FULL = Plan(1_000, 100, 45, (100, 1_000, 5_000), (0, 500, 2_000), 3, 4, 5, (Mode(False, 100, 10, 5), Mode(True, 1_000, 4, 4)))
+FULL = Plan(
+    1_000,
+    100,
+    45,
+    (100, 1_000, 5_000),
+    (0, 500, 2_000),
+    3,
+    4,
+    5,
+    (Mode(False, 100, 10, 5), Mode(True, 1_000, 4, 4)),
+)
 QUICK = Plan(200, 50, 6, (50, 200), (0,), 1, 1, 2, (Mode(False, 50, 4, 2), Mode(True, 200, 2, 2)))
 
 
@@ -75,7 +89,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the figures on standard output, what it is doing on standard error."""
     chosen = _options().parse_args(arguments)
     plan = QUICK if chosen.quick else FULL
-    given = {name: value for name in ("brokers", "bundles", "seconds", "turns", "parts") if (value := getattr(chosen, name)) is not None}
+    given = {
+        name: value
+        for name in ("brokers", "bundles", "seconds", "turns", "parts")
+        if (value := getattr(chosen, name)) is not None
+    }
     if chosen.modes is not None:
         given["modes"] = tuple(mode for mode in plan.modes if mode.name in chosen.modes)
     figures = Figures(chosen.bundles or plan.bundles, [os.getloadavg()[0]])
@@ -90,7 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(plan: Plan, figures: Figures) -> None:
-    """Starts a broker and Spark, measures, stops both; `figures` hold what has been measured, whatever comes."""
+    """Starts a broker and Spark, measures, stops both; `figures` hold what has been measured,
+    whatever comes.
+    """
     from tests.servers.kafka_broker import kafka_broker
 
     with tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder:
@@ -121,18 +141,33 @@ class Bench:
             name = f"batches-{mode.records}"
             say(f"micro-batches of {mode.records:,}: job and pass-throughs in turns")
             job = replace(self._job(name), max_records_per_batch=mode.records)
-            plain, decoding = (replace(job, checkpoint=str(self.folder / f"{name}-{one}")) for one in ("plain", "decoding"))
-            two = replace(job, checkpoint=str(self.folder / f"{name}-two"), topics=self._topics(f"{name}-two", str(job.topics.telemetry)))
+            plain, decoding = (
+                replace(job, checkpoint=str(self.folder / f"{name}-{one}"))
+                for one in ("plain", "decoding")
+            )
+            two = replace(
+                job,
+                checkpoint=str(self.folder / f"{name}-two"),
+                topics=self._topics(f"{name}-two", str(job.topics.telemetry)),
+            )
             queries = [
                 pass_through(PASS_THROUGH, self.spark, plain, self._topic(f"{name}-plain")),
-                decoding_pass_through(DECODING, self.spark, decoding, self._topic(f"{name}-decoded")),
+                decoding_pass_through(
+                    DECODING, self.spark, decoding, self._topic(f"{name}-decoded")
+                ),
                 job_query(JOB, self.spark, job),
                 job_query(TWO_PARTITIONS, self.spark, replace(two, shuffle_partitions=2)),
             ]
             fleet = self._fleet(self.plan.brokers)
             before = figures.batches
-            counts = {"warm_ups": self.plan.warm_ups, "turns": self.plan.turns, "batches": mode.batches}
-            for times in in_turns(queries, str(job.topics.telemetry), fleet, mode.records, **counts):
+            counts = {
+                "warm_ups": self.plan.warm_ups,
+                "turns": self.plan.turns,
+                "batches": mode.batches,
+            }
+            for times in in_turns(
+                queries, str(job.topics.telemetry), fleet, mode.records, **counts
+            ):
                 figures.batches = [*before, *times]
                 say("  " + ", ".join(f"{one.query} {one.batch_ms}" for one in times))
 
@@ -146,7 +181,16 @@ class Bench:
                 say(f"latency, {mode.name}, trigger {trigger_ms} ms")
                 job = replace(self._job(name), trigger_ms=trigger_ms)
                 fleet = self._fleet(self.plan.brokers)
-                figures.latencies.append(latency(self.spark, fleet, job, self.plan.seconds, mode.pass_seconds, burst=mode.burst))
+                figures.latencies.append(
+                    latency(
+                        self.spark,
+                        fleet,
+                        job,
+                        self.plan.seconds,
+                        mode.pass_seconds,
+                        burst=mode.burst,
+                    )
+                )
 
     def growth(self, figures: Figures) -> None:
         """Rounds, memory and state of clusters of several sizes."""
@@ -156,9 +200,13 @@ class Bench:
         for brokers in self.plan.sizes:
             say(f"rounds, memory and state of {brokers:,} brokers")
             job = self._job(f"rounds-{brokers}")
-            figures.rounds.append(round_cost(self.spark, self._fleet(brokers), job, self.plan.passes))
+            figures.rounds.append(
+                round_cost(self.spark, self._fleet(brokers), job, self.plan.passes)
+            )
             figures.memory.append(memory(self.spark, brokers, os.getpid()))
-            figures.states.append(state_size(self.spark, Path(job.checkpoint), brokers, brokers * self.plan.bundles))
+            figures.states.append(
+                state_size(self.spark, Path(job.checkpoint), brokers, brokers * self.plan.bundles)
+            )
 
     def _fleet(self, brokers: int) -> Fleet:
         return Fleet(brokers, self.plan.bundles)
@@ -167,10 +215,15 @@ class Bench:
         return self.kafka.topic(name, 1, _TOPIC)
 
     def _topics(self, name: str, telemetry: str) -> Topics:
-        return topics_of(telemetry=telemetry, **{kind: self._topic(f"{name}-{kind}") for kind in _OUTPUTS})
+        return topics_of(
+            telemetry=telemetry, **{kind: self._topic(f"{name}-{kind}") for kind in _OUTPUTS}
+        )
 
     def _job(self, name: str) -> JobSettings:
-        return JobSettings(topics=self._topics(name, self._topic(f"{name}-telemetry")), checkpoint=str(self.folder / name))
+        return JobSettings(
+            topics=self._topics(name, self._topic(f"{name}-telemetry")),
+            checkpoint=str(self.folder / name),
+        )
 
 
 @contextmanager
@@ -178,7 +231,10 @@ def _session(kafka: KafkaBroker, folder: Path) -> Iterator[SparkSession]:
     """A Spark with the settings of a long-running job on Kafka; its log is in `folder`."""
     from streaming.session import start_session, stop_session
 
-    started = start_session(JobSettings(topics=topics_of(telemetry=f"kafka://{kafka.address()}/any")), folder / "spark.log")
+    started = start_session(
+        JobSettings(topics=topics_of(telemetry=f"kafka://{kafka.address()}/any")),
+        folder / "spark.log",
+    )
     try:
         yield started
     finally:
@@ -186,14 +242,47 @@ def _session(kafka: KafkaBroker, folder: Path) -> Iterator[SparkSession]:
 
 
 def _options() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(prog="python -m benchmarks.kafka", description=(__doc__ or "").split("\n\n", maxsplit=1)[-1])
-    options.add_argument("--brokers", type=int, metavar="N", help=f"of the cluster in all but the last part (default: {FULL.brokers:,})")
-    options.add_argument("--bundles", type=int, metavar="N", help=f"per broker (default: {FULL.bundles})")
-    options.add_argument("--seconds", type=float, metavar="S", help=f"for each latency, after a warm-up (default: {FULL.seconds:g})")
-    options.add_argument("--turns", type=int, metavar="N", help=f"of job and pass-throughs on the same records (default: {FULL.turns})")
-    options.add_argument("--parts", nargs="+", choices=PARTS, help="what to measure; latencies are compared with batches (default: all)")
-    options.add_argument("--modes", nargs="+", choices=("trickle", "burst"), help="how reports come in (default: both)")
-    options.add_argument("--quick", action="store_true", help="a small cluster and few repetitions: whether it works, not how fast")
+    options = argparse.ArgumentParser(
+        prog="python -m benchmarks.kafka", description=(__doc__ or "").split("\n\n", maxsplit=1)[-1]
+    )
+    options.add_argument(
+        "--brokers",
+        type=int,
+        metavar="N",
+        help=f"of the cluster in all but the last part (default: {FULL.brokers:,})",
+    )
+    options.add_argument(
+        "--bundles", type=int, metavar="N", help=f"per broker (default: {FULL.bundles})"
+    )
+    options.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help=f"for each latency, after a warm-up (default: {FULL.seconds:g})",
+    )
+    options.add_argument(
+        "--turns",
+        type=int,
+        metavar="N",
+        help=f"of job and pass-throughs on the same records (default: {FULL.turns})",
+    )
+    options.add_argument(
+        "--parts",
+        nargs="+",
+        choices=PARTS,
+        help="what to measure; latencies are compared with batches (default: all)",
+    )
+    options.add_argument(
+        "--modes",
+        nargs="+",
+        choices=("trickle", "burst"),
+        help="how reports come in (default: both)",
+    )
+    options.add_argument(
+        "--quick",
+        action="store_true",
+        help="a small cluster and few repetitions: whether it works, not how fast",
+    )
     options.add_argument("--json", action="store_true", help="print the figures as JSON")
     return options
 

@@ -1,8 +1,10 @@
-"""What a micro-batch of given size takes, of the job and of pass-throughs, on the same records in turns.
+"""What a micro-batch of given size takes, of the job and of pass-throughs, on the same records in
+turns.
 
-All queries read one topic. Whatever has been published is processed by one query after the other, in an order that turns around every
-time, so that what else the machine does falls on all of them. The first micro-batch of every turn is not counted, nor are the first turns:
-a job runs for weeks, and it takes Java some hundred micro-batches to compile what it runs.
+All queries read one topic. Whatever has been published is processed by one query after the other,
+in an order that turns around every time, so that what else the machine does falls on all of them.
+The first micro-batch of every turn is not counted, nor are the first turns: a job runs for weeks,
+and it takes Java some hundred micro-batches to compile what it runs.
 """
 
 from __future__ import annotations
@@ -33,9 +35,17 @@ class BatchTimes:
 
 
 def in_turns(
-    queries: Sequence[Query], telemetry: str, fleet: Fleet, records: int, *, warm_ups: int, turns: int, batches: int
+    queries: Sequence[Query],
+    telemetry: str,
+    fleet: Fleet,
+    records: int,
+    *,
+    warm_ups: int,
+    turns: int,
+    batches: int,
 ) -> Iterator[list[BatchTimes]]:
-    """`turns` turns count, after `warm_ups` that do not, of `batches` micro-batches each, after one that does not.
+    """`turns` turns count, after `warm_ups` that do not, of `batches` micro-batches each, after one
+    that does not.
 
     Yields all that has been measured after every turn that counts.
     """
@@ -47,7 +57,13 @@ def in_turns(
             for query in queries if turn % 2 else reversed(queries):
                 whole = [batch.took_ms for batch in query.drain() if batch.records == records]
                 if len(whole) != batches + 1:
-                    raise AssertionError(f"{query.name} was to process {batches + 1} micro-batches of {records} records, not {len(whole)}")
+                    raise AssertionError(
+                        f"{query.name} was to process {batches + 1} micro-batches of "
+                        f"{records} records, not {len(whole)}"
+                    )
                 taken[query.name] += whole[1:] if turn >= warm_ups else []
             if turn >= warm_ups:
-                yield [BatchTimes(name, records, len(times), sample(times)) for name, times in taken.items()]
+                yield [
+                    BatchTimes(name, records, len(times), sample(times))
+                    for name, times in taken.items()
+                ]

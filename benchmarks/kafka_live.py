@@ -1,7 +1,9 @@
-"""The job as it runs in production, fed live: how long after the last report of a round its first command is there, and what rounds cost.
+"""The job as it runs in production, fed live: how long after the last report of a round its first
+command is there, and what rounds cost.
 
-Latency counts from the moment the last report of a round is handed to Kafka, with all earlier ones there, to the moment a consumer of the
-commands topic sees the round's first command. The sweep that closes the round follows its last report at once.
+Latency counts from the moment the last report of a round is handed to Kafka, with all earlier ones
+there, to the moment a consumer of the commands topic sees the round's first command. The sweep that
+closes the round follows its last report at once.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ _NOTE = json.dumps({"v": 1, "kind": "note", "cluster": CLUSTER, "ts": 0}).encode
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """ms from a round's last report to its first command. `burst`: all reports of a round at once, otherwise trickled."""
+    """ms from a round's last report to its first command. `burst`: all reports of a round at once,
+    otherwise trickled.
+    """
 
     burst: bool
     trigger_ms: int
@@ -51,7 +55,8 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class RoundCost:
-    """ms of a micro-batch with nothing but a note, of one with nothing but the sweep that closes a round, and of their difference.
+    """ms of a micro-batch with nothing but a note, of one with nothing but the sweep that closes a
+    round, and of their difference.
 
     `pass_ms`: all micro-batches of one pass's reports together.
     """
@@ -82,13 +87,20 @@ class LiveJob:
         self._thread.join()
 
     def wait_for(self, records: int) -> list[BatchProgress]:
-        """All micro-batches so far, as soon as they hold so many records. Raises what ended the job."""
+        """All micro-batches so far, as soon as they hold so many records. Raises what ended the
+        job.
+        """
         with self._changed:
-            done = self._changed.wait_for(lambda: self._error or self._processed() >= records, _PATIENCE_S)
+            done = self._changed.wait_for(
+                lambda: self._error or self._processed() >= records, _PATIENCE_S
+            )
         if self._error is not None:
             raise self._error
         if not done:
-            raise TimeoutError(f"the job has processed {self._processed()} of {records} records in {_PATIENCE_S:.0f} s")
+            raise TimeoutError(
+                f"the job has processed {self._processed()} of {records} records in "
+                f"{_PATIENCE_S:.0f} s"
+            )
         return list(self._batches)
 
     def _processed(self) -> int:
@@ -108,22 +120,41 @@ class LiveJob:
             self._changed.notify_all()
 
 
-def latency(spark: SparkSession, fleet: Fleet, job: JobSettings, seconds: float, pass_seconds: float, *, burst: bool) -> Latency:
-    """Of the rounds that fit into `seconds`, one every `pass_seconds`. Raises TimeoutError if a round has no command."""
+def latency(
+    spark: SparkSession,
+    fleet: Fleet,
+    job: JobSettings,
+    seconds: float,
+    pass_seconds: float,
+    *,
+    burst: bool,
+) -> Latency:
+    """Of the rounds that fit into `seconds`, one every `pass_seconds`. Raises TimeoutError if a
+    round has no command.
+    """
     rounds = _WARM_UP + max(2, int(seconds / pass_seconds))
     reported: list[float] = []
-    with LiveJob(spark, job), _first_commands(job.topics.commands) as arrived, Publisher(job.topics.telemetry) as publisher:
+    with (
+        LiveJob(spark, job),
+        _first_commands(job.topics.commands) as arrived,
+        Publisher(job.topics.telemetry) as publisher,
+    ):
         for number in range(rounds):
             began = time.monotonic()
             reports = fleet.reports(number)
-            publisher.publish(islice(reports, fleet.brokers - 1), per_second=0 if burst else fleet.brokers / pass_seconds)
+            publisher.publish(
+                islice(reports, fleet.brokers - 1),
+                per_second=0 if burst else fleet.brokers / pass_seconds,
+            )
             reported.append(time.monotonic())
             publisher.publish([*reports, fleet.sweep(number)])
             if number < _WARM_UP:
                 arrived.wait(number + 1)
             time.sleep(max(0.0, began + pass_seconds - time.monotonic()))
         arrived.wait(rounds)
-    taken = [(arrived.at(number + 1) - reported[number]) * 1e3 for number in range(_WARM_UP, rounds)]
+    taken = [
+        (arrived.at(number + 1) - reported[number]) * 1e3 for number in range(_WARM_UP, rounds)
+    ]
     cuts = quantiles(taken, n=100, method="inclusive")
     return Latency(burst, job.trigger_ms, len(taken), cuts[49], cuts[94], cuts[98], max(taken))
 
@@ -145,7 +176,13 @@ def round_cost(spark: SparkSession, fleet: Fleet, job: JobSettings, passes: int)
                 figures.append(ms)
     counted = slice(_WARM_UP, None)
     rounds = [sweep - note for sweep, note in zip(sweeps[counted], notes[counted], strict=True)]
-    return RoundCost(fleet.brokers, sample(notes[counted]), sample(sweeps[counted]), sample(rounds), sample(reports[counted]))
+    return RoundCost(
+        fleet.brokers,
+        sample(notes[counted]),
+        sample(sweeps[counted]),
+        sample(rounds),
+        sample(reports[counted]),
+    )
 
 
 class _Arrivals:
@@ -176,7 +213,12 @@ def _first_commands(uri: str | TopicUri) -> Iterator[_Arrivals]:
     from kafka import KafkaConsumer
 
     topic, arrivals, stop = topic_of(uri), _Arrivals(), threading.Event()
-    consumer: Any = KafkaConsumer(topic.name, bootstrap_servers=topic.servers, auto_offset_reset="earliest", fetch_max_wait_ms=10)
+    consumer: Any = KafkaConsumer(
+        topic.name,
+        bootstrap_servers=topic.servers,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=10,
+    )
 
     def follow() -> None:
         while not stop.is_set():

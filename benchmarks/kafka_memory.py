@@ -1,4 +1,6 @@
-"""What the job needs of memory and of its checkpoint: resident sets of its processes, and the size of what lies in Spark's state."""
+"""What the job needs of memory and of its checkpoint: resident sets of its processes, and the size
+of what lies in Spark's state.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Resident MiB after a run. `workers`: all Python workers together, pages that they share counted in each."""
+    """Resident MiB after a run. `workers`: all Python workers together, pages that they share
+    counted in each.
+    """
 
     brokers: int
     driver_mib: float
@@ -27,7 +31,9 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """Bytes in Spark's state: bundle tables (older versions that still lie there included), and all files of the state's folder."""
+    """Bytes in Spark's state: bundle tables (older versions that still lie there included), and all
+    files of the state's folder.
+    """
 
     brokers: int
     bundles: int
@@ -45,15 +51,28 @@ def memory(spark: SparkSession, brokers: int, driver: int) -> Memory:
     java = int(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]
     workers = [pid for pid in _below(java, children) if pid != java]
     return Memory(
-        brokers, resident[driver] / _MIB, resident[java] / _MIB, sum(resident[pid] for pid in workers) / _MIB, max(0, len(workers) - 1)
+        brokers,
+        resident[driver] / _MIB,
+        resident[java] / _MIB,
+        sum(resident[pid] for pid in workers) / _MIB,
+        max(0, len(workers) - 1),
     )
 
 
 def state_size(spark: SparkSession, checkpoint: Path, brokers: int, bundles: int) -> StateSize:
     """As of the last committed micro-batch. `bundles`: of all brokers together."""
     _ = spark.streams.active  # starts what the reader of state needs
-    rows = spark.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", "state").load()
-    tables = rows.where(F.col("user_map_key.name").startswith(f"{TABLES}/")).select(F.sum(F.octet_length("user_map_value.packed"))).first()
+    rows = (
+        spark.read.format("statestore")
+        .option("path", str(checkpoint))
+        .option("stateVarName", "state")
+        .load()
+    )
+    tables = (
+        rows.where(F.col("user_map_key.name").startswith(f"{TABLES}/"))
+        .select(F.sum(F.octet_length("user_map_value.packed")))
+        .first()
+    )
     assert tables is not None
     files = sum(file.stat().st_size for file in (checkpoint / "state").rglob("*") if file.is_file())
     return StateSize(brokers, bundles, int(tables[0] or 0), files)
@@ -61,7 +80,9 @@ def state_size(spark: SparkSession, checkpoint: Path, brokers: int, bundles: int
 
 def _processes() -> tuple[dict[int, list[int]], dict[int, int]]:
     """Children by process, and resident bytes."""
-    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,rss="], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,rss="], capture_output=True, text=True, check=True
+    ).stdout
     children: dict[int, list[int]] = {}
     resident: dict[int, int] = {}
     for line in told.splitlines():

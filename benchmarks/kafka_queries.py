@@ -1,7 +1,9 @@
-"""Queries over one telemetry topic on Kafka: the job, and pass-throughs that it is compared with, each with a checkpoint of its own.
+"""Queries over one telemetry topic on Kafka: the job, and pass-throughs that it is compared with,
+each with a checkpoint of its own.
 
-A pass-through reads the topic as the job does and writes every record to another topic: once without any work of ours, once through one
-Python stage that decodes every record and throws the result away.
+A pass-through reads the topic as the job does and writes every record to another topic: once
+without any work of ours, once through one Python stage that decodes every record and throws the
+result away.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def pass_through(name: str, spark: SparkSession, job: JobSettings, output: str |
     return Query(name, lambda: _drained(spark, job, output, None))
 
 
-def decoding_pass_through(name: str, spark: SparkSession, job: JobSettings, output: str | TopicUri) -> Query:
+def decoding_pass_through(
+    name: str, spark: SparkSession, job: JobSettings, output: str | TopicUri
+) -> Query:
     """The same through one Python stage."""
     return Query(name, lambda: _drained(spark, job, output, decoding))
 
@@ -49,18 +53,37 @@ def job_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
 
     def drain() -> list[Batch]:
         progress: list[BatchProgress] = []
-        if run_job(job, SETTINGS[STRATEGY], drain=True, on_progress=progress.append, session=spark).stopped_by != "drained":
+        if (
+            run_job(
+                job, SETTINGS[STRATEGY], drain=True, on_progress=progress.append, session=spark
+            ).stopped_by
+            != "drained"
+        ):
             raise KeyboardInterrupt
         return [Batch(one.records, one.took_ms) for one in progress]
 
     return Query(name, drain)
 
 
-def _drained(spark: SparkSession, job: JobSettings, output: str | TopicUri, stage: Stage | None) -> list[Batch]:
+def _drained(
+    spark: SparkSession, job: JobSettings, output: str | TopicUri, stage: Stage | None
+) -> list[Batch]:
     source, sink, access = topic_of(job.topics.telemetry), topic_of(output), kafka_access(job.kafka)
     options = source_options(source, job.max_records_per_batch, access)
-    records = session_of(job, spark).readStream.format("kafka").options(**options).load().select("key", "value")
+    records = (
+        session_of(job, spark)
+        .readStream.format("kafka")
+        .options(**options)
+        .load()
+        .select("key", "value")
+    )
     rows = records if stage is None else records.mapInArrow(stage, _COLUMNS)
-    writer = rows.writeStream.format("kafka").options(**client_options(sink, access)).option("topic", sink.name)
-    writer = writer.option("kafka.max.request.size", str(LARGEST_REQUEST_BYTES)).option("checkpointLocation", job.checkpoint)
+    writer = (
+        rows.writeStream.format("kafka")
+        .options(**client_options(sink, access))
+        .option("topic", sink.name)
+    )
+    writer = writer.option("kafka.max.request.size", str(LARGEST_REQUEST_BYTES)).option(
+        "checkpointLocation", job.checkpoint
+    )
     return drained(writer)

@@ -23,12 +23,19 @@ class Publisher:
 
         topic = topic_of(uri)
         self._topic = topic.name
-        self._producer: Any = KafkaProducer(bootstrap_servers=topic.servers, linger_ms=0, batch_size=2**18, max_request_size=2**24)
+        self._producer: Any = KafkaProducer(
+            bootstrap_servers=topic.servers, linger_ms=0, batch_size=2**18, max_request_size=2**24
+        )
 
     def __enter__(self) -> Publisher:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._producer.close()
 
     def publish(self, values: Iterable[bytes], *, per_second: float = 0) -> None:
@@ -42,7 +49,9 @@ class Publisher:
 
 
 def passes(fleet: Fleet) -> Iterator[bytes]:
-    """Pass after pass over the fleet, without end: a report of every broker, then the sweep that closes the round."""
+    """Pass after pass over the fleet, without end: a report of every broker, then the sweep that
+    closes the round.
+    """
     for number in count():
         yield from fleet.reports(number)
         yield fleet.sweep(number)

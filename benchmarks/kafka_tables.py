@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from benchmarks.kafka_memory import Memory, StateSize
 
 #: Names of queries; the second is what the job is compared with.
-PASS_THROUGH, DECODING, JOB, TWO_PARTITIONS = "pass-through", "pass-through that decodes", "job", "job, 2 partitions of state"
+PASS_THROUGH, DECODING, JOB, TWO_PARTITIONS = (
+    "pass-through",
+    "pass-through that decodes",
+    "job",
+    "job, 2 partitions of state",
+)
 
 
 @dataclass
 class Figures:
-    """All that a run has measured; `load`: of the machine over the last minute, at its beginning and its end."""
+    """All that a run has measured; `load`: of the machine over the last minute, at its beginning
+    and its end.
+    """
 
     bundles: int
     load: list[float] = field(default_factory=list)
@@ -31,7 +38,14 @@ class Figures:
 
     def reference(self, records: int) -> Sample | None:
         """Micro-batches of this size of the pass-through that decodes."""
-        return next((one.batch_ms for one in self.batches if (one.query, one.records) == (DECODING, records)), None)
+        return next(
+            (
+                one.batch_ms
+                for one in self.batches
+                if (one.query, one.records) == (DECODING, records)
+            ),
+            None,
+        )
 
     @property
     def trickle_ms(self) -> float | None:
@@ -43,13 +57,18 @@ class Figures:
 def tables(figures: Figures) -> str:
     """For people."""
     parts = [
-        table("Micro-batches: elapsed ms, median (min–max); ratios of medians, and of the least", list(_batches(figures))),
         table(
-            "Last report of a round → its first command, ms; × = median trickle batch of the pass-through that decodes",
+            "Micro-batches: elapsed ms, median (min–max); ratios of medians, and of the least",
+            list(_batches(figures)),
+        ),
+        table(
+            "Last report of a round → its first command, ms; × = median trickle batch of the "
+            "pass-through that decodes",
             list(_live(figures)),
         ),
         table(
-            "Growth with the cluster: ms, median (min–max); a round is what the sweep's micro-batch takes longer than a note's",
+            "Growth with the cluster: ms, median (min–max); a round is what the sweep's "
+            "micro-batch takes longer than a note's",
             list(_rounds(figures)),
         ),
         table("Memory (resident MiB) and state", list(_sizes(figures))),
@@ -60,7 +79,14 @@ def tables(figures: Figures) -> str:
 
 def _batches(figures: Figures) -> Iterator[dict[str, object]]:
     for one in figures.batches:
-        plain = next((other.batch_ms for other in figures.batches if (other.query, other.records) == (PASS_THROUGH, one.records)), None)
+        plain = next(
+            (
+                other.batch_ms
+                for other in figures.batches
+                if (other.query, other.records) == (PASS_THROUGH, one.records)
+            ),
+            None,
+        )
         reference = figures.reference(one.records)
         yield {
             "reports/batch": f"{one.records:,}",
@@ -75,10 +101,18 @@ def _batches(figures: Figures) -> Iterator[dict[str, object]]:
 
 def _live(figures: Figures) -> Iterator[dict[str, object]]:
     for one in figures.latencies:
-        row: dict[str, object] = {"reports": "burst" if one.burst else "trickled", "trigger ms": one.trigger_ms, "rounds": one.rounds}
+        row: dict[str, object] = {
+            "reports": "burst" if one.burst else "trickled",
+            "trigger ms": one.trigger_ms,
+            "rounds": one.rounds,
+        }
         for name in ("p50", "p95", "p99"):
             ms = getattr(one, name)
-            row[name] = f"{ms:,.0f}" if figures.trickle_ms is None else f"{ms:,.0f} ({ms / figures.trickle_ms:.1f}×)"
+            row[name] = (
+                f"{ms:,.0f}"
+                if figures.trickle_ms is None
+                else f"{ms:,.0f} ({ms / figures.trickle_ms:.1f}×)"
+            )
         yield {**row, "largest": f"{one.largest:,.0f}"}
 
 
@@ -88,7 +122,8 @@ def _rounds(figures: Figures) -> Iterator[dict[str, object]]:
         grown = (
             "–"
             if before is None
-            else f"{one.round_ms.median / before.round_ms.median:.1f}× at {one.brokers / before.brokers:.3g}× the size"
+            else f"{one.round_ms.median / before.round_ms.median:.1f}× at "
+            f"{one.brokers / before.brokers:.3g}× the size"
         )
         yield {
             "brokers": f"{one.brokers:,}",
@@ -114,4 +149,8 @@ def _sizes(figures: Figures) -> Iterator[dict[str, object]]:
 
 
 def _ratios(one: Sample, reference: Sample | None) -> str:
-    return "–" if reference is None else f"{one.median / reference.median:.2f}, {one.low / reference.low:.2f}"
+    return (
+        "–"
+        if reference is None
+        else f"{one.median / reference.median:.2f}, {one.low / reference.low:.2f}"
+    )

@@ -1,7 +1,9 @@
-"""What a micro-batch of Spark costs when it holds one whole pass over a fleet, next to pass-throughs of the same records.
+"""What a micro-batch of Spark costs when it holds one whole pass over a fleet, next to
+pass-throughs of the same records.
 
-The pass-throughs read the same topic with the same source and settings into a sink that keeps nothing: once without any work of ours,
-and once through a stage that decodes every record and throws the result away. They are what the job's own cost is compared with.
+The pass-throughs read the same topic with the same source and settings into a sink that keeps
+nothing: once without any work of ours, and once through a stage that decodes every record and
+throws the result away. They are what the job's own cost is compared with.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ _LINES = 500
 
 @dataclass(frozen=True, slots=True)
 class BatchCost:
-    """ms per micro-batch, from its trigger to its commit; `query`: a strategy or a pass-through; `commands` of the last one."""
+    """ms per micro-batch, from its trigger to its commit; `query`: a strategy or a pass-through;
+    `commands` of the last one.
+    """
 
     brokers: int
     query: str
@@ -56,14 +60,22 @@ def session(folder: Path) -> Iterator[SparkSession]:
         stop_session(started)
 
 
-def measure(spark: SparkSession, fleet: Fleet, warm_up: int, passes: int, folder: Path) -> Iterator[BatchCost]:
-    """One result per pass-through and strategy, from `passes` micro-batches after `warm_up` ones. Raises what `run_job` raises."""
+def measure(
+    spark: SparkSession, fleet: Fleet, warm_up: int, passes: int, folder: Path
+) -> Iterator[BatchCost]:
+    """One result per pass-through and strategy, from `passes` micro-batches after `warm_up` ones.
+    Raises what `run_job` raises.
+    """
     topic = folder / "telemetry"
     _write(topic, fleet, warm_up + passes)
     job = JobSettings(
-        max_records_per_batch=fleet.brokers + 1, max_bytes_per_batch=_BYTES, topics=topics_of(telemetry=file_topic_uri(topic))
+        max_records_per_batch=fleet.brokers + 1,
+        max_bytes_per_batch=_BYTES,
+        topics=topics_of(telemetry=file_topic_uri(topic)),
     )
-    yield _cost(fleet, PASS_THROUGH, _pass_through(spark, job, folder / "pass-through", None), warm_up)
+    yield _cost(
+        fleet, PASS_THROUGH, _pass_through(spark, job, folder / "pass-through", None), warm_up
+    )
     yield _cost(fleet, DECODING, _pass_through(spark, job, folder / "decoding", decoding), warm_up)
     for strategy in SETTINGS:
         yield _cost(fleet, strategy, _decided(spark, job, folder / strategy, strategy), warm_up)
@@ -81,27 +93,43 @@ def _write(topic: Path, fleet: Fleet, passes: int) -> None:
             writer.append([*lines, fleet.sweep(number)])
 
 
-def _pass_through(spark: SparkSession, job: JobSettings, checkpoint: Path, stage: Stage | None) -> list[Batch]:
+def _pass_through(
+    spark: SparkSession, job: JobSettings, checkpoint: Path, stage: Stage | None
+) -> list[Batch]:
     ours = session_of(job, spark)
     ours.dataSource.register(FileTopicSource)
-    source = FileSource(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
+    source = FileSource(
+        job.topics.telemetry,
+        job.max_records_per_batch,
+        job.max_bytes_per_batch,
+        job.read_tasks,
+        job.wire,
+    )
     records = ours.readStream.format(FileTopicSource.name()).options(**source.options()).load()
     rows = records if stage is None else records.mapInArrow(stage, RECORDS)
     return drained(rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)))
 
 
 def _decided(spark: SparkSession, job: JobSettings, folder: Path, strategy: str) -> list[Batch]:
-    outputs = {name: file_topic(folder / name) for name in ("commands", "rounds", "rejected", "outcomes")}
+    outputs = {
+        name: file_topic(folder / name) for name in ("commands", "rounds", "rejected", "outcomes")
+    }
     topics = replace(job.topics, **outputs)
     progress: list[BatchProgress] = []
     checkpoint = str(folder / "checkpoint")
     asked = replace(job, checkpoint=checkpoint, topics=topics)
-    leave_if_stopped(run_job(asked, SETTINGS[strategy], drain=True, on_progress=progress.append, session=spark).stopped_by)
+    leave_if_stopped(
+        run_job(
+            asked, SETTINGS[strategy], drain=True, on_progress=progress.append, session=spark
+        ).stopped_by
+    )
     return [Batch(one.records, one.took_ms, one.written.commands) for one in progress]
 
 
 def leave_if_stopped(stopped_by: str) -> None:
-    """The job takes SIGTERM and Ctrl-C as a wish to stop and returns; the measurement was meant. Raises SystemExit."""
+    """The job takes SIGTERM and Ctrl-C as a wish to stop and returns; the measurement was meant.
+    Raises SystemExit.
+    """
     if stopped_by in signal.Signals.__members__:
         say(f"stopped ({stopped_by}): this size was not measured to its end")
         raise SystemExit(128 + signal.Signals[stopped_by])
@@ -111,5 +139,13 @@ def _cost(fleet: Fleet, query: str, batches: list[Batch], warm_up: int) -> Batch
     whole = [batch for batch in batches if batch.records == fleet.brokers + 1]
     if len(whole) != len(batches) or len(whole) <= warm_up:
         counts = ", ".join(str(batch.records) for batch in batches)
-        raise AssertionError(f"every micro-batch should hold one pass of {fleet.brokers + 1} records, these hold {counts or 'nothing'}")
-    return BatchCost(fleet.brokers, query, sample([batch.took_ms for batch in whole[warm_up:]]), whole[-1].commands)
+        raise AssertionError(
+            f"every micro-batch should hold one pass of {fleet.brokers + 1} records, these "
+            f"hold {counts or 'nothing'}"
+        )
+    return BatchCost(
+        fleet.brokers,
+        query,
+        sample([batch.took_ms for batch in whole[warm_up:]]),
+        whole[-1].commands,
+    )

@@ -1,4 +1,6 @@
-"""What pass-throughs have in common, wherever they read and write: a session of the job's settings, a stage that decodes, their batches."""
+"""What pass-throughs have in common, wherever they read and write: a session of the job's settings,
+a stage that decodes, their batches.
+"""
 
 from __future__ import annotations
 
@@ -46,4 +48,7 @@ def drained(writer: DataStreamWriter) -> list[Batch]:
     """Processes all that is there; the micro-batches that took."""
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
-    return [Batch(progress.numInputRows, progress.durationMs["triggerExecution"]) for progress in query.recentProgress]
+    return [
+        Batch(progress.numInputRows, progress.durationMs["triggerExecution"])
+        for progress in query.recentProgress
+    ]

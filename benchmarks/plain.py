@@ -1,8 +1,10 @@
-"""What a report and a round cost in the plain loop: decoding, folding, and the round that closes at the sweep.
+"""What a report and a round cost in the plain loop: decoding, folding, and the round that closes at
+the sweep.
 
-Decoding and folding are timed apart, over groups of reports, as `sinks.plain_loop` does them. Every strategy has a store of its own and
-folds the same decoded records. Times are CPU times, for the loop waits for nothing but its turn; only a whole pass is also given in
-time that passed, because that is what a micro-batch can be compared with.
+Decoding and folding are timed apart, over groups of reports, as `sinks.plain_loop` does them. Every
+strategy has a store of its own and folds the same decoded records. Times are CPU times, for the
+loop waits for nothing but its turn; only a whole pass is also given in time that passed, because
+that is what a micro-batch can be compared with.
 """
 
 from __future__ import annotations
@@ -24,20 +26,28 @@ from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.store import InMemoryStore
 
-#: Reports timed together: few enough to stay in the cache as they would in the loop, enough to make the clock's own cost vanish.
+#: Reports timed together: few enough to stay in the cache as they would in the loop, enough to make
+#: the clock's own cost vanish.
 _GROUP = 25
 
-#: Commands expire and cool down before the next round, so that each of them decides anew; AvgShedder acts at its first urgent hit.
+#: Commands expire and cool down before the next round, so that each of them decides anew;
+#: AvgShedder acts at its first urgent hit.
 _ROUND = RoundSettings(command_ttl_ms=30_000, cool_down_ms=0)
 SETTINGS: Mapping[str, EngineSettings] = {
     "threshold": EngineSettings("threshold", round=_ROUND),
-    "avg": EngineSettings("avg", shedding=AvgSettings(high_threshold=35, hit_count_high=1, hit_count_low=1000), round=_ROUND),
+    "avg": EngineSettings(
+        "avg",
+        shedding=AvgSettings(high_threshold=35, hit_count_high=1, hit_count_low=1000),
+        round=_ROUND,
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class PlainCost:
-    """CPU µs per report, CPU ms per round (records of its commands and of itself included), elapsed ms per pass; `commands` of the last."""
+    """CPU µs per report, CPU ms per round (records of its commands and of itself included), elapsed
+    ms per pass; `commands` of the last.
+    """
 
     brokers: int
     strategy: str
@@ -87,7 +97,9 @@ def measure(fleet: Fleet, warm_up: int, passes: int) -> Iterator[PlainCost]:
         yield _cost(fleet, name, results)
 
 
-def _one_pass(fleet: Fleet, number: int, loops: Mapping[str, tuple[Engine, InMemoryStore]]) -> dict[str, _Pass]:
+def _one_pass(
+    fleet: Fleet, number: int, loops: Mapping[str, tuple[Engine, InMemoryStore]]
+) -> dict[str, _Pass]:
     decoding, folding = _Stopwatch(), {name: _Stopwatch() for name in loops}
     values = fleet.reports(number)
     while group := list(islice(values, _GROUP)):
@@ -98,11 +110,16 @@ def _one_pass(fleet: Fleet, number: int, loops: Mapping[str, tuple[Engine, InMem
                 for record in records:
                     engine.fold(record, store)
     closing = fleet.sweep(number)
-    return {name: _Pass(decoding, folding[name], *_round(closing, engine, store)) for name, (engine, store) in loops.items()}
+    return {
+        name: _Pass(decoding, folding[name], *_round(closing, engine, store))
+        for name, (engine, store) in loops.items()
+    }
 
 
 def _round(closing: bytes, engine: Engine, store: InMemoryStore) -> tuple[_Stopwatch, int]:
-    """What a round costs from the bytes of the sweep to the bytes of what was decided, and how many commands that were."""
+    """What a round costs from the bytes of the sweep to the bytes of what was decided, and how many
+    commands that were.
+    """
     watch = _Stopwatch()
     with watch:
         events = engine.fold(_decode(closing), store)
@@ -125,6 +142,8 @@ def _cost(fleet: Fleet, strategy: str, passes: list[_Pass]) -> PlainCost:
         fold_us=sample([one.fold.cpu * us for one in passes]),
         both_us=sample([(one.decode.cpu + one.fold.cpu) * us for one in passes]),
         round_ms=sample([one.round.cpu * 1e3 for one in passes]),
-        pass_ms=sample([(one.decode.wall + one.fold.wall + one.round.wall) * 1e3 for one in passes]),
+        pass_ms=sample(
+            [(one.decode.wall + one.fold.wall + one.round.wall) * 1e3 for one in passes]
+        ),
         commands=passes[-1].commands,
     )

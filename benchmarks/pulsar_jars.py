@@ -1,4 +1,6 @@
-"""Pulsar's own broker classes with all they need, fetched once with Maven into the user's cache folder."""
+"""Pulsar's own broker classes with all they need, fetched once with Maven into the user's cache
+folder.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ RELEASE = "4.2.4"
 _FOLDER = f"pulsar-{RELEASE}-jars"
 #: Written last: a folder without it was left half filled.
 _COMPLETE = ".complete"
-#: Without the import Maven would mix releases of jackson, log4j and ZooKeeper that Pulsar does not ship together.
+#: Without the import Maven would mix releases of jackson, log4j and ZooKeeper that Pulsar does not
+#: ship together.
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>pulsar-rebalancer</groupId>
@@ -43,7 +46,9 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def pulsar_jars(cache: Path, fetch: Fetch | None = None) -> Path:
-    """The folder with the jars; filled by the first who asks while the others wait. Raises NoPulsarError."""
+    """The folder with the jars; filled by the first who asks while the others wait. Raises
+    NoPulsarError.
+    """
     folder = cache / _FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -58,16 +63,23 @@ def _with_maven(folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise NoPulsarError(
-            f"Maven (`mvn`) is needed to fetch Pulsar's jars into {folder}, and is not on the PATH: install it and try again"
+            f"Maven (`mvn`) is needed to fetch Pulsar's jars into {folder}, and is not on the "
+            "PATH: install it and try again"
         )
     with tempfile.TemporaryDirectory(prefix="rebalancer-jars-") as scratch:
         pom = Path(scratch, "pom.xml")
         pom.write_text(_POM, encoding="utf-8")
         options = ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
         command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}
+        )
     if done.returncode:
-        said = next((line for line in done.stdout.splitlines() if line.startswith("[ERROR]")), f"exit code {done.returncode}")
+        said = next(
+            (line for line in done.stdout.splitlines() if line.startswith("[ERROR]")),
+            f"exit code {done.returncode}",
+        )
         raise NoPulsarError(
-            f"Maven could not fetch Pulsar {RELEASE}: {said[:500]}. It needs Maven Central; check the network and try again"
+            f"Maven could not fetch Pulsar {RELEASE}: {said[:500]}. It needs Maven Central; "
+            "check the network and try again"
         )

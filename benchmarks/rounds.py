@@ -1,7 +1,8 @@
-"""`python -m benchmarks.rounds`: what reports and rounds cost, in the plain loop and through Spark, for clusters of several sizes.
+"""`python -m benchmarks.rounds`: what reports and rounds cost, in the plain loop and through Spark,
+for clusters of several sizes.
 
-Absolute times say little on a shared machine. Compare ratios: every time stands beside that of a no-op pass-through of the same records
-through Spark, measured in the same run.
+Absolute times say little on a shared machine. Compare ratios: every time stands beside that of a
+no-op pass-through of the same records through Spark, measured in the same run.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class Costs:
     batches: tuple[BatchCost, ...]
 
     def batch(self, brokers: int, query: str) -> Sample | None:
-        return next((one.batch_ms for one in self.batches if (one.brokers, one.query) == (brokers, query)), None)
+        return next(
+            (one.batch_ms for one in self.batches if (one.brokers, one.query) == (brokers, query)),
+            None,
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -45,18 +49,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plain=tuple(cost for fleet in fleets for cost in _plain(fleet, chosen.passes)),
         batches=() if chosen.no_spark else tuple(_batches(fleets, chosen.passes)),
     )
-    print(json.dumps({"v": 1, "bundles": chosen.bundles, **asdict(costs)}, indent=2) if chosen.json else tables(costs, chosen.bundles))
+    print(
+        json.dumps({"v": 1, "bundles": chosen.bundles, **asdict(costs)}, indent=2)
+        if chosen.json
+        else tables(costs, chosen.bundles)
+    )
 
 
 def tables(costs: Costs, bundles: int) -> str:
     """Two tables for people; ranges are smallest–largest of the passes."""
     parts = [
         table(
-            f"Plain loop, {bundles} bundles per broker: CPU time, and elapsed time of a pass; median (min–max)",
+            f"Plain loop, {bundles} bundles per broker: CPU time, and elapsed time of a pass; "
+            "median (min–max)",
             [_plain_row(cost, costs) for cost in costs.plain],
         ),
         table(
-            "Spark, one micro-batch = one report of every broker + sweep = one round: elapsed time, median (min–max)",
+            "Spark, one micro-batch = one report of every broker + sweep = one round: elapsed "
+            "time, median (min–max)",
             [_batch_row(cost, costs) for cost in costs.batches],
         ),
     ]
@@ -79,14 +89,21 @@ def _plain_row(cost: PlainCost, costs: Costs) -> dict[str, object]:
 
 
 def _batch_row(cost: BatchCost, costs: Costs) -> dict[str, object]:
-    per_report = Sample(*(value * 1000 / cost.brokers for value in (cost.batch_ms.median, cost.batch_ms.low, cost.batch_ms.high)))
+    per_report = Sample(
+        *(
+            value * 1000 / cost.brokers
+            for value in (cost.batch_ms.median, cost.batch_ms.low, cost.batch_ms.high)
+        )
+    )
     return {
         "brokers": f"{cost.brokers:,}",
         "query": cost.query,
         "µs/report": per_report,
         "ms/micro-batch": cost.batch_ms,
         "÷ pass-through": _ratio(cost.batch_ms, costs.batch(cost.brokers, "pass-through")),
-        "÷ decoding one": _ratio(cost.batch_ms, costs.batch(cost.brokers, "pass-through that decodes")),
+        "÷ decoding one": _ratio(
+            cost.batch_ms, costs.batch(cost.brokers, "pass-through that decodes")
+        ),
         "commands": cost.commands,
     }
 
@@ -110,25 +127,49 @@ def _batches(fleets: Sequence[Fleet], passes: int) -> Iterator[BatchCost]:
         for fleet in fleets:
             say(f"Spark, {fleet.brokers:,} brokers")
             with tempfile.TemporaryDirectory(dir=folder) as topics:
-                for cost in micro_batches.measure(spark, fleet, _warm_up(fleet), passes, Path(topics)):
+                for cost in micro_batches.measure(
+                    spark, fleet, _warm_up(fleet), passes, Path(topics)
+                ):
                     say(f"  {cost.query}: {cost.batch_ms} ms")
                     yield cost
 
 
 def _warm_up(fleet: Fleet) -> int:
-    """Micro-batches before the first that counts: Java compiles what runs often, and small ones run through less code."""
+    """Micro-batches before the first that counts: Java compiles what runs often, and small ones run
+    through less code.
+    """
     return max(2, 1_500 // fleet.brokers)
 
 
 def _options() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(prog="python -m benchmarks.rounds", description=(__doc__ or "").split("\n\n", maxsplit=1)[-1])
-    options.add_argument(
-        "--brokers", type=int, nargs="+", default=SIZES, metavar="N", help="sizes of the clusters (default: 100 1000 5000)"
+    options = argparse.ArgumentParser(
+        prog="python -m benchmarks.rounds",
+        description=(__doc__ or "").split("\n\n", maxsplit=1)[-1],
     )
-    options.add_argument("--bundles", type=int, default=100, metavar="N", help="bundles per broker (default: 100)")
-    options.add_argument("--passes", type=int, default=5, metavar="N", help="passes that count, after some that do not (default: 5)")
-    options.add_argument("--seed", type=int, default=42, help="of the made-up figures (default: 42)")
-    options.add_argument("--no-spark", action="store_true", help="only the plain loop, which needs no Java")
+    options.add_argument(
+        "--brokers",
+        type=int,
+        nargs="+",
+        default=SIZES,
+        metavar="N",
+        help="sizes of the clusters (default: 100 1000 5000)",
+    )
+    options.add_argument(
+        "--bundles", type=int, default=100, metavar="N", help="bundles per broker (default: 100)"
+    )
+    options.add_argument(
+        "--passes",
+        type=int,
+        default=5,
+        metavar="N",
+        help="passes that count, after some that do not (default: 5)",
+    )
+    options.add_argument(
+        "--seed", type=int, default=42, help="of the made-up figures (default: 42)"
+    )
+    options.add_argument(
+        "--no-spark", action="store_true", help="only the plain loop, which needs no Java"
+    )
     options.add_argument("--json", action="store_true", help="print the figures as JSON")
     return options
 

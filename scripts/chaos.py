@@ -1,7 +1,8 @@
-"""The long chaos test: `python -m scripts.chaos`; by default 1,000 rounds and 20 seeds of every strategy (see `--help`).
+"""The long chaos test: `python -m scripts.chaos`; by default 1,000 rounds and 20 seeds of every
+strategy (see `--help`).
 
-Prints quantiles of imbalance and churn per strategy. For every broken invariant: a line with seed, round and event, and the command
-that repeats this run; exit code 1.
+Prints quantiles of imbalance and churn per strategy. For every broken invariant: a line with seed,
+round and event, and the command that repeats this run; exit code 1.
 """
 
 from __future__ import annotations
@@ -39,18 +40,26 @@ def main(arguments: Sequence[str]) -> int:
             disturbed.update(run.disturbed)
             reports += run.reports
             broken += _breaches(run, _repeat_command(options, strategy, seed))
-    print("disturbances: " + ", ".join(f"{what} {count:,}" for what, count in sorted(disturbed.items())))
+    print(
+        "disturbances: "
+        + ", ".join(f"{what} {count:,}" for what, count in sorted(disturbed.items()))
+    )
     held = (
-        f"all invariants held in {options.seeds} × {options.rounds} rounds of each strategy; {reports:,} reports were accepted or rejected"
+        f"all invariants held in {options.seeds} × {options.rounds} rounds of each strategy; "
+        f"{reports:,} reports were accepted or rejected"
     )
     print("\n".join(broken) or held)
     return 1 if broken else 0
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m scripts.chaos", description="Random rounds with disturbances of every kind.")
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.chaos", description="Random rounds with disturbances of every kind."
+    )
     named = f"{', '.join(SHEDDERS)}; default: all"
-    parser.add_argument("strategies", nargs="*", choices=[*SHEDDERS, []], metavar="STRATEGY", help=named)
+    parser.add_argument(
+        "strategies", nargs="*", choices=[*SHEDDERS, []], metavar="STRATEGY", help=named
+    )
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=1)
@@ -59,7 +68,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--moves-per-hour", type=int, default=40)
     parser.add_argument("--mib-per-round", type=float, default=120.0)
     parser.add_argument("--mib-per-hour", type=float, default=600.0)
-    parser.add_argument("--promised-per-hour", type=int, help="check against this limit instead, to see a violation")
+    parser.add_argument(
+        "--promised-per-hour", type=int, help="check against this limit instead, to see a violation"
+    )
     return parser.parse_args(arguments)
 
 
@@ -73,7 +84,11 @@ def _limits(options: argparse.Namespace) -> LimitSettings:
 
 
 def _promised(options: argparse.Namespace, limits: LimitSettings) -> LimitSettings:
-    return limits if options.promised_per_hour is None else LimitSettings(moves_per_hour=options.promised_per_hour)
+    return (
+        limits
+        if options.promised_per_hour is None
+        else LimitSettings(moves_per_hour=options.promised_per_hour)
+    )
 
 
 def _line(strategy: str, runs: Sequence[Chaos]) -> str:
@@ -81,7 +96,8 @@ def _line(strategy: str, runs: Sequence[Chaos]) -> str:
     moves = np.percentile([run.moves for run in runs], [0, 50, 100])
     churn = np.percentile([run.churn for run in runs], [50, 95])
     return (
-        f"{strategy}: imbalance (max − mean) ÷ mean p50 {imbalance[0]:.1%}, p95 {imbalance[1]:.1%}, p99 {imbalance[2]:.1%}; "
+        f"{strategy}: imbalance (max − mean) ÷ mean p50 {imbalance[0]:.1%}, p95 "
+        f"{imbalance[1]:.1%}, p99 {imbalance[2]:.1%}; "
         f"churn, part of all traffic moved in an hour, p50 {churn[0]:.1%}, p95 {churn[1]:.1%}; "
         f"moves {moves[0]:.0f} / {moves[1]:.0f} / {moves[2]:.0f} (least, median, most)"
     )
@@ -92,17 +108,31 @@ def _breaches(run: Chaos, repeat: str) -> list[str]:
     if not run.broken:
         return []
     more = len(run.broken) - _SHOWN
-    return [*run.broken[:_SHOWN], *([f"  and {more} more"] if more > 0 else []), f"  repeat: {repeat}"]
+    return [
+        *run.broken[:_SHOWN],
+        *([f"  and {more} more"] if more > 0 else []),
+        f"  repeat: {repeat}",
+    ]
 
 
 def _repeat_command(options: argparse.Namespace, strategy: str, seed: int) -> str:
     """The command that repeats one run, with all settings that it depends on."""
     parts = [
-        f"python -m scripts.chaos {strategy} --rounds {options.rounds} --seeds 1 --first-seed {seed} --mode {options.mode}",
+        f"python -m scripts.chaos {strategy} --rounds {options.rounds} --seeds 1 --first-seed "
+        f"{seed} --mode {options.mode}",
         f"--moves-per-round {options.moves_per_round} --moves-per-hour {options.moves_per_hour}",
         f"--mib-per-round {options.mib_per_round:g} --mib-per-hour {options.mib_per_hour:g}",
     ]
-    return " ".join([*parts, *([] if options.promised_per_hour is None else [f"--promised-per-hour {options.promised_per_hour}"])])
+    return " ".join(
+        [
+            *parts,
+            *(
+                []
+                if options.promised_per_hour is None
+                else [f"--promised-per-hour {options.promised_per_hour}"]
+            ),
+        ]
+    )
 
 
 if __name__ == "__main__":

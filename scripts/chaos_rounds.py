@@ -1,7 +1,8 @@
 """Random rounds with failures of every kind.
 
-Brokers join, leave and die; load rises to 120 %; half the time one bundle is hot; reports are lost, late, repeated and out of order;
-commands are lost, applied twice or applied late; outcomes are lost or late. The seed determines everything.
+Brokers join, leave and die; load rises to 120 %; half the time one bundle is hot; reports are lost,
+late, repeated and out of order; commands are lost, applied twice or applied late; outcomes are lost
+or late. The seed determines everything.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from strategies.model import Command, LoadReport, OutcomeReport, Sweep, Telemetr
 from strategies.store import InMemoryStore
 
 _CLUSTER = "chaos"
-#: Probabilities per round: a broker joins or leaves, load steps, the hot bundle appears or disappears.
+#: Probabilities per round: a broker joins or leaves, load steps, the hot bundle appears or
+#: disappears.
 _MEMBERS, _STEP, _HOT = 0.03, 0.02, 0.01
-#: Probabilities per report, command and outcome. Delays are up to that number of rounds; some commands expire meanwhile.
+#: Probabilities per report, command and outcome. Delays are up to that number of rounds; some
+#: commands expire meanwhile.
 _LOST, _LATE, _TWICE, _LATE_ROUNDS, _SLOW_ROUNDS = 0.03, 0.03, 0.03, 3, 7
 _BROKERS, _FEWEST, _BUNDLES = 8, 3, 96
 _LONGEST_MIN = 20_000
@@ -36,8 +39,10 @@ _LONGEST_MIN = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Chaos:
-    """The result. `imbalance`: (max − mean) ÷ mean of the lasting usage, per round; `churn`: mean fraction of all traffic that changed
-    brokers per hour; `disturbed`: number of failures of each kind; `broken`: violated invariants."""
+    """The result. `imbalance`: (max − mean) ÷ mean of the lasting usage, per round; `churn`: mean
+    fraction of all traffic that changed brokers per hour; `disturbed`: number of failures of each
+    kind; `broken`: violated invariants.
+    """
 
     rounds: int
     imbalance: tuple[float, ...]
@@ -51,16 +56,22 @@ class Chaos:
     broken: tuple[str, ...]
 
 
-def chaos(seed: int, settings: EngineSettings, rounds: int, promised: LimitSettings | None = None) -> Chaos:
+def chaos(
+    seed: int, settings: EngineSettings, rounds: int, promised: LimitSettings | None = None
+) -> Chaos:
     """Runs random rounds of one cluster. Raises nothing: `broken` lists violated invariants.
 
     `promised`: the limits that commands must respect; those of the settings by default.
     """
-    return _Chaos(seed, settings, Invariants(settings.mode, promised or settings.limits)).run(rounds)
+    return _Chaos(seed, settings, Invariants(settings.mode, promised or settings.limits)).run(
+        rounds
+    )
 
 
 def _scenario(seed: int) -> Scenario:
-    """Mean load steps between 40 and 120 % of the brokers' total capacity; the hot bundle appears and disappears."""
+    """Mean load steps between 40 and 120 % of the brokers' total capacity; the hot bundle appears
+    and disappears.
+    """
     stream = Stream(seed, 100)
     return Scenario.model_validate(
         {
@@ -77,14 +88,21 @@ def _scenario(seed: int) -> Scenario:
                     "partitions": 6 * _BUNDLES,
                     "wave": {"kind": "steps", "at": _steps(stream, _STEP, None)},
                 },
-                {"name": "hot", "mib_in": 40, "partitions": 1, "wave": {"kind": "steps", "at": _steps(stream, _HOT, float(seed % 2))}},
+                {
+                    "name": "hot",
+                    "mib_in": 40,
+                    "partitions": 1,
+                    "wave": {"kind": "steps", "at": _steps(stream, _HOT, float(seed % 2))},
+                },
             ],
         }
     )
 
 
 def _steps(stream: Stream, chance: float, first: float | None) -> list[tuple[float, float]]:
-    """Pairs of minute and factor: random between 0.5 and 1.5, or `first` and its opposite alternately."""
+    """Pairs of minute and factor: random between 0.5 and 1.5, or `first` and its opposite
+    alternately.
+    """
     steps, minute, factor = list[tuple[float, float]](), 0.0, first
     while minute < _LONGEST_MIN:
         if factor is not None:
@@ -119,7 +137,11 @@ class _Chaos:
             self._change_members(world, executor, chance, now_s)
             world.measure(now_s)
             commands = list[Command]()
-            alive = {name for name, there in zip(world.fleet.names, world.present.tolist(), strict=True) if there}
+            alive = {
+                name
+                for name, there in zip(world.fleet.names, world.present.tolist(), strict=True)
+                if there
+            }
             for record in self._records(reports, chance, number):
                 commands += self._fold(record, engine, store, alive)
             self._carry_out(commands, executor, chance, number, now_s)
@@ -142,7 +164,9 @@ class _Chaos:
             tuple(self._broken),
         )
 
-    def _fold(self, record: TelemetryRecord, engine: Engine, store: InMemoryStore, alive: set[str]) -> list[Command]:
+    def _fold(
+        self, record: TelemetryRecord, engine: Engine, store: InMemoryStore, alive: set[str]
+    ) -> list[Command]:
         """The commands of a record, if it closes a round. Checks all invariants."""
         events = engine.fold(record, store)
         if isinstance(record, LoadReport):
@@ -153,8 +177,12 @@ class _Chaos:
         self._commands += len(commands)
         return commands
 
-    def _records(self, broker_reports: BrokerReports, chance: Stream, number: int) -> Iterator[TelemetryRecord]:
-        """Records that arrive in this round: delayed ones first, then reports in random order, then the sweep."""
+    def _records(
+        self, broker_reports: BrokerReports, chance: Stream, number: int
+    ) -> Iterator[TelemetryRecord]:
+        """Records that arrive in this round: delayed ones first, then reports in random order, then
+        the sweep.
+        """
         now_ms = START_MS + int(number * PERIOD_S * 1000)
         due = [record for when, record in self._waiting if when <= number]
         self._waiting = [(when, record) for when, record in self._waiting if when > number]
@@ -166,10 +194,14 @@ class _Chaos:
         order = np.argsort(chance.uniform(len(arriving)), kind="stable").tolist()
         yield from (arriving[place] for place in order)
         answered = {report.broker for report in kept}
-        missing = {report.broker: "no answer" for report in reports if report.broker not in answered}
+        missing = {
+            report.broker: "no answer" for report in reports if report.broker not in answered
+        }
         yield Sweep(_CLUSTER, now_ms + 100, number + 1, tuple(sorted(answered)), missing)
 
-    def _copies(self, what: str, dice: float, chance: Stream, number: int, record: TelemetryRecord) -> int:
+    def _copies(
+        self, what: str, dice: float, chance: Stream, number: int, record: TelemetryRecord
+    ) -> int:
         """Number of copies of a record that arrive now; 0 if it is lost or late."""
         if dice < _LOST:
             self._count(f"{what} lost")
@@ -182,8 +214,17 @@ class _Chaos:
         self._count(f"{what} twice", int(twice))
         return 1 + twice
 
-    def _carry_out(self, commands: Sequence[Command], executor: ExecutorModel, chance: Stream, number: int, now_s: float) -> None:
-        """Applies commands: some are lost, some wait for a slow executor, some are applied twice."""
+    def _carry_out(
+        self,
+        commands: Sequence[Command],
+        executor: ExecutorModel,
+        chance: Stream,
+        number: int,
+        now_s: float,
+    ) -> None:
+        """Applies commands: some are lost, some wait for a slow executor, some are applied
+        twice.
+        """
         now = [command for when, command in self._slow if when <= number]
         self._slow = [(when, command) for when, command in self._slow if when > number]
         for command, dice in zip(commands, chance.uniform(len(commands)).tolist(), strict=True):
@@ -208,7 +249,9 @@ class _Chaos:
             copies = self._copies("outcome", float(chance.uniform(1)[0]), chance, number, record)
             self._waiting += [(number + 1, record)] * copies
 
-    def _change_members(self, world: World, executor: ExecutorModel, chance: Stream, now_s: float) -> None:
+    def _change_members(
+        self, world: World, executor: ExecutorModel, chance: Stream, now_s: float
+    ) -> None:
         """Lets a broker leave or die, or a former one return, at random."""
         dice, which, how = chance.uniform(3).tolist()
         if dice >= _MEMBERS:
@@ -219,7 +262,9 @@ class _Chaos:
             executor.join([world.fleet.names[int(gone[int(which * len(gone))])]])
         elif len(there) > _FEWEST:
             self._count("broker dies" if how > 0.75 else "broker leaves")
-            executor.leave([world.fleet.names[int(there[int(which * len(there))])]], now_s, killed=how > 0.75)
+            executor.leave(
+                [world.fleet.names[int(there[int(which * len(there))])]], now_s, killed=how > 0.75
+            )
 
     def _count(self, what: str, times: int = 1) -> None:
         if times:
@@ -227,4 +272,8 @@ class _Chaos:
 
     def _note_broken(self, number: int) -> None:
         fresh = self.invariants.broken[len(self._broken) :]
-        self._broken += [f"seed {self.seed}, round {number}, {self.settings.strategy}/{self.settings.mode}: {what}" for what in fresh]
+        self._broken += [
+            f"seed {self.seed}, round {number}, "
+            f"{self.settings.strategy}/{self.settings.mode}: {what}"
+            for what in fresh
+        ]

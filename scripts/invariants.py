@@ -17,9 +17,11 @@ _HOUR_MS = 3_600_000
 
 @dataclass(slots=True)
 class Invariants:
-    """Checks one cluster's events. `limits`: those that rounds must respect; `broken`: violations, in order.
+    """Checks one cluster's events. `limits`: those that rounds must respect; `broken`: violations,
+    in order.
 
-    `reports` = `taken` + `refused` if no report is lost: its figures are in the state, or it is a rejected row.
+    `reports` = `taken` + `refused` if no report is lost: its figures are in the state, or it is a
+    rejected row.
     """
 
     mode: Mode
@@ -38,18 +40,27 @@ class Invariants:
         broker = store.get_broker(report.broker)
         if any(_is_about(event, report) for event in events):
             self.refused += 1
-        elif broker is not None and (broker.reported_at_ms, broker.digest) == (report.ts, report.digest):
+        elif broker is not None and (broker.reported_at_ms, broker.digest) == (
+            report.ts,
+            report.digest,
+        ):
             self.taken += 1
         else:
             self._unclear.append(report)
 
-    def round(self, events: Sequence[Event], alive: Collection[str], now_ms: int, store: InMemoryStore) -> list[Command]:
-        """Checks the events of a folded sweep and returns its commands that move a bundle. `alive`: present brokers."""
+    def round(
+        self, events: Sequence[Event], alive: Collection[str], now_ms: int, store: InMemoryStore
+    ) -> list[Command]:
+        """Checks the events of a folded sweep and returns its commands that move a bundle. `alive`:
+        present brokers.
+        """
         rounds = sum(isinstance(event, Round) for event in events)
         if rounds != 1:
             self.broken.append(f"{rounds} rounds closed instead of one")
         self._settle(events, store)
-        self._active = {bundle: one for bundle, one in self._active.items() if now_ms < one.expires_at_ms}
+        self._active = {
+            bundle: one for bundle, one in self._active.items() if now_ms < one.expires_at_ms
+        }
         commands = [event for event in events if isinstance(event, Command) and event.is_move]
         for command in commands:
             self._judge(command, alive)
@@ -64,7 +75,9 @@ class Invariants:
         self._active.pop(bundle, None)
 
     def _settle(self, events: Sequence[Event], store: InMemoryStore) -> None:
-        """Checks the reports that the engine held back at the start of a log: after a round they are in the state or rejected."""
+        """Checks the reports that the engine held back at the start of a log: after a round they
+        are in the state or rejected.
+        """
         for report in self._unclear:
             broker = store.get_broker(report.broker)
             if any(_is_about(event, report) for event in events):
@@ -72,7 +85,10 @@ class Invariants:
             elif broker is not None and broker.reported_at_ms >= report.ts:
                 self.taken += 1
             else:
-                self.broken.append(f"the report of {report.broker} at {report.ts} is neither in the state nor rejected")
+                self.broken.append(
+                    f"the report of {report.broker} at {report.ts} is neither in the state "
+                    "nor rejected"
+                )
         self._unclear = []
 
     def _judge(self, command: Command, alive: Collection[str]) -> None:

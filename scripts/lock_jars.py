@@ -1,4 +1,6 @@
-"""Writes a lock of jars (coordinates, size, SHA-256) from a pom, with Maven: python scripts/lock_jars.py POM LOCK."""
+"""Writes a lock of jars (coordinates, size, SHA-256) from a pom, with Maven: python
+scripts/lock_jars.py POM LOCK.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,13 @@ COPY = ("dependency:copy-dependencies", "-DincludeScope=runtime", "-Dmdep.useRep
 def main() -> None:
     pom, lock = Path(sys.argv[1]), Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["mvn", "-q", "-B", "-f", str(pom.absolute()), *COPY, f"-DoutputDirectory={folder}"], check=True)
-        lines = [json.dumps(entry(Path(folder), jar)) for jar in sorted(Path(folder).rglob("*.jar"))]
+        subprocess.run(
+            ["mvn", "-q", "-B", "-f", str(pom.absolute()), *COPY, f"-DoutputDirectory={folder}"],
+            check=True,
+        )
+        lines = [
+            json.dumps(entry(Path(folder), jar)) for jar in sorted(Path(folder).rglob("*.jar"))
+        ]
     lock.write_text('{"v": 1, "jars": [\n' + ",\n".join(lines) + "\n]}\n", "utf-8")
     print(f"{lock}: {len(lines)} jars")
 

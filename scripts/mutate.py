@@ -1,7 +1,9 @@
-"""Do the fast tests notice a small fault? `python -m scripts.mutate --seed 7 --count 60` makes 60, one at a time, in copies.
+"""Do the fast tests notice a small fault? `python -m scripts.mutate --seed 7 --count 60` makes 60,
+one at a time, in copies.
 
-A first run of the fast tests notes which functions each test enters. Of a mutant, those that enter its function run, the quickest first;
-of a mutant outside of functions, those of modules that import its own. One line per mutant; exit code 1 if one survived.
+A first run of the fast tests notes which functions each test enters. Of a mutant, those that enter
+its function run, the quickest first; of a mutant outside of functions, those of modules that import
+its own. One line per mutant; exit code 1 if one survived.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ import pytest
 AREAS = {"strategies": 2, "sinks/executor": 1, "sinks/wire": 1, "streaming/state": 1}
 #: Tests of a mutant: those that run first, and the maximum.
 _FIRST, _MOST = 40, 200
-#: Without tests/properties, where noting what is entered takes most of the time: what these catch in addition counts as survived.
+#: Without tests/properties, where noting what is entered takes most of the time: what these catch
+#: in addition counts as survived.
 _FOLDERS = ["tests/unit", "tests/golden"]
 _OPTIONS = [
     "-q",
@@ -42,14 +45,36 @@ _OPTIONS = [
     "-m",
     "not spark and not slow and not heavy",
 ]
-_OPERATORS: dict[type, type] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
-_OPERATORS |= {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And}
-_OPERATORS |= {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult}
+_OPERATORS: dict[type, type] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+_OPERATORS |= {
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+_OPERATORS |= {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+}
 _FUNCTIONS = {"sorted": "list", "min": "max", "max": "min", "any": "all", "all": "any"}
 
 
 class Mutant(NamedTuple):
-    """`span`: from where to where the text of the file is replaced by `new`; `function`: first line of the one it is in, or 0."""
+    """`span`: from where to where the text of the file is replaced by `new`; `function`: first line
+    of the one it is in, or 0.
+    """
 
     file: str
     line: int
@@ -100,13 +125,17 @@ def _other_values(new: Any) -> Iterator[tuple[str, ast.AST]]:
             new.func = ast.Name(_FUNCTIONS[name])
             new.keywords = [] if name == "sorted" else new.keywords
             yield "function", new
-        case ast.Call(args=[first, second, *rest]) if not any(isinstance(one, ast.Starred) for one in new.args):
+        case ast.Call(args=[first, second, *rest]) if not any(
+            isinstance(one, ast.Starred) for one in new.args
+        ):
             new.args = [second, first, *rest]
             yield "arguments", new
 
 
 def mutants(root: Path, file: str) -> list[Mutant]:
-    """All of one module. Left out: annotations, decorators, assertions, and what only makes the text of a message."""
+    """All of one module. Left out: annotations, decorators, assertions, and what only makes the
+    text of a message.
+    """
     text = (root / file).read_text("utf-8")
     starts = [0]
     for line in text.encode().splitlines(keepends=True):
@@ -120,9 +149,22 @@ def mutants(root: Path, file: str) -> list[Mutant]:
             function = min(node.lineno, *(one.lineno for one in node.decorator_list), node.lineno)
         for kind, new in changes(node):
             place: Any = node.test if isinstance(node, ast.If | ast.IfExp | ast.While) else node
-            span = (starts[place.lineno - 1] + place.col_offset, starts[place.end_lineno - 1] + place.end_col_offset)
+            span = (
+                starts[place.lineno - 1] + place.col_offset,
+                starts[place.end_lineno - 1] + place.end_col_offset,
+            )
             written = ast.unparse(new) if isinstance(new, ast.stmt) else f"({ast.unparse(new)})"
-            found.append(Mutant(file, place.lineno, function, kind, span, text.encode()[slice(*span)].decode(), written))
+            found.append(
+                Mutant(
+                    file,
+                    place.lineno,
+                    function,
+                    kind,
+                    span,
+                    text.encode()[slice(*span)].decode(),
+                    written,
+                )
+            )
         for name, field in ast.iter_fields(node):
             if name not in ("annotation", "returns", "decorator_list"):
                 for child in field if isinstance(field, list) else [field]:
@@ -134,11 +176,17 @@ def mutants(root: Path, file: str) -> list[Mutant]:
 
 
 def drawn(root: Path, seed: int, count: int) -> list[Mutant]:
-    """Spread over the areas by their weight, over the modules of an area, and over the kinds that a module has room for."""
+    """Spread over the areas by their weight, over the modules of an area, and over the kinds that a
+    module has room for.
+    """
     random_ = random.Random(seed)
     chosen: list[Mutant] = []
     for area, weight in AREAS.items():
-        modules = [found for file in sorted((root / area).rglob("*.py")) if (found := mutants(root, str(file.relative_to(root))))]
+        modules = [
+            found
+            for file in sorted((root / area).rglob("*.py"))
+            if (found := mutants(root, str(file.relative_to(root))))
+        ]
         random_.shuffle(modules)
         for number in range(round(count * weight / sum(AREAS.values()))):
             left = [one for one in modules[number % len(modules)] if one not in chosen]
@@ -170,7 +218,9 @@ def _noted(name: str, scope: str) -> Iterator[Any]:
     elif scope == "function":
         _entered[-1].update(functions)
     with Path(os.environ["MUTATE_NOTES"]).open("ab", buffering=0) as notes:
-        notes.write(json.dumps([name, time.perf_counter() - started, sorted(functions)]).encode() + b"\n")
+        notes.write(
+            json.dumps([name, time.perf_counter() - started, sorted(functions)]).encode() + b"\n"
+        )
     return result
 
 
@@ -193,17 +243,26 @@ def first_run(tree: Path, notes: Path) -> list[Entered]:
     """What each fast test enters."""
     if (
         not notes.exists()
-        and _pytest(tree, [*_FOLDERS, *_OPTIONS, "-n", "2", "-p", "scripts.mutate"], 1_800, {"MUTATE_NOTES": str(notes)}) is None
+        and _pytest(
+            tree,
+            [*_FOLDERS, *_OPTIONS, "-n", "2", "-p", "scripts.mutate"],
+            1_800,
+            {"MUTATE_NOTES": str(notes)},
+        )
+        is None
     ):
         raise SystemExit("the fast tests did not end within 30 minutes")
-    lines: list[tuple[str, float, list[str]]] = [json.loads(line) for line in notes.read_text("utf-8").splitlines()]
+    lines: list[tuple[str, float, list[str]]] = [
+        json.loads(line) for line in notes.read_text("utf-8").splitlines()
+    ]
     shared: dict[str, set[str]] = {}
     for name, _, functions in lines:
         if "::" not in name:
             shared.setdefault(name, set()).update(functions)
     tests = {name: (took, functions) for name, took, functions in lines if "::" in name}
     return [
-        Entered(name, took, frozenset({*functions, *shared.get(name.partition("::")[0], ())})) for name, (took, functions) in tests.items()
+        Entered(name, took, frozenset({*functions, *shared.get(name.partition("::")[0], ())}))
+        for name, (took, functions) in tests.items()
     ]
 
 
@@ -213,7 +272,12 @@ def _chosen(root: Path, mutant: Mutant, tests: Sequence[Entered]) -> list[Entere
         found = [one for one in tests if f"{mutant.file}:{mutant.function}" in one.functions]
     else:
         users = _users(root, mutant.file) | {"tests/golden/test_settings.py"}
-        found = [one for one in tests if _file(one.test) in users or any(name.partition(":")[0] in users for name in one.functions)]
+        found = [
+            one
+            for one in tests
+            if _file(one.test) in users
+            or any(name.partition(":")[0] in users for name in one.functions)
+        ]
     files: dict[str, float] = {}
     for one in found:
         files[_file(one.test)] = files.get(_file(one.test), 0.0) + one.seconds
@@ -226,7 +290,12 @@ def _users(root: Path, file: str) -> set[str]:
     folders = [*AREAS, *_FOLDERS]
     return {
         file,
-        *(str(path.relative_to(root)) for one in folders for path in (root / one).rglob("*.py") if line in path.read_text("utf-8")),
+        *(
+            str(path.relative_to(root))
+            for one in folders
+            for path in (root / one).rglob("*.py")
+            if line in path.read_text("utf-8")
+        ),
     }
 
 
@@ -234,12 +303,25 @@ def _file(test: str) -> str:
     return test.partition("::")[0]
 
 
-def _pytest(tree: Path, arguments: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None) -> str | None:
+def _pytest(
+    tree: Path, arguments: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None
+) -> str | None:
     """What pytest prints; None after the limit."""
     command = [sys.executable, "-m", "pytest", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tree),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **(more or {}),
+    }
     with subprocess.Popen(
-        command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        cwd=tree,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     ) as run:
         try:
             return run.communicate(timeout=limit_s)[0]
@@ -270,7 +352,9 @@ def _caught(tree: Path, tests: Sequence[Entered]) -> str:
     """By which test, or else how; empty if all of them pass."""
     ids = tree / "mutant-tests.txt"
     ids.write_text("\n".join(one.test for one in tests), "utf-8")
-    shown = _pytest(tree, ["-x", "--tb=no", f"@{ids}", *_OPTIONS], 60 + 10 * sum(one.seconds for one in tests))
+    shown = _pytest(
+        tree, ["-x", "--tb=no", f"@{ids}", *_OPTIONS], 60 + 10 * sum(one.seconds for one in tests)
+    )
     if shown is None:
         return "the time-out"
     failed = next((line for line in shown.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
@@ -280,7 +364,9 @@ def _caught(tree: Path, tests: Sequence[Entered]) -> str:
 
 def copied(root: Path, tree: Path) -> Path:
     """The tree without what tests do not need."""
-    left_out = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info")
+    left_out = shutil.ignore_patterns(
+        ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info"
+    )
     return Path(shutil.copytree(root, tree, ignore=left_out))
 
 
@@ -295,14 +381,29 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.mutate", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--skip", type=int, default=0, help="leave out this number of mutants, to go on with a run of the same seed")
-    parser.add_argument("--only", default="", help="a path's beginning: mutants of these files only")
+    parser.add_argument(
+        "--skip",
+        type=int,
+        default=0,
+        help="leave out this number of mutants, to go on with a run of the same seed",
+    )
+    parser.add_argument(
+        "--only", default="", help="a path's beginning: mutants of these files only"
+    )
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
-    parser.add_argument("--notes", type=Path, help="what the tests enter: made if it does not exist, used again if it does")
+    parser.add_argument(
+        "--notes",
+        type=Path,
+        help="what the tests enter: made if it does not exist, used again if it does",
+    )
     options = parser.parse_args(arguments)
     root = Path(__file__).parents[1]
-    chosen = [one for one in drawn(root, options.seed, options.count)[options.skip :] if one.file.startswith(options.only)]
+    chosen = [
+        one
+        for one in drawn(root, options.seed, options.count)[options.skip :]
+        if one.file.startswith(options.only)
+    ]
     if options.list:
         print(*map(line_of, chosen), sep="\n")
         return 0

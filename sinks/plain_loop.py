@@ -1,4 +1,6 @@
-"""The job without Spark: telemetry records in, output rows out. Used by replays and back-tests; Spark produces the same bytes."""
+"""The job without Spark: telemetry records in, output rows out. Used by replays and back-tests;
+Spark produces the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from strategies.store import InMemoryStore
 
 
 class PlainLoop:
-    """Folds telemetry of any number of clusters, one store per cluster. Raises SettingsError for invalid settings."""
+    """Folds telemetry of any number of clusters, one store per cluster. Raises SettingsError for
+    invalid settings.
+    """
 
     def __init__(self, settings: EngineSettings, limits: WireLimits = DEFAULT_LIMITS) -> None:
         self._engine = Engine(settings)
@@ -23,7 +27,9 @@ class PlainLoop:
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
 
     def feed(self, position: Position, value: bytes, size: int | None = None) -> list[OutputRow]:
-        """The rows that follow from one record. `size`: bytes of the whole record, if `value` holds only its beginning."""
+        """The rows that follow from one record. `size`: bytes of the whole record, if `value` holds
+        only its beginning.
+        """
         size = len(value) if size is None else size
         value = clip(value, self._limits)
         origin = pack_origin(position, value, size, compress=False)
@@ -31,4 +37,6 @@ class PlainLoop:
             record = decode(value, origin, self._limits)
         except WireError as error:
             return [rejected_row(error, origin, cluster_of(value))]
-        return [event_row(event) for event in self._engine.fold(record, self._stores[record.cluster])]
+        return [
+            event_row(event) for event in self._engine.fold(record, self._stores[record.cluster])
+        ]

@@ -26,23 +26,39 @@ class Secret:
 
 
 def read_secret(path: str, setting: str, largest: int = _LARGEST) -> Secret:
-    """The file's content without surrounding white space. `setting`: the key that names the file. Raises SettingsError."""
+    """The file's content without surrounding white space. `setting`: the key that names the file.
+    Raises SettingsError.
+    """
     try:
         with Path(path).open("rb") as file:
             value = file.read(largest + 1).strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a valid file name"
-        raise SettingsError([f"{setting}: {path} cannot be read ({reason}); name a file that this user may read"]) from None
+        raise SettingsError(
+            [f"{setting}: {path} cannot be read ({reason}); name a file that this user may read"]
+        ) from None
     if not value:
         raise SettingsError([f"{setting}: {path} is empty; put the secret into it"])
     if len(value) > largest:
-        raise SettingsError([f"{setting}: {path} is larger than {largest} bytes, so it is not the secret; name the right file"])
+        raise SettingsError(
+            [
+                f"{setting}: {path} is larger than {largest} bytes, so it is not the secret; "
+                "name the right file"
+            ]
+        )
     return Secret(value)
 
 
 def read_pem(path: str, setting: str, holds: str) -> Secret:
-    """A PEM file of one or more certificates or keys. `holds`: the end of a block's title. Raises SettingsError."""
+    """A PEM file of one or more certificates or keys. `holds`: the end of a block's title. Raises
+    SettingsError.
+    """
     found = read_secret(path, setting, _LARGEST_PEM)
     if f"{holds}-----".encode() not in found.reveal():
-        raise SettingsError([f"{setting}: {path} contains no {holds.lower()} in PEM form (-----BEGIN …-----); name a file that does"])
+        raise SettingsError(
+            [
+                f"{setting}: {path} contains no {holds.lower()} in PEM form (-----BEGIN "
+                "…-----); name a file that does"
+            ]
+        )
     return found

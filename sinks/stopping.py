@@ -10,14 +10,18 @@ from typing import Any
 
 
 class Stop(threading.Event):
-    """Set when the process is asked to stop. `by`: the name of the signal, empty for other reasons."""
+    """Set when the process is asked to stop. `by`: the name of the signal, empty for other
+    reasons.
+    """
 
     by = ""
 
 
 @contextmanager
 def stopping(stop: Stop | None = None) -> Iterator[Stop]:
-    """A Stop that SIGTERM and SIGINT set. A second signal of the same kind has its former effect."""
+    """A Stop that SIGTERM and SIGINT set. A second signal of the same kind has its former
+    effect.
+    """
     stop = stop or Stop()
 
     def ask(number: int, _frame: Any) -> None:
@@ -32,7 +36,9 @@ def stopping(stop: Stop | None = None) -> Iterator[Stop]:
 
 @contextmanager
 def handling(handler: Callable[[int, Any], None], *numbers: int) -> Iterator[None]:
-    """These signals call `handler` while this lasts. Only the main thread can set handlers; in others nothing changes."""
+    """These signals call `handler` while this lasts. Only the main thread can set handlers; in
+    others nothing changes.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

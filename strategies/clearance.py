@@ -1,6 +1,8 @@
-"""Decides which of the bundles picked by shedding leave, and for which broker: limits first, then policies, filters and placement.
+"""Decides which of the bundles picked by shedding leave, and for which broker: limits first, then
+policies, filters and placement.
 
-A refused bundle becomes a skip. In fixed mode a broker that was due but may give no bundle keeps its hit counts, because it is still due.
+A refused bundle becomes a skip. In fixed mode a broker that was due but may give no bundle keeps
+its hit counts, because it is still due.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for m
 
 @dataclass(frozen=True)
 class LeavingRules:
-    """Rules by which a round refuses. `closed`: why no bundle may leave now, or None; `is_excluded`: whether a bundle's namespace is."""
+    """Rules by which a round refuses. `closed`: why no bundle may leave now, or None;
+    `is_excluded`: whether a bundle's namespace is.
+    """
 
     mode: Mode
     budget: Budget
@@ -32,7 +36,9 @@ class LeavingRules:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The bundles that leave, skips of picked bundles that stay, the new memory, and the throughput of each leaving bundle (bytes/s)."""
+    """The bundles that leave, skips of picked bundles that stay, the new memory, and the throughput
+    of each leaving bundle (bytes/s).
+    """
 
     kept: Mapping[str, Decision]
     skips: tuple[Skip, ...]
@@ -41,12 +47,21 @@ class Leaving:
     throughputs: Mapping[str, float]
 
 
-def decide(brokers: Mapping[str, BrokerLoad], shedding: Shedding, destinations: Destinations, rules: LeavingRules) -> Leaving:
-    """Clears the decisions in their order; the bundles of one exchange leave together or not at all."""
+def decide(
+    brokers: Mapping[str, BrokerLoad],
+    shedding: Shedding,
+    destinations: Destinations,
+    rules: LeavingRules,
+) -> Leaving:
+    """Clears the decisions in their order; the bundles of one exchange leave together or not at
+    all.
+    """
     before = destinations.memory
     destinations.memory = shedding.memory
     gate = _Gate(brokers, destinations, rules)
-    for _, group in groupby(enumerate(shedding.decisions), key=lambda one: one[1].exchange or one[0]):
+    for _, group in groupby(
+        enumerate(shedding.decisions), key=lambda one: one[1].exchange or one[0]
+    ):
         gate.decide([decision for _, decision in group])
     memory = destinations.memory
     if rules.mode == "fixed":
@@ -67,7 +82,11 @@ class _Gate:
 
     def decide(self, together: Sequence[Decision]) -> None:
         throughputs = [self._throughput(decision) for decision in together]
-        refused = {decision.bundle: why for decision in together if (why := self._refused(decision, alone=len(together) == 1)) is not None}
+        refused = {
+            decision.bundle: why
+            for decision in together
+            if (why := self._refused(decision, alone=len(together) == 1)) is not None
+        }
         over = None if refused else self.rules.budget.refuses(throughputs)
         if refused or over is not None:
             for decision in together:
@@ -76,11 +95,16 @@ class _Gate:
         named = self._named(together)
         self.kept |= {decision.bundle: decision for decision in named}
         if named:
-            self.throughputs |= {one.bundle: throughput for one, throughput in zip(together, throughputs, strict=True)}
+            self.throughputs |= {
+                one.bundle: throughput
+                for one, throughput in zip(together, throughputs, strict=True)
+            }
             self.rules.budget.spend(throughputs)
 
     def _named(self, together: Sequence[Decision]) -> list[Decision]:
-        """The decisions with their destinations, or none of them: the first move of an exchange may use the room that another one needs."""
+        """The decisions with their destinations, or none of them: the first move of an exchange may
+        use the room that another one needs.
+        """
         before = self.destinations.mark() if len(together) > 1 else None
         found = [self.destinations.name(decision) for decision in together]
         named = [one for one in found if isinstance(one, Decision)]
@@ -99,16 +123,22 @@ class _Gate:
         if self.rules.closed is not None:
             return self.rules.closed
         if self.rules.is_excluded(decision.bundle):
-            return Refusal("excluded-namespace", "belongs to a namespace that limits.excluded_namespaces names")
+            return Refusal(
+                "excluded-namespace", "belongs to a namespace that limits.excluded_namespaces names"
+            )
         elsewhere = self._elsewhere(decision)
         if elsewhere is not None:
-            return Refusal("on-two-brokers", f"is reported by {elsewhere} too: it is moving already")
+            return Refusal(
+                "on-two-brokers", f"is reported by {elsewhere} too: it is moving already"
+            )
         if alone or decision.destination is None:
             return None
         return self.destinations.refusal(decision.bundle, decision.source, decision.destination)
 
     def _elsewhere(self, decision: Decision) -> str | None:
-        """The other broker of a bundle that two brokers report. A round must not command one bundle twice: an id identifies one command."""
+        """The other broker of a bundle that two brokers report. A round must not command one bundle
+        twice: an id identifies one command.
+        """
         if decision.bundle in self.kept:
             return self.kept[decision.bundle].source
         gained = self.rules.gained.get(decision.bundle)
@@ -117,30 +147,57 @@ class _Gate:
     def _throughput(self, decision: Decision) -> float:
         """Throughput of the bundle in bytes/s, by its short-term average."""
         table = self.brokers[decision.source].bundles
-        return float(table.msg_throughput[table.names.index(decision.bundle)]) if decision.bundle in table.names else 0.0
+        return (
+            float(table.msg_throughput[table.names.index(decision.bundle)])
+            if decision.bundle in table.names
+            else 0.0
+        )
 
     def _stay(self, decision: Decision, why: Refusal) -> None:
-        self.skips.append(Skip("bundle", (decision.bundle,), why.code, f"it {why.text}", decision.source))
+        self.skips.append(
+            Skip("bundle", (decision.bundle,), why.code, f"it {why.text}", decision.source)
+        )
 
 
 def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
-    """Whether the named destinations are those of the exchange; with a third broker it is no exchange."""
-    return all(one.destination in (None, other.destination) for one, other in zip(together, named, strict=True))
+    """Whether the named destinations are those of the exchange; with a third broker it is no
+    exchange.
+    """
+    return all(
+        one.destination in (None, other.destination)
+        for one, other in zip(together, named, strict=True)
+    )
 
 
-def _still_due(before: Memory, after: Memory, decisions: Sequence[Decision], kept: Mapping[str, Decision]) -> Memory:
+def _still_due(
+    before: Memory, after: Memory, decisions: Sequence[Decision], kept: Mapping[str, Decision]
+) -> Memory:
     """The memory in which brokers that were due and shed nothing keep their hit counts."""
     gave = {decision.source for decision in kept.values()}
     waiting = [decision for decision in decisions if decision.source not in gave]
     if not waiting:
         return after
     brokers = dict(after.brokers)
-    involved = {name for decision in waiting for name in (decision.source, decision.destination) if name is not None}
+    involved = {
+        name
+        for decision in waiting
+        for name in (decision.source, decision.destination)
+        if name is not None
+    }
     for name in sorted(involved - gave - {decision.destination for decision in kept.values()}):
         old = before.brokers.get(name, NO_MEMORY)
-        due = replace(brokers.get(name, NO_MEMORY), hit_high=old.hit_high, hit_low=old.hit_low, gave_at_ms=old.gave_at_ms)
+        due = replace(
+            brokers.get(name, NO_MEMORY),
+            hit_high=old.hit_high,
+            hit_low=old.hit_low,
+            gave_at_ms=old.gave_at_ms,
+        )
         brokers.pop(name, None)
         if due != NO_MEMORY:
             brokers[name] = due
-    cluster = after.cluster if kept else replace(after.cluster, hits=max(after.cluster.hits, before.cluster.hits))
+    cluster = (
+        after.cluster
+        if kept
+        else replace(after.cluster, hits=max(after.cluster.hits, before.cluster.hits))
+    )
     return Memory(brokers, cluster)

@@ -1,9 +1,11 @@
-"""The time of a cluster: the largest believed timestamp of its log, so that one wrong clock can neither stop the time nor advance it.
+"""The time of a cluster: the largest believed timestamp of its log, so that one wrong clock can
+neither stop the time nor advance it.
 
-A record further than `jump_ms` from the cluster's time is not believed. When only such records arrive, in ascending order and spanning
-`recovery_ms`, the log has really moved (an outage, a repaired clock) and the cluster adopts their time. A record that leads by more than
-`tolerance_ms` is used, but the cluster's time follows it only when most producers agree (`clock_votes`), or when no other producer has
-sent a record for `silence_ms`.
+A record further than `jump_ms` from the cluster's time is not believed. When only such records
+arrive, in ascending order and spanning `recovery_ms`, the log has really moved (an outage, a
+repaired clock) and the cluster adopts their time. A record that leads by more than `tolerance_ms`
+is used, but the cluster's time follows it only when most producers agree (`clock_votes`), or when
+no other producer has sent a record for `silence_ms`.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ _ALONE = 5
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`now_ms`: largest believed timestamp. `run_from_ms`, `run_to_ms`: first and last time of the current run of records that the clock
-    does not follow, None without one; `run`: number of these records.
+    """`now_ms`: largest believed timestamp. `run_from_ms`, `run_to_ms`: first and last time of the
+    current run of records that the clock does not follow, None without one; `run`: number of these
+    records.
     """
 
     now_ms: int
@@ -30,10 +33,12 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A producer whose clock is not believed. `ts`: time of its newest record; `lead_ms`: how far that time was ahead of the cluster's.
+    """A producer whose clock is not believed. `ts`: time of its newest record; `lead_ms`: how far
+    that time was ahead of the cluster's.
 
-    `used`: whether the broker's newest figures, which a round may use, carry that clock; `news`: whether that record is newer than all
-    earlier records of its producer, so that it counts as a vote.
+    `used`: whether the broker's newest figures, which a round may use, carry that clock; `news`:
+    whether that record is newer than all earlier records of its producer, so that it counts as a
+    vote.
     """
 
     ts: int
@@ -48,11 +53,19 @@ class Stray:
 
 
 def judge_clock(
-    clock: Clock, ts: int, jump_ms: int, recovery_ms: int, *, tolerance_ms: int | None = None, silence_ms: int = 0
+    clock: Clock,
+    ts: int,
+    jump_ms: int,
+    recovery_ms: int,
+    *,
+    tolerance_ms: int | None = None,
+    silence_ms: int = 0,
 ) -> tuple[Clock, ClockVerdict]:
-    """The clock after a record stamped `ts`, and the verdict on that record; "moved-…" means believed after a long run.
+    """The clock after a record stamped `ts`, and the verdict on that record; "moved-…" means
+    believed after a long run.
 
-    "leads": believed, but the clock does not follow. `tolerance_ms`: None = `jump_ms`, so that no record leads.
+    "leads": believed, but the clock does not follow. `tolerance_ms`: None = `jump_ms`, so that no
+    record leads.
     """
     lead = ts - clock.now_ms
     if -jump_ms <= lead <= (jump_ms if tolerance_ms is None else tolerance_ms):
@@ -63,7 +76,9 @@ def judge_clock(
     count = clock.run + 1 if continues else 1
     leads = 0 < lead <= jump_ms
     began_near = 0 < started - clock.now_ms <= jump_ms
-    if ts - started >= (silence_ms if began_near else recovery_ms) and (count >= _ALONE or not began_near):
+    if ts - started >= (silence_ms if began_near else recovery_ms) and (
+        count >= _ALONE or not began_near
+    ):
         return Clock(ts), "moved-on" if lead > 0 else "moved-back"
     waiting = replace(clock, run_from_ms=started, run_to_ms=ts, run=count)
     return waiting, "leads" if leads else "ahead" if lead > 0 else "behind"

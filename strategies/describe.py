@@ -1,4 +1,6 @@
-"""Formats each decision and each skip as one printable line; golden files, logs, dry runs and `explain` share this format."""
+"""Formats each decision and each skip as one printable line; golden files, logs, dry runs and
+`explain` share this format.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,27 @@ _NAMES = 4
 
 def describe_command(command: Command) -> str:
     """`round 3 transfer t/ns/0x0_0x1: a:1 → b:1 (87.1 % → 79.0 %, 12.0 % → 20.1 %) because …`"""
-    where = command.source if command.destination is None else f"{command.source} → {command.destination}"
+    where = (
+        command.source
+        if command.destination is None
+        else f"{command.source} → {command.destination}"
+    )
     effect = _effect(command.expected) if command.is_move else _load(command.expected)
-    return f"round {command.round} {command.action} {command.bundle}: {where} ({effect}) because {command.text}"
+    return (
+        f"round {command.round} {command.action} {command.bundle}: {where} ({effect}) because "
+        f"{command.text}"
+    )
 
 
 def describe_round(record: Round) -> str:
-    """`round 3 at 1795218520614 (sweep): 8 brokers, spread 61.2 → 40.0 points, 5 commands, 7 left alone`"""
+    """`round 3 at 1795218520614 (sweep): 8 brokers, spread 61.2 → 40.0 points, 5 commands, 7 left
+    alone`
+    """
     stale = f", {len(record.stale)} stale" if record.stale else ""
     left = sum(len(skip.names) for skip in record.skips)
     return (
-        f"round {record.round} at {record.ts} ({record.closed_by}): {_count(len(record.brokers), 'broker')}{stale}, "
+        f"round {record.round} at {record.ts} ({record.closed_by}): "
+        f"{_count(len(record.brokers), 'broker')}{stale}, "
         f"spread {record.spread.range * 100:.1f} → {record.spread_after.range * 100:.1f} points, "
         f"{_count(len(record.commands), 'command')}, {left} left alone"
     )
@@ -48,7 +60,11 @@ def _effect(expected: Expected) -> str:
 
 def _load(expected: Expected) -> str:
     """Usage of the broker where no bundle moves, as in a split or advice."""
-    return "usage unknown" if expected.source_before is None else f"at {expected.source_before * 100:.1f} %"
+    return (
+        "usage unknown"
+        if expected.source_before is None
+        else f"at {expected.source_before * 100:.1f} %"
+    )
 
 
 def _count(number: int, noun: str) -> str:

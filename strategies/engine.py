@@ -1,7 +1,9 @@
-"""Folds a cluster's telemetry: takes one record, returns commands and round records; the only module that changes cluster state.
+"""Folds a cluster's telemetry: takes one record, returns commands and round records; the only
+module that changes cluster state.
 
-Deterministic: the same records in the same order, with the same settings and version, give equal events. The engine does not know
-micro-batches, wall clocks, timers or partitions (architecture: "Time and determinism").
+Deterministic: the same records in the same order, with the same settings and version, give equal
+events. The engine does not know micro-batches, wall clocks, timers or partitions (architecture:
+"Time and determinism").
 """
 
 from __future__ import annotations
@@ -46,18 +48,22 @@ from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
 from strategies.time_changes import clock_rejection, forget_everything_timed, set_back, timed
 
-#: Number of rounds for which the averages of a bundle that left a broker are kept for the broker that takes it.
+#: Number of rounds for which the averages of a bundle that left a broker are kept for the broker
+#: that takes it.
 _ROUNDS_TO_WAIT = 5
-#: A broker without a report for this many times `stale_after_ms` is removed, even if sweeps still list it.
+#: A broker without a report for this many times `stale_after_ms` is removed, even if sweeps still
+#: list it.
 _STALE_TIMES_TO_FORGET = 10
 
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """All settings that decisions depend on. `shedding`: settings of the strategy, `placing`: of the placement; None means the defaults.
+    """All settings that decisions depend on. `shedding`: settings of the strategy, `placing`: of
+    the placement; None means the defaults.
 
-    `placement`: a name of the registry, `auto` for the one that Pulsar's users run with the strategy, `none` to leave placement to Pulsar.
-    `shedders`: the strategies that `strategy` may name. Not a setting: a program with a strategy of its own passes an extended registry.
+    `placement`: a name of the registry, `auto` for the one that Pulsar's users run with the
+    strategy, `none` to leave placement to Pulsar. `shedders`: the strategies that `strategy` may
+    name. Not a setting: a program with a strategy of its own passes an extended registry.
     """
 
     strategy: str = DEFAULT
@@ -82,7 +88,9 @@ class EngineSettings:
 
     @property
     def chosen(self) -> object:
-        """The strategy's own settings. Raises SettingsError for an unknown name and for settings of another strategy."""
+        """The strategy's own settings. Raises SettingsError for an unknown name and for settings of
+        another strategy.
+        """
         return self.shedders.settings_of(self.strategy, self.shedding)
 
     def shedder(self) -> Shedder:
@@ -91,17 +99,28 @@ class EngineSettings:
 
 
 def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
-    """Name and settings of the placement in use; `none` has no settings. Raises SettingsError for an unknown strategy."""
+    """Name and settings of the placement in use; `none` has no settings. Raises SettingsError for
+    an unknown strategy.
+    """
     name = settings.entry.placement if settings.placement == "auto" else settings.placement
     entry = PLACERS.get(name)
-    return name, settings.placing if settings.placing is not None or entry is None else entry.settings()
+    return (
+        name,
+        settings.placing if settings.placing is not None or entry is None else entry.settings(),
+    )
 
 
 def rules_of(settings: EngineSettings) -> Rules:
-    """The rules of every round. Raises SettingsError for unknown names, invalid windows, and limits under which no clock can be judged."""
+    """The rules of every round. Raises SettingsError for unknown names, invalid windows, and limits
+    under which no clock can be judged.
+    """
     check_clock(settings.round)
     entry = settings.entry
-    manager = entry.load_manager if settings.filters.load_manager == "auto" else settings.filters.load_manager
+    manager = (
+        entry.load_manager
+        if settings.filters.load_manager == "auto"
+        else settings.filters.load_manager
+    )
     name, placing = placement_of(settings)
     destinations = DestinationRules(
         None if name == "none" else placer(name, placing, settings.mode),
@@ -124,7 +143,9 @@ def rules_of(settings: EngineSettings) -> Rules:
 
 
 class Engine:
-    """Folds records into events; holds settings only. Raises SettingsError for settings that contradict each other."""
+    """Folds records into events; holds settings only. Raises SettingsError for settings that
+    contradict each other.
+    """
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings.round
@@ -132,13 +153,19 @@ class Engine:
         self._rules = rules_of(settings)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Events of one record of the store's cluster; the commands of a round come right before the record of the round.
+        """Events of one record of the store's cluster; the commands of a round come right before
+        the record of the round.
 
-        A repeated record has no events, because brokers and publishers may send the same record twice.
+        A repeated record has no events, because brokers and publishers may send the same record
+        twice.
         """
         if isinstance(record, Note):
             return []
-        return [event for event in self._fold(record, store) if not (isinstance(event, Rejection) and event.code == REPEATED)]
+        return [
+            event
+            for event in self._fold(record, store)
+            if not (isinstance(event, Rejection) and event.code == REPEATED)
+        ]
 
     def _fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         state = store.get_cluster()
@@ -146,36 +173,64 @@ class Engine:
             return self._start(record, state, state.early, store)
         return self._fold_timed(record, state, store)
 
-    def _start(self, record: TelemetryRecord, state: ClusterState, early: tuple[EarlyRecord, ...], store: StateStore) -> list[Event]:
-        """Before the first round closes: folds all records so far by the best known time (see `log_start`)."""
+    def _start(
+        self,
+        record: TelemetryRecord,
+        state: ClusterState,
+        early: tuple[EarlyRecord, ...],
+        store: StateStore,
+    ) -> list[Event]:
+        """Before the first round closes: folds all records so far by the best known time (see
+        `log_start`).
+        """
         times = [*(one.ts for one in early), record.ts]
-        time = better_time(times, state.clock, self._settings.max_clock_jump_ms, swept=isinstance(record, Sweep))
+        time = better_time(
+            times, state.clock, self._settings.max_clock_jump_ms, swept=isinstance(record, Sweep)
+        )
         if not early and isinstance(record, Sweep) and not record.brokers:
             time = record.ts  # an empty cluster has no figures that a wrong time could affect
         if time is not None:
-            return self._replay_start([*(unpack_record(one.packed) for one in early), record], time, store)
+            return self._replay_start(
+                [*(unpack_record(one.packed) for one in early), record], time, store
+            )
         if state.clock is not None:
             return self._continue_start(record, store)
-        store.put_cluster(replace(state, early=(*early, EarlyRecord(record.ts, pack_record(record), True))))
+        store.put_cluster(
+            replace(state, early=(*early, EarlyRecord(record.ts, pack_record(record), True)))
+        )
         return []
 
-    def _replay_start(self, records: Sequence[TelemetryRecord], time: int, store: StateStore) -> list[Event]:
-        """Folds the log's first records, again if necessary, by a clock that starts with the first record near `time`."""
+    def _replay_start(
+        self, records: Sequence[TelemetryRecord], time: int, store: StateStore
+    ) -> list[Event]:
+        """Folds the log's first records, again if necessary, by a clock that starts with the first
+        record near `time`.
+        """
         for broker in store.brokers():
             store.remove_broker(broker.broker)
-        start = next(record.ts for record in records if abs(record.ts - time) <= self._settings.max_clock_jump_ms)
+        start = next(
+            record.ts
+            for record in records
+            if abs(record.ts - time) <= self._settings.max_clock_jump_ms
+        )
         store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start))
         return [event for record in records for event in self._continue_start(record, store)]
 
     def _continue_start(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Folds one more record of a log start with a known time. The first round ends it and rejects records that were too far away."""
+        """Folds one more record of a log start with a known time. The first round ends it and
+        rejects records that were too far away.
+        """
         state = store.get_cluster()
         if state.early is None or state.clock is None:
             return self._fold_timed(record, state, store)
         far = abs(record.ts - state.clock.now_ms) > self._settings.max_clock_jump_ms
         events = [] if far else self._fold_timed(record, state, store)
         refused = any(isinstance(event, Rejection) for event in events)
-        early = state.early if refused else (*state.early, EarlyRecord(record.ts, pack_record(record), far))
+        early = (
+            state.early
+            if refused
+            else (*state.early, EarlyRecord(record.ts, pack_record(record), far))
+        )
         state = store.get_cluster()
         if state.round == 0 and len(early) < LONGEST_LOG_START:
             store.put_cluster(replace(state, early=early))
@@ -183,9 +238,17 @@ class Engine:
         store.put_cluster(replace(state, early=None))
         now_ms = record.ts if state.clock is None else state.clock.now_ms
         outside = (unpack_record(one.packed) for one in early if one.far)
-        return [*events, *(clock_rejection(one, now_ms, "ahead" if one.ts > now_ms else "behind") for one in outside)]
+        return [
+            *events,
+            *(
+                clock_rejection(one, now_ms, "ahead" if one.ts > now_ms else "behind")
+                for one in outside
+            ),
+        ]
 
-    def _fold_timed(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
+    def _fold_timed(
+        self, record: TelemetryRecord, state: ClusterState, store: StateStore
+    ) -> list[Event]:
         clock = state.clock
         assert clock is not None
         settings = self._settings
@@ -205,17 +268,28 @@ class Engine:
             store.put_cluster(state)
             return [rejection]
         closed_by = _due(record, state, judged.now_ms, settings)
-        if closed_by is None or (closed_by != "sweep" and state.early is not None and not is_sure(state.early)):
+        if closed_by is None or (
+            closed_by != "sweep" and state.early is not None and not is_sure(state.early)
+        ):
             store.put_cluster(state)
             return []
         return self._close(closed_by, record, before, state, store)
 
     def _close(
-        self, closed_by: ClosedBy, record: TelemetryRecord, last_sweep_ms: int, state: ClusterState, store: StateStore
+        self,
+        closed_by: ClosedBy,
+        record: TelemetryRecord,
+        last_sweep_ms: int,
+        state: ClusterState,
+        store: StateStore,
     ) -> list[Event]:
         now_ms = record.ts if state.clock is None else state.clock.now_ms
         brokers = sorted(store.brokers(), key=lambda broker: broker.order)
-        heard = {name for name, stray in state.strays.items() if stray.heard_ms >= now_ms - self._settings.stale_after_ms}
+        heard = {
+            name
+            for name, stray in state.strays.items()
+            if stray.heard_ms >= now_ms - self._settings.stale_after_ms
+        }
         gone = self._gone(brokers, record, last_sweep_ms, now_ms, heard)
         for broker in brokers:
             if broker.broker in gone:
@@ -223,7 +297,12 @@ class Engine:
         state = _without_expired(state, now_ms, self._rules)
         # Averages of bundles may have moved from removed brokers to others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
-        state = counted(state, {broker.broker: newest_report_ms(broker) for broker in known}, now_ms, self._settings)
+        state = counted(
+            state,
+            {broker.broker: newest_report_ms(broker) for broker in known},
+            now_ms,
+            self._settings,
+        )
         given = RoundInput(
             cluster=record.cluster,
             number=state.round + 1,
@@ -247,20 +326,36 @@ class Engine:
         store.put_cluster(_after_round(state, result, now_ms))
         return [*result.commands, result.round]
 
-    def _gone(self, brokers: Sequence[BrokerState], record: TelemetryRecord, last_sweep_ms: int, now_ms: int, heard: Set[str]) -> set[str]:
-        """Brokers that neither the sweep lists nor that reported in this pass, and brokers without a report for a very long time.
+    def _gone(
+        self,
+        brokers: Sequence[BrokerState],
+        record: TelemetryRecord,
+        last_sweep_ms: int,
+        now_ms: int,
+        heard: Set[str],
+    ) -> set[str]:
+        """Brokers that neither the sweep lists nor that reported in this pass, and brokers without
+        a report for a very long time.
 
         `heard`: brokers that report, with a clock that is not believed.
         """
         silent_since_ms = now_ms - _STALE_TIMES_TO_FORGET * self._settings.stale_after_ms
-        gone = {broker.broker for broker in brokers if newest_report_ms(broker) < silent_since_ms} - heard
+        gone = {
+            broker.broker for broker in brokers if newest_report_ms(broker) < silent_since_ms
+        } - heard
         if isinstance(record, Sweep):
             listed = {*record.brokers, *record.missing}
-            gone |= {broker.broker for broker in brokers if broker.broker not in listed and newest_report_ms(broker) <= last_sweep_ms}
+            gone |= {
+                broker.broker
+                for broker in brokers
+                if broker.broker not in listed and newest_report_ms(broker) <= last_sweep_ms
+            }
         return gone
 
 
-def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> tuple[ClusterState, Rejection | None]:
+def _apply(
+    record: TelemetryRecord, state: ClusterState, store: StateStore
+) -> tuple[ClusterState, Rejection | None]:
     """The state after a record, or why the record cannot be used."""
     match record:
         case LoadReport():
@@ -273,7 +368,9 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
         case Sweep():
             if record.ts <= state.sweep_at_ms:
                 return state, _late_sweep(record, state)
-            return replace(state, sweep_at_ms=record.ts, sweep=record.sweep, missing=dict(record.missing)), None
+            return replace(
+                state, sweep_at_ms=record.ts, sweep=record.sweep, missing=dict(record.missing)
+            ), None
         case OutcomeReport():
             return learn_outcome(record, state, store), None
         case Policies():
@@ -284,17 +381,27 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
 
 def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
     if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
-        return Rejection(REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record)
-    text = f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it is late or a duplicate, nothing to do"
+        return Rejection(
+            REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record
+        )
+    text = (
+        f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it is late or a "
+        "duplicate, nothing to do"
+    )
     if record.sweep == state.sweep + 1:
         text = (
-            f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped {state.sweep_at_ms}: "
+            f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped "
+            f"{state.sweep_at_ms}: "
             "the collector's clock stands still or went back; check it"
         )
-    return Rejection("duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record)
+    return Rejection(
+        "duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record
+    )
 
 
-def _due(record: TelemetryRecord, state: ClusterState, now_ms: int, settings: RoundSettings) -> ClosedBy | None:
+def _due(
+    record: TelemetryRecord, state: ClusterState, now_ms: int, settings: RoundSettings
+) -> ClosedBy | None:
     """The condition that closes the open round at this record; None while it stays open."""
     passed = now_ms - state.round_at_ms
     if isinstance(record, Sweep) and (state.round == 0 or passed * 4 >= settings.interval_ms * 3):
@@ -319,21 +426,40 @@ def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> Clust
 
 
 def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterState:
-    """The state without expired entries. A bundle whose move is exactly the cool-down ago still rests (as in ModularLoadManagerImpl)."""
+    """The state without expired entries. A bundle whose move is exactly the cool-down ago still
+    rests (as in ModularLoadManagerImpl).
+    """
     oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
     under_way = _under_way(state, now_ms)
-    cooling = {bundle: since for bundle, since in state.cooling.items() if since >= now_ms - settings.cool_down_ms}
+    cooling = {
+        bundle: since
+        for bundle, since in state.cooling.items()
+        if since >= now_ms - settings.cool_down_ms
+    }
     state = replace(
         state,
-        # The outcome of a command that was not carried out in time arrives after its expiry and must still find the move.
-        in_flight={bundle: move for bundle, move in state.in_flight.items() if bundle in under_way or bundle in cooling},
+        # The outcome of a command that was not carried out in time arrives after its expiry and
+        # must still find the move.
+        in_flight={
+            bundle: move
+            for bundle, move in state.in_flight.items()
+            if bundle in under_way or bundle in cooling
+        },
         cooling=cooling,
         departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
         gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
         spent=within_the_hour(state.spent, now_ms),
-        advised={bundle: since for bundle, since in state.advised.items() if since > now_ms - rules.throttling.repeat_ms},
+        advised={
+            bundle: since
+            for bundle, since in state.advised.items()
+            if since > now_ms - rules.throttling.repeat_ms
+        },
         # A report of an older time than this is rejected in any case.
-        gone={broker: ts for broker, ts in state.gone.items() if ts >= now_ms - settings.max_clock_jump_ms},
+        gone={
+            broker: ts
+            for broker, ts in state.gone.items()
+            if ts >= now_ms - settings.max_clock_jump_ms
+        },
     )
     return without_settled(state, now_ms)
 

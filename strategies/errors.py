@@ -36,13 +36,17 @@ from __future__ import annotations
 
 
 class RebalancerError(Exception):
-    """Base of all errors of this project; `retryable` says whether the same call may succeed later."""
+    """Base of all errors of this project; `retryable` says whether the same call may succeed
+    later.
+    """
 
     retryable: bool = False
 
 
 class SettingsError(RebalancerError):
-    """Settings that cannot be used. `complaints` holds one line each, starting with the dotted path."""
+    """Settings that cannot be used. `complaints` holds one line each, starting with the dotted
+    path.
+    """
 
     def __init__(self, complaints: list[str]) -> None:
         super().__init__("\n".join(complaints))

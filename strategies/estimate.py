@@ -1,7 +1,8 @@
 """Estimates usage after moves: the load of a bundle is its share of the broker's traffic.
 
-The figures of a resource are absolute (percent of a core, kbit/s). Load that leaves a broker is added to the other one in the same unit and
-is then related to that broker's own limit. Heap memory does not follow traffic and stays.
+The figures of a resource are absolute (percent of a core, kbit/s). Load that leaves a broker is
+added to the other one in the same unit and is then related to that broker's own limit. Heap memory
+does not follow traffic and stays.
 """
 
 from __future__ import annotations
@@ -10,11 +11,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from strategies.model import BrokerLoad, ClusterView, Decision, Expected, Figures, Resource, Spread, Traffic
+from strategies.model import (
+    BrokerLoad,
+    ClusterView,
+    Decision,
+    Expected,
+    Figures,
+    Resource,
+    Spread,
+    Traffic,
+)
 
 
 def share_of_traffic(broker: BrokerLoad, bundle: str) -> float:
-    """The part (0–1) of a broker's throughput that one of its bundles carries; 0 when broker or bundle is unknown or idle."""
+    """The part (0–1) of a broker's throughput that one of its bundles carries; 0 when broker or
+    bundle is unknown or idle.
+    """
     total = broker.figures.traffic.msg_throughput
     names = broker.bundles.names
     if total <= 0 or bundle not in names:
@@ -23,7 +35,9 @@ def share_of_traffic(broker: BrokerLoad, bundle: str) -> float:
 
 
 def burdened(figures: Figures, source: Figures, share: float) -> Figures:
-    """Figures of a broker after it takes over `share` of the load of `source` (negative: gives it up)."""
+    """Figures of a broker after it takes over `share` of the load of `source` (negative: gives it
+    up).
+    """
     traffic, moved = figures.traffic, source.traffic
     return replace(
         figures,
@@ -38,7 +52,9 @@ def burdened(figures: Figures, source: Figures, share: float) -> Figures:
             max(0.0, traffic.msg_throughput_out + moved.msg_throughput_out * share),
         ),
         usage_average=_average_plus(figures.usage_average, source.usage_average, share),
-        throughput_average=_average_plus(figures.throughput_average, source.throughput_average, share),
+        throughput_average=_average_plus(
+            figures.throughput_average, source.throughput_average, share
+        ),
     )
 
 
@@ -59,8 +75,9 @@ def _plus(resource: Resource, moved: Resource, share: float) -> Resource:
 
 
 def _average_plus(average: float | None, moved: float | None, share: float) -> float | None:
-    """An average plus a share of the moved one; None if it is None. As in TransferShedder, brokers are assumed to be alike: a move
-    adds to one broker's averages what it takes from the other's."""
+    """An average plus a share of the moved one; None if it is None. As in TransferShedder, brokers
+    are assumed to be alike: a move adds to one broker's averages what it takes from the other's.
+    """
     return average if average is None or moved is None else max(0.0, average + moved * share)
 
 
@@ -79,8 +96,14 @@ class Estimate:
         return self._usage(load if figures is load.figures else replace(load, figures=figures))
 
     def changed_usages(self) -> dict[str, float]:
-        """Usage of the brokers that decisions changed, in the cluster's order, without the thousands that stay the same."""
-        changed = (name for name, broker in self._brokers.items() if self._figures[name] is not broker.figures)
+        """Usage of the brokers that decisions changed, in the cluster's order, without the
+        thousands that stay the same.
+        """
+        changed = (
+            name
+            for name, broker in self._brokers.items()
+            if self._figures[name] is not broker.figures
+        )
         return {broker: self.usage(broker) for broker in changed}
 
     def usages(self) -> dict[str, float]:
@@ -100,10 +123,14 @@ class Estimate:
         original = self._brokers[decision.source].figures
         self._figures[decision.source] = burdened(self._figures[decision.source], original, -share)
         if decision.destination in self._figures:
-            self._figures[decision.destination] = burdened(self._figures[decision.destination], original, share)
+            self._figures[decision.destination] = burdened(
+                self._figures[decision.destination], original, share
+            )
         after = self._usages(decision)
         return Expected(before[0], after[0], before[1], after[1])
 
     def _usages(self, decision: Decision) -> tuple[float, float | None]:
         destination = decision.destination
-        return self.usage(decision.source), self.usage(destination) if destination in self._figures else None
+        return self.usage(decision.source), self.usage(
+            destination
+        ) if destination in self._figures else None

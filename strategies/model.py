@@ -1,8 +1,11 @@
-"""The data model of the rebalancer: a cluster, the decisions of a round, and what it leaves alone, with the reason.
+"""The data model of the rebalancer: a cluster, the decisions of a round, and what it leaves alone,
+with the reason.
 
-Units everywhere: rates in messages/s, throughput in bytes/s, times in milliseconds since the epoch, usage as a fraction
-(1.0 = 100 %) unless a name says percent. Resource figures keep Pulsar's own units (cpu: percent of one core, memory: MiB,
-bandwidth: kbit/s), because only usage and limit of the same resource are ever compared.
+Units everywhere: rates in messages/s, throughput in bytes/s, times in milliseconds since the epoch,
+usage as a fraction
+(1.0 = 100 %) unless a name says percent. Resource figures keep Pulsar's own units (cpu: percent of
+one core, memory: MiB, bandwidth: kbit/s), because only usage and limit of the same resource are
+ever compared.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ Evidence = Mapping[str, Scalar]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Usage and limit of one resource in the same unit; Pulsar's `ResourceUsage`. A limit of 0 or below reads as 0 % used."""
+    """Usage and limit of one resource in the same unit; Pulsar's `ResourceUsage`. A limit of 0 or
+    below reads as 0 % used.
+    """
 
     usage: float = 0.0
     limit: float = 0.0
@@ -52,10 +57,12 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures that a broker reports: five resources, total traffic, number of bundles (system bundles included).
+    """The figures that a broker reports: five resources, total traffic, number of bundles (system
+    bundles included).
 
-    None except in reports of the extensible load manager: `usage_average`, the broker's own average of its largest weighted resource
-    (fraction), `throughput_average` (bytes/s in + out), and `updated_at_ms`, the time of these averages by the broker's own clock.
+    None except in reports of the extensible load manager: `usage_average`, the broker's own average
+    of its largest weighted resource (fraction), `throughput_average` (bytes/s in + out), and
+    `updated_at_ms`, the time of these averages by the broker's own clock.
     """
 
     cpu: Resource = Resource()
@@ -74,9 +81,11 @@ class Figures:
 class BrokerLoad:
     """One broker as input of a strategy; its bundle table is unpacked on first access.
 
-    `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample). `settling`: it took part in a move whose
-    effect its newest report cannot show yet, so it must be neither source nor destination. `summary`: of `bundles`, if known without
-    unpacking them; `count_bundles` likewise counts the bundles of a namespace. `reported_at_ms`: time of the report; None = just now.
+    `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample).
+    `settling`: it took part in a move whose effect its newest report cannot show yet, so it must be
+    neither source nor destination. `summary`: of `bundles`, if known without unpacking them;
+    `count_bundles` likewise counts the bundles of a namespace. `reported_at_ms`: time of the
+    report; None = just now.
     """
 
     broker: str
@@ -97,21 +106,26 @@ class BrokerLoad:
 class ClusterView:
     """All brokers of a cluster with valid figures at one instant, in order of first appearance.
 
-    `cooling`: bundles that were moved within the last `cool_down_ms` and must stay (Pulsar: `recentlyUnloadedBundles`). `is_excluded`:
-    whether the operator excludes the namespace of a bundle. `takers(bundle, source)`: the brokers that policies and filters
-    allow; None where they forbid none.
-    `bundle_names`: every bundle with averages, in order of first appearance. It walks over all tables, so only Java's way to break ties
-    uses it.
+    `cooling`: bundles that were moved within the last `cool_down_ms` and must stay (Pulsar:
+    `recentlyUnloadedBundles`). `is_excluded`: whether the operator excludes the namespace of a
+    bundle. `takers(bundle, source)`: the brokers that policies and filters allow; None where they
+    forbid none.
+    `bundle_names`: every bundle with averages, in order of first appearance. It walks over all
+    tables, so only Java's way to break ties uses it.
     """
 
     cluster: str
     now_ms: int
     brokers: tuple[BrokerLoad, ...]
     cooling: frozenset[str] = frozenset()
-    list_bundles: Callable[[], Sequence[str]] | None = field(default=None, repr=False, compare=False)
+    list_bundles: Callable[[], Sequence[str]] | None = field(
+        default=None, repr=False, compare=False
+    )
     is_excluded: Callable[[str], bool] = field(default=lambda _: False, repr=False, compare=False)
     policies: PoliciesView = field(default=PoliciesView(), repr=False, compare=False)
-    takers: Callable[[str, str], Collection[str]] | None = field(default=None, repr=False, compare=False)
+    takers: Callable[[str, str], Collection[str]] | None = field(
+        default=None, repr=False, compare=False
+    )
     cool_down_ms: int = 0
 
     @cached_property
@@ -123,10 +137,13 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class BrokerMemory:
-    """Memory of strategies about one broker from round to round; None = no entry (which differs from zero).
+    """Memory of strategies about one broker from round to round; None = no entry (which differs
+    from zero).
 
-    `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's own history.
-    `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last decision to shed): TransferShedder's.
+    `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's
+    own history.
+    `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last
+    decision to shed): TransferShedder's.
     """
 
     ewma: float | None = None
@@ -143,11 +160,13 @@ NO_MEMORY = BrokerMemory()
 
 @dataclass(frozen=True, slots=True)
 class ClusterMemory:
-    """Memory of strategies about a cluster: consecutive hits, planned destinations, sizes of Java hash tables (parity mode).
+    """Memory of strategies about a cluster: consecutive hits, planned destinations, sizes of Java
+    hash tables (parity mode).
 
-    `planned` maps a bundle (fixed mode) or the exact value of its averages (parity mode, see AvgShedder) to a broker.
-    `rotation`, `turn`: the brokers that take bundles one after the other, and the position of the next one (RoundRobinBrokerSelector).
-    `split_hits`: bundle → number of rounds in a row in which it was too big (splits of the extensible load manager).
+    `planned` maps a bundle (fixed mode) or the exact value of its averages (parity mode, see
+    AvgShedder) to a broker. `rotation`, `turn`: the brokers that take bundles one after the other,
+    and the position of the next one (RoundRobinBrokerSelector). `split_hits`: bundle → number of
+    rounds in a row in which it was too big (splits of the extensible load manager).
     """
 
     hits: int = 0
@@ -160,7 +179,9 @@ class ClusterMemory:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory per broker and per cluster. Strategies take it as an argument and return the new one; they never keep it."""
+    """Memory per broker and per cluster. Strategies take it as an argument and return the new one;
+    they never keep it.
+    """
 
     brokers: Mapping[str, BrokerMemory] = field(default_factory=dict)
     cluster: ClusterMemory = ClusterMemory()
@@ -168,7 +189,8 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One bundle that should leave `source`, with a destination if the strategy names one. `code` is stable, `text` is for people.
+    """One bundle that should leave `source`, with a destination if the strategy names one. `code`
+    is stable, `text` is for people.
 
     `exchange`: decisions with the same value are carried out together or not at all.
     """
@@ -184,7 +206,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Candidates that a round leaves alone, and their common reason. `broker`: the broker of the bundles in a bundle skip."""
+    """Candidates that a round leaves alone, and their common reason. `broker`: the broker of the
+    bundles in a bundle skip.
+    """
 
     subject: Literal["cluster", "broker", "bundle"]
     names: tuple[str, ...]
@@ -205,7 +229,9 @@ class Shedding:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Usage (fraction) of source and destination before a command and, estimated, after it; None where it cannot be known."""
+    """Usage (fraction) of source and destination before a command and, estimated, after it; None
+    where it cannot be known.
+    """
 
     source_before: float | None = None
     source_after: float | None = None
@@ -215,7 +241,8 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An instruction on the control topic. `id` is derived from the content, so every publication of a command carries the same id.
+    """An instruction on the control topic. `id` is derived from the content, so every publication
+    of a command carries the same id.
 
     `algorithm`: Pulsar's name of a split's algorithm. `limits`: the limits that a throttle advises.
     """
@@ -264,7 +291,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How uneven a set of figures is: max − min, population standard deviation, max / mean (0 when the mean is 0)."""
+    """How uneven a set of figures is: max − min, population standard deviation, max / mean (0 when
+    the mean is 0).
+    """
 
     range: float
     std: float
@@ -273,10 +302,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The record of one round of one cluster: its input, its decisions, its skips, and the expected effect.
+    """The record of one round of one cluster: its input, its decisions, its skips, and the expected
+    effect.
 
-    `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`: brokers left out, with the reason;
-    `digest`: of the whole input of the round.
+    `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`:
+    brokers left out, with the reason; `digest`: of the whole input of the round.
     """
 
     cluster: str
@@ -300,7 +330,9 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A valid record that cannot be used, because of its time or its place in the log; becomes a row on the rejected topic."""
+    """A valid record that cannot be used, because of its time or its place in the log; becomes a
+    row on the rejected topic.
+    """
 
     code: str
     text: str
@@ -309,7 +341,9 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleStats:
-    """Newest figures of a broker's bundles as columns. `traffic`: float64[n, 4]; `topics`, `sessions`: int64[n]."""
+    """Newest figures of a broker's bundles as columns. `traffic`: float64[n, 4]; `topics`,
+    `sessions`: int64[n].
+    """
 
     names: tuple[str, ...]
     traffic: Floats
@@ -319,9 +353,11 @@ class BundleStats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadReport:
-    """A broker's report. One of `figures`, `bundles` is None when the report holds only the other (extensible load manager).
+    """A broker's report. One of `figures`, `bundles` is None when the report holds only the other
+    (extensible load manager).
 
-    `digest` covers what makes a report a new sample: CPU, traffic and bundle figures (not heap, not `lastUpdate`).
+    `digest` covers what makes a report a new sample: CPU, traffic and bundle figures (not heap, not
+    `lastUpdate`).
     `origin` is opaque here: position and original bytes of the record, for the rejected topic.
     """
 

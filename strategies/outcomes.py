@@ -1,7 +1,8 @@
 """Applies outcomes to a cluster's state: resting bundles, moves under way, and the hourly budget.
 
-A dry run frees its bundle at once and returns its part of the budget. Another executor may still carry out the same command, so a dry run
-is kept until no executor can do so any more, and a real outcome counts, whichever of the two arrives first (decision record 0028).
+A dry run frees its bundle at once and returns its part of the budget. Another executor may still
+carry out the same command, so a dry run is kept until no executor can do so any more, and a real
+outcome counts, whichever of the two arrives first (decision record 0028).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _T = TypeVar("_T")
 
 
 def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
-    """The state after an outcome. After a completed move only later reports count; a move that did not happen frees its bundle."""
+    """The state after an outcome. After a completed move only later reports count; a move that did
+    not happen frees its bundle.
+    """
     outcome = record.outcome
     if outcome.status == "dry-run":
         return _rehearsed(outcome, state)
@@ -29,19 +32,34 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     if move is None or move.command_id != outcome.command_id:
         return state
     if outcome.status in ("refused", "failed", "expired"):
-        return replace(state, in_flight=_without(outcome.bundle, state.in_flight), cooling=_without(outcome.bundle, state.cooling))
+        return replace(
+            state,
+            in_flight=_without(outcome.bundle, state.in_flight),
+            cooling=_without(outcome.bundle, state.cooling),
+        )
     destination = outcome.owner_after or move.destination
     for name in (move.source, destination):
         broker = store.get_broker(name) if name is not None else None
         if broker is not None:
-            store.put_broker(replace(broker, judged_after_ms=max(broker.judged_after_ms, outcome.ts)))
+            store.put_broker(
+                replace(broker, judged_after_ms=max(broker.judged_after_ms, outcome.ts))
+            )
     others = _without(outcome.bundle, state.in_flight)
-    return replace(state, in_flight={**others, outcome.bundle: replace(move, destination=destination)})
+    return replace(
+        state, in_flight={**others, outcome.bundle: replace(move, destination=destination)}
+    )
 
 
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
-    """The state after a round's commands. Bundles that move or are split rest from now on; bundles with advice only do not."""
-    in_flight, cooling, advised, orders = dict(state.in_flight), dict(state.cooling), dict(state.advised), dict(state.orders)
+    """The state after a round's commands. Bundles that move or are split rest from now on; bundles
+    with advice only do not.
+    """
+    in_flight, cooling, advised, orders = (
+        dict(state.in_flight),
+        dict(state.cooling),
+        dict(state.advised),
+        dict(state.orders),
+    )
     for command in result.commands:
         if command.action == "throttle":
             advised[command.bundle] = now_ms
@@ -50,15 +68,29 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
         orders[command.bundle] = _order(command, result, now_ms)
         if command.action != "split":
             load = result.loads[command.bundle]
-            in_flight[command.bundle] = InFlight(command.id, command.source, command.destination, now_ms, command.expires_at_ms, load)
+            in_flight[command.bundle] = InFlight(
+                command.id, command.source, command.destination, now_ms, command.expires_at_ms, load
+            )
     spent = (*state.spent, *([] if result.spent is None else [result.spent]))
-    return replace(state, in_flight=in_flight, cooling=cooling, advised=advised, orders=orders, spent=spent)
+    return replace(
+        state, in_flight=in_flight, cooling=cooling, advised=advised, orders=orders, spent=spent
+    )
 
 
 def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
-    """The state without orders of bundles that no longer rest, and without dry runs of commands that no executor can begin in time."""
-    orders = {bundle: order for bundle, order in state.orders.items() if bundle in state.cooling or bundle in state.in_flight}
-    rehearsed = {id_: one for id_, one in state.rehearsed.items() if now_ms < 2 * one.order.expires_at_ms - one.order.issued_at_ms}
+    """The state without orders of bundles that no longer rest, and without dry runs of commands
+    that no executor can begin in time.
+    """
+    orders = {
+        bundle: order
+        for bundle, order in state.orders.items()
+        if bundle in state.cooling or bundle in state.in_flight
+    }
+    rehearsed = {
+        id_: one
+        for id_, one in state.rehearsed.items()
+        if now_ms < 2 * one.order.expires_at_ms - one.order.issued_at_ms
+    }
     return replace(state, orders=orders, rehearsed=rehearsed)
 
 
@@ -68,7 +100,9 @@ def _order(command: Command, result: RoundResult, now_ms: int) -> Order:
 
 
 def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """The state after a dry run: without the command, unless it has a real outcome or a report shows that its bundle has left."""
+    """The state after a dry run: without the command, unless it has a real outcome or a report
+    shows that its bundle has left.
+    """
     bundle, order = outcome.bundle, state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
         return state
@@ -88,26 +122,41 @@ def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
 
 
 def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """The state after an executor carried out a command that a dry run had answered before: the dry run no longer counts.
+    """The state after an executor carried out a command that a dry run had answered before: the dry
+    run no longer counts.
 
-    Executors refuse a newer command for the same bundle now, and that refusal must not free the bundle that has just moved.
+    Executors refuse a newer command for the same bundle now, and that refusal must not free the
+    bundle that has just moved.
     """
     done = state.rehearsed.get(outcome.command_id)
-    if done is None or done.bundle != outcome.bundle or outcome.status not in ("applied", "already-done"):
+    if (
+        done is None
+        or done.bundle != outcome.bundle
+        or outcome.status not in ("applied", "already-done")
+    ):
         return state
     if done.flight is not None:
         again = Spent(done.order.issued_at_ms, 1, done.order.throughput or 0.0)
-        state = replace(state, in_flight={**state.in_flight, done.bundle: done.flight}, spent=(*state.spent, again))
+        state = replace(
+            state,
+            in_flight={**state.in_flight, done.bundle: done.flight},
+            spent=(*state.spent, again),
+        )
     return replace(
         state,
-        cooling={**state.cooling, done.bundle: max(done.order.issued_at_ms, state.cooling.get(done.bundle, 0))},
+        cooling={
+            **state.cooling,
+            done.bundle: max(done.order.issued_at_ms, state.cooling.get(done.bundle, 0)),
+        },
         orders=_without(done.bundle, state.orders),
         rehearsed=_without(outcome.command_id, state.rehearsed),
     )
 
 
 def _answered(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """The state without the order of a command with a real outcome: a later dry run of it frees nothing."""
+    """The state without the order of a command with a real outcome: a later dry run of it frees
+    nothing.
+    """
     order = state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
         return state

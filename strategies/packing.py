@@ -1,6 +1,8 @@
-"""Packs decoded records as bytes, for exchange between processes and for the records that the engine keeps.
+"""Packs decoded records as bytes, for exchange between processes and for the records that the
+engine keeps.
 
-Layout: 4-byte length, JSON header, 4-byte length, origin, then (load reports with bundles) float64[n, 4] and 2 × int64[n].
+Layout: 4-byte length, JSON header, 4-byte length, origin, then (load reports with bundles)
+float64[n, 4] and 2 × int64[n].
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def pack_record(record: TelemetryRecord) -> bytes:
     """Bytes of a record, origin included; equal records give equal bytes."""
     header, body = _header(record)
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    return b"".join((_LENGTH.pack(len(text)), text, _LENGTH.pack(len(record.origin)), record.origin, body))
+    return b"".join(
+        (_LENGTH.pack(len(text)), text, _LENGTH.pack(len(record.origin)), record.origin, body)
+    )
 
 
 def unpack_record(data: bytes) -> TelemetryRecord:
@@ -63,13 +67,17 @@ def unpack_record(data: bytes) -> TelemetryRecord:
 
 
 def figures_to_list(figures: Figures) -> list[float | None]:
-    """18 numbers: usage and limit of the five resources, four traffic totals, number of bundles, and three that only some reports have."""
+    """18 numbers: usage and limit of the five resources, four traffic totals, number of bundles,
+    and three that only some reports have.
+    """
     return list(_NUMBERS(figures))
 
 
 def figures_from_list(numbers: Sequence[Any]) -> Figures:
     """Inverse of `figures_to_list`."""
-    cpu, cpus, memory, memories, direct, directs, inbound, inbounds, outbound, outbounds = numbers[:10]
+    cpu, cpus, memory, memories, direct, directs, inbound, inbounds, outbound, outbounds = numbers[
+        :10
+    ]
     return Figures(
         Resource(cpu, cpus),
         Resource(memory, memories),
@@ -82,18 +90,31 @@ def figures_from_list(numbers: Sequence[Any]) -> Figures:
 
 
 def _header(record: TelemetryRecord) -> tuple[dict[str, Any], bytes]:
-    head: dict[str, Any] = {"kind": type(record).__name__, "cluster": record.cluster, "ts": record.ts}
+    head: dict[str, Any] = {
+        "kind": type(record).__name__,
+        "cluster": record.cluster,
+        "ts": record.ts,
+    }
     match record:
         case LoadReport():
             head |= {"broker": record.broker, "digest": record.digest}
             head["figures"] = None if record.figures is None else figures_to_list(record.figures)
             stats = record.bundles
             head["names"] = None if stats is None else stats.names
-            return head, b"" if stats is None else stats.traffic.tobytes() + stats.topics.tobytes() + stats.sessions.tobytes()
+            return (
+                head,
+                b""
+                if stats is None
+                else stats.traffic.tobytes() + stats.topics.tobytes() + stats.sessions.tobytes(),
+            )
         case Tombstone():
             head["broker"] = record.broker
         case Sweep():
-            head |= {"sweep": record.sweep, "brokers": record.brokers, "missing": dict(record.missing)}
+            head |= {
+                "sweep": record.sweep,
+                "brokers": record.brokers,
+                "missing": dict(record.missing),
+            }
         case OutcomeReport():
             head["outcome"] = asdict(record.outcome)
         case Policies():
@@ -101,14 +122,18 @@ def _header(record: TelemetryRecord) -> tuple[dict[str, Any], bytes]:
         case Note():
             pass
         case _:
-            raise ContractError(f"no packing for records of type {type(record).__name__}: please report this")
+            raise ContractError(
+                f"no packing for records of type {type(record).__name__}: please report this"
+            )
     return head, b""
 
 
 def _load_report(header: dict[str, Any], body: bytes) -> LoadReport:
     figures = None if header["figures"] is None else figures_from_list(header["figures"])
     stats = None if header["names"] is None else _bundle_stats(tuple(header["names"]), body)
-    return LoadReport(header["cluster"], header["broker"], header["ts"], figures, stats, header["digest"])
+    return LoadReport(
+        header["cluster"], header["broker"], header["ts"], figures, stats, header["digest"]
+    )
 
 
 def _bundle_stats(names: tuple[str, ...], body: bytes) -> BundleStats:
@@ -119,7 +144,13 @@ def _bundle_stats(names: tuple[str, ...], body: bytes) -> BundleStats:
 
 
 def _sweep(header: dict[str, Any], _body: bytes) -> Sweep:
-    return Sweep(header["cluster"], header["ts"], header["sweep"], tuple(header["brokers"]), header["missing"])
+    return Sweep(
+        header["cluster"],
+        header["ts"],
+        header["sweep"],
+        tuple(header["brokers"]),
+        header["missing"],
+    )
 
 
 def _outcome(header: dict[str, Any], _body: bytes) -> OutcomeReport:

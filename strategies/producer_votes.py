@@ -1,12 +1,15 @@
 """Decides by majority which clock is right when producers disagree; every producer has one vote.
 
-Brokers that publish their own reports stamp them with their own clocks; the collector stamps all its records with one clock. A producer
-whose newest record is further from the cluster's time than half of `round.stale_after_ms` *strays*. The cluster's time stays as it is
-while at most half of the producers stray, and moves when more than half do. A record votes for an earlier time only if it is newer than
-all earlier records of its producer, so a part of the log that is delivered twice moves nothing.
+Brokers that publish their own reports stamp them with their own clocks; the collector stamps all
+its records with one clock. A producer whose newest record is further from the cluster's time than
+half of `round.stale_after_ms` *strays*. The cluster's time stays as it is while at most half of the
+producers stray, and moves when more than half do. A record votes for an earlier time only if it is
+newer than all earlier records of its producer, so a part of the log that is delivered twice moves
+nothing.
 
-Between two records of the leading clock the time stands still, so a report that arrives right before the second one is compared with the
-time of the first one. `overtaken` keeps the brokers that this hides: they vote too once another broker proves that the time is wrong.
+Between two records of the leading clock the time stands still, so a report that arrives right
+before the second one is compared with the time of the first one. `overtaken` keeps the brokers that
+this hides: they vote too once another broker proves that the time is wrong.
 """
 
 from __future__ import annotations
@@ -24,21 +27,31 @@ from strategies.store import BrokerState, StateStore
 
 #: Producers other than brokers, under names that no broker has.
 COLLECTOR, EXECUTOR = "collector", "executor"
-#: Keeps the state small whatever names a log contains; leaves room for every broker of the last round.
+#: Keeps the state small whatever names a log contains; leaves room for every broker of the last
+#: round.
 _STRAYS_AT_MOST = 1_000
 
 
 def tolerance_of(settings: RoundSettings) -> int:
-    """How far (ms) a producer may lead: another broker whose report is as old as this is then not stale because of the lead."""
+    """How far (ms) a producer may lead: another broker whose report is as old as this is then not
+    stale because of the lead.
+    """
     return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
 
 
 def check_clock(settings: RoundSettings) -> None:
-    """Raises SettingsError if a pause too short to make a report stale would count as a wrong clock."""
+    """Raises SettingsError if a pause too short to make a report stale would count as a wrong
+    clock.
+    """
     stale, jump = settings.stale_after_ms, settings.max_clock_jump_ms
     if stale > jump:
-        text = f"{stale} is more than round.max_clock_jump_ms ({jump}), so a pause that leaves no report stale would count as a wrong clock"
-        raise SettingsError([f"round.stale_after_ms: {text}; lower it, or raise round.max_clock_jump_ms"])
+        text = (
+            f"{stale} is more than round.max_clock_jump_ms ({jump}), so a pause that leaves no "
+            "report stale would count as a wrong clock"
+        )
+        raise SettingsError(
+            [f"round.stale_after_ms: {text}; lower it, or raise round.max_clock_jump_ms"]
+        )
 
 
 def producer_of(record: TelemetryRecord) -> str:
@@ -52,34 +65,70 @@ def producer_of(record: TelemetryRecord) -> str:
             return COLLECTOR
 
 
-def strayed(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings, *, used: bool) -> ClusterState:
-    """The state with the record's producer counted as straying; a late or repeated record changes nothing."""
+def strayed(
+    record: TelemetryRecord,
+    state: ClusterState,
+    store: StateStore,
+    settings: RoundSettings,
+    *,
+    used: bool,
+) -> ClusterState:
+    """The state with the record's producer counted as straying; a late or repeated record changes
+    nothing.
+    """
     assert state.clock is not None
     name, lead = producer_of(record), record.ts - state.clock.now_ms
     before, broker = state.strays.get(name), store.get_broker(name)
     news = lead > 0 or _is_news(record, before, broker, state)
-    if not news and (broker is None or newest_report_ms(broker) >= state.clock.now_ms - settings.stale_after_ms):
+    if not news and (
+        broker is None or newest_report_ms(broker) >= state.clock.now_ms - settings.stale_after_ms
+    ):
         return state
     kept = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
-    counted = before is not None or _newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
+    counted = (
+        before is not None or _newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
+    )
     voters = state.voters + (0 if counted or name in (COLLECTOR, EXECUTOR) else 1)
-    strays = {**{other: stray for other, stray in state.strays.items() if other != name}, name: Stray(record.ts, lead, kept, news)}
-    return replace(state, strays=dict(list(strays.items())[-max(_STRAYS_AT_MOST, state.live) :]), voters=voters)
+    strays = {
+        **{other: stray for other, stray in state.strays.items() if other != name},
+        name: Stray(record.ts, lead, kept, news),
+    }
+    return replace(
+        state, strays=dict(list(strays.items())[-max(_STRAYS_AT_MOST, state.live) :]), voters=voters
+    )
 
 
-def kept_pace(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings) -> ClusterState:
-    """The state after a record near the cluster's time, with the brokers that are behind it and those that it overtakes."""
+def kept_pace(
+    record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings
+) -> ClusterState:
+    """The state after a record near the cluster's time, with the brokers that are behind it and
+    those that it overtakes.
+    """
     assert state.clock is not None
     if record.ts > state.clock.now_ms:
-        overtaken = {name: ts for name, ts in state.trailing.items() if record.ts - ts > tolerance_of(settings)}
-        return replace(state, trailing={}, overtaken=overtaken) if state.trailing or state.overtaken else state
-    if not isinstance(record, LoadReport) or not _is_news(record, None, store.get_broker(record.broker), state):
+        overtaken = {
+            name: ts
+            for name, ts in state.trailing.items()
+            if record.ts - ts > tolerance_of(settings)
+        }
+        return (
+            replace(state, trailing={}, overtaken=overtaken)
+            if state.trailing or state.overtaken
+            else state
+        )
+    if not isinstance(record, LoadReport) or not _is_news(
+        record, None, store.get_broker(record.broker), state
+    ):
         return state
     return replace(state, trailing={**state.trailing, record.broker: record.ts})
 
 
-def followed(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings) -> ClusterState | None:
-    """The state after the cluster's time moves to that of the majority of producers; None while there is no majority."""
+def followed(
+    record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings
+) -> ClusterState | None:
+    """The state after the cluster's time moves to that of the majority of producers; None while
+    there is no majority.
+    """
     assert state.clock is not None
     now, tolerance = state.clock.now_ms, tolerance_of(settings)
     leads = record.ts > now
@@ -88,12 +137,23 @@ def followed(record: TelemetryRecord, state: ClusterState, store: StateStore, se
     agreeing = {
         name: stray.ts
         for name, stray in state.strays.items()
-        if stray.news and (stray.lead_ms > 0) == leads and stray.heard_ms >= now - settings.stale_after_ms and name != EXECUTOR
+        if stray.news
+        and (stray.lead_ms > 0) == leads
+        and stray.heard_ms >= now - settings.stale_after_ms
+        and name != EXECUTOR
     }
     if leads:
-        agreeing = {name: ts for name, ts in agreeing.items() if now + tolerance < ts <= now + settings.max_clock_jump_ms}
+        agreeing = {
+            name: ts
+            for name, ts in agreeing.items()
+            if now + tolerance < ts <= now + settings.max_clock_jump_ms
+        }
     else:
-        overtaken = {name: ts for name, ts in state.overtaken.items() if ts <= record.ts and store.get_broker(name) is not None}
+        overtaken = {
+            name: ts
+            for name, ts in state.overtaken.items()
+            if ts <= record.ts and store.get_broker(name) is not None
+        }
         agreeing = {**overtaken, **agreeing}
     if not _most(agreeing, record, state, store):
         return None
@@ -105,17 +165,27 @@ def followed(record: TelemetryRecord, state: ClusterState, store: StateStore, se
 def moved(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
     """The state with another time. With an earlier time, the open round keeps its length.
 
-    With a later time, the open round is due but not late, so that the other brokers can report first.
+    With a later time, the open round is due but not late, so that the other brokers can report
+    first.
     """
     assert state.clock is not None
     by = now_ms - state.clock.now_ms
-    round_at = state.round_at_ms + by if by < 0 else max(state.round_at_ms, now_ms - settings.interval_ms)
-    strays = {name: stray for name, stray in state.strays.items() if abs(stray.ts - now_ms) > tolerance_of(settings)}
-    return replace(state, clock=Clock(now_ms), strays=strays, trailing={}, overtaken={}, round_at_ms=round_at)
+    round_at = (
+        state.round_at_ms + by if by < 0 else max(state.round_at_ms, now_ms - settings.interval_ms)
+    )
+    strays = {
+        name: stray
+        for name, stray in state.strays.items()
+        if abs(stray.ts - now_ms) > tolerance_of(settings)
+    }
+    return replace(
+        state, clock=Clock(now_ms), strays=strays, trailing={}, overtaken={}, round_at_ms=round_at
+    )
 
 
 def returned(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
-    """The state after a straying producer sends a record near the cluster's time: its clock is repaired.
+    """The state after a straying producer sends a record near the cluster's time: its clock is
+    repaired.
 
     Its reports with the wrong clock do not make those with the right clock count as late.
     """
@@ -126,16 +196,24 @@ def returned(record: TelemetryRecord, state: ClusterState, store: StateStore) ->
     broker = store.get_broker(name)
     if broker is not None and stray.used and stray.lead_ms > 0 and _newest_ms(broker) >= record.ts:
         store.put_broker(untimed(broker))
-    return replace(state, strays={other: one for other, one in state.strays.items() if other != name})
+    return replace(
+        state, strays={other: one for other, one in state.strays.items() if other != name}
+    )
 
 
 def untimed(broker: BrokerState) -> BrokerState:
-    """The broker without the times of its reports: its next report counts as new, whatever time it carries."""
-    return replace(broker, reported_at_ms=-1, bundles_at_ms=-1, sampled_at_ms=-1, digest="", bundles_digest="")
+    """The broker without the times of its reports: its next report counts as new, whatever time it
+    carries.
+    """
+    return replace(
+        broker, reported_at_ms=-1, bundles_at_ms=-1, sampled_at_ms=-1, digest="", bundles_digest=""
+    )
 
 
 def in_time(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
-    """A leading record with its time set to now, because its own time would hide later records. Reports and sweeps keep their time."""
+    """A leading record with its time set to now, because its own time would hide later records.
+    Reports and sweeps keep their time.
+    """
     match record:
         case OutcomeReport():
             return replace(record, ts=now_ms, outcome=replace(record.outcome, ts=now_ms))
@@ -145,22 +223,38 @@ def in_time(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
             return record
 
 
-def counted(state: ClusterState, names: Mapping[str, int], now_ms: int, settings: RoundSettings) -> ClusterState:
-    """The state when a round closes, with the voters until the next round. `names`: broker → time of its last record."""
+def counted(
+    state: ClusterState, names: Mapping[str, int], now_ms: int, settings: RoundSettings
+) -> ClusterState:
+    """The state when a round closes, with the voters until the next round. `names`: broker → time
+    of its last record.
+    """
     oldest = now_ms - settings.stale_after_ms
-    strays = {name: stray for name, stray in state.strays.items() if name in names or stray.heard_ms >= oldest}
-    recent = {name for name, ts in names.items() if ts >= oldest} | {name for name, stray in strays.items() if stray.heard_ms >= oldest}
+    strays = {
+        name: stray
+        for name, stray in state.strays.items()
+        if name in names or stray.heard_ms >= oldest
+    }
+    recent = {name for name, ts in names.items() if ts >= oldest} | {
+        name for name, stray in strays.items() if stray.heard_ms >= oldest
+    }
     return replace(state, strays=strays, voters=len(recent - {COLLECTOR, EXECUTOR}))
 
 
-def went_back(record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings) -> bool:
-    """Whether a sweep proves that its collector's clock was set back: the next pass, an earlier time, no record of its brokers since."""
+def went_back(
+    record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings
+) -> bool:
+    """Whether a sweep proves that its collector's clock was set back: the next pass, an earlier
+    time, no record of its brokers since.
+    """
     if record.sweep != state.sweep + 1 or record.ts >= state.sweep_at_ms - tolerance_of(settings):
         return False
     return all(_newest_ms(store.get_broker(name)) <= state.sweep_at_ms for name in record.brokers)
 
 
-def _is_news(record: TelemetryRecord, stray: Stray | None, broker: BrokerState | None, state: ClusterState) -> bool:
+def _is_news(
+    record: TelemetryRecord, stray: Stray | None, broker: BrokerState | None, state: ClusterState
+) -> bool:
     """Whether a record of an earlier time is newer than all earlier records of its producer."""
     if isinstance(record, Sweep):
         return record.ts > state.sweep_at_ms
@@ -174,10 +268,16 @@ def _newest_ms(broker: BrokerState | None) -> int:
     return -1 if broker is None else newest_report_ms(broker)
 
 
-def _most(agreeing: Mapping[str, int], record: TelemetryRecord, state: ClusterState, store: StateStore) -> bool:
-    """Whether the agreeing producers are more than half of the voters: brokers, and for a sweep the brokers it lists and the collector."""
+def _most(
+    agreeing: Mapping[str, int], record: TelemetryRecord, state: ClusterState, store: StateStore
+) -> bool:
+    """Whether the agreeing producers are more than half of the voters: brokers, and for a sweep the
+    brokers it lists and the collector.
+    """
     if isinstance(record, Sweep):
-        return 2 * len(agreeing.keys() & {COLLECTOR, *record.brokers}) > 1 + len(set(record.brokers))
+        return 2 * len(agreeing.keys() & {COLLECTOR, *record.brokers}) > 1 + len(
+            set(record.brokers)
+        )
     brokers = agreeing.keys() - {COLLECTOR}
     if state.round > 0:
         return 2 * len(brokers) > max(state.voters, state.live)

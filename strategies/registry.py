@@ -1,4 +1,6 @@
-"""A registry: the choices that settings name, as one immutable value that callers pass on and extend."""
+"""A registry: the choices that settings name, as one immutable value that callers pass on and
+extend.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ Choice = TypeVar("Choice", bound=Choosable)
 
 
 class Registry(Mapping[str, Choice]):
-    """Choices by name, in their order. `table`: the settings table whose key `strategy` chooses one.
+    """Choices by name, in their order. `table`: the settings table whose key `strategy` chooses
+    one.
 
     A registry is compared and hashed by identity. It can be pickled if its choices can.
     """
@@ -47,14 +50,23 @@ class Registry(Mapping[str, Choice]):
     def named(self, name: str) -> Choice:
         """The choice of this name. Raises SettingsError for an unknown name."""
         if name not in self:
-            raise SettingsError([f"{self._table}.strategy: {name!r} is not known; choose one of {', '.join(self)}"])
+            raise SettingsError(
+                [f"{self._table}.strategy: {name!r} is not known; choose one of {', '.join(self)}"]
+            )
         return self[name]
 
     def settings_of(self, name: str, settings: object | None) -> object:
-        """The settings of a choice; None means its defaults. Raises SettingsError for an unknown name and for settings of another class."""
+        """The settings of a choice; None means its defaults. Raises SettingsError for an unknown
+        name and for settings of another class.
+        """
         wanted = self.named(name).settings
         chosen: object = wanted() if settings is None else settings
         if not isinstance(chosen, wanted):
             what = "strategy" if self._table == "shedding" else self._table
-            raise SettingsError([f"{self._table}.{name}: settings of {type(chosen).__name__} belong to another {what}"])
+            raise SettingsError(
+                [
+                    f"{self._table}.{name}: settings of {type(chosen).__name__} belong to "
+                    f"another {what}"
+                ]
+            )
         return chosen

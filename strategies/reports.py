@@ -1,4 +1,6 @@
-"""Applies a load report: the broker's newest figures, its bundle table, and the averages of bundles that arrive or leave."""
+"""Applies a load report: the broker's newest figures, its bundle table, and the averages of bundles
+that arrive or leave.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,26 @@ from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
 
 _T = TypeVar("_T")
-#: Maximum number of bundles between two brokers at a time, which keeps the state small when half a cluster leaves. The averages of
-#: further bundles start again.
+#: Maximum number of bundles between two brokers at a time, which keeps the state small when half a
+#: cluster leaves. The averages of further bundles start again.
 MOVING_AT_MOST = 10_000
-#: Code of a repeated record. It changes nothing and is not an error: the engine returns no event for it.
+#: Code of a repeated record. It changes nothing and is not an error: the engine returns no event
+#: for it.
 REPEATED = "repeated"
 
 
-def accept_report(report: LoadReport, state: ClusterState, store: StateStore) -> tuple[ClusterState, Rejection | None]:
-    """The cluster's state after a report, or why the report cannot be used. The broker's own parts go to the store."""
+def accept_report(
+    report: LoadReport, state: ClusterState, store: StateStore
+) -> tuple[ClusterState, Rejection | None]:
+    """The cluster's state after a report, or why the report cannot be used. The broker's own parts
+    go to the store.
+    """
     open_round = state.round + 1
     broker = store.get_broker(report.broker)
     rejection = _from_before(report, state) if broker is None else _untimely(report, broker)
     if _withdraws(report) and (broker is None or rejection is not None):
-        return state, None  # a tombstone of a broker that is gone, or a late or duplicate one: nothing to do, not an error
+        # A tombstone of a broker that is gone, or a late or duplicate one: nothing to do.
+        return state, None
     if rejection is not None:
         return state, rejection
     if broker is None:
@@ -45,7 +53,9 @@ def accept_report(report: LoadReport, state: ClusterState, store: StateStore) ->
 
 
 def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> ClusterState:
-    """Removes a broker; `ts`: time of its own tombstone, if any. The averages of its bundles are kept until their new brokers report."""
+    """Removes a broker; `ts`: time of its own tombstone, if any. The averages of its bundles are
+    kept until their new brokers report.
+    """
     broker, table = store.get_broker(name), store.get_table(name)
     newest = max(ts, state.gone.get(name, -1), -1 if broker is None else newest_report_ms(broker))
     strays = {other: stray for other, stray in state.strays.items() if other != name}
@@ -78,8 +88,9 @@ def _newcomer(name: str, order: int) -> BrokerState:
 
 
 def _withdraws(report: LoadReport) -> bool:
-    """Whether the report withdraws the bundles of a broker of the extensible load manager. A broker does so when a bundle moves, and the
-    leader when the broker dies."""
+    """Whether the report withdraws the bundles of a broker of the extensible load manager. A broker
+    does so when a bundle moves, and the leader when the broker dies.
+    """
     return report.figures is None and not (report.bundles and report.bundles.names)
 
 
@@ -88,32 +99,53 @@ def _from_before(report: LoadReport, state: ClusterState) -> Rejection | None:
     left_at = state.gone.get(report.broker, -1)
     if report.ts > left_at:
         return None
-    text = f"{report.broker} is gone since {left_at}, this report is of {report.ts}: it is late or a duplicate, nothing to do"
+    text = (
+        f"{report.broker} is gone since {left_at}, this report is of {report.ts}: it is late or a "
+        "duplicate, nothing to do"
+    )
     return Rejection("out-of-order", text, report)
 
 
 def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
-    newest, digest = (broker.reported_at_ms, broker.digest) if report.figures is not None else (broker.bundles_at_ms, broker.bundles_digest)
+    newest, digest = (
+        (broker.reported_at_ms, broker.digest)
+        if report.figures is not None
+        else (broker.bundles_at_ms, broker.bundles_digest)
+    )
     if report.ts > newest:
         return None
     if report.ts == newest and report.digest == digest:
-        return Rejection(REPEATED, f"{report.broker} said the same at {report.ts} already: nothing to do", report)
-    text = f"{report.broker} has reported at {newest}, this report is of {report.ts}: it is late or a duplicate, nothing to do"
+        return Rejection(
+            REPEATED, f"{report.broker} said the same at {report.ts} already: nothing to do", report
+        )
+    text = (
+        f"{report.broker} has reported at {newest}, this report is of {report.ts}: it is late or "
+        "a duplicate, nothing to do"
+    )
     return Rejection("out-of-order", text, report)
 
 
-def _updated(broker: BrokerState, report: LoadReport, table: TableSummary, open_round: int) -> BrokerState:
+def _updated(
+    broker: BrokerState, report: LoadReport, table: TableSummary, open_round: int
+) -> BrokerState:
     changed: dict[str, Any] = {"table": table}
     if report.digest != (broker.digest if report.figures is not None else broker.bundles_digest):
         changed |= {"sampled_at_ms": report.ts, "sampled_round": open_round}
     if report.figures is not None:
-        changed |= {"figures": report.figures, "reported_at_ms": report.ts, "reported_round": open_round, "digest": report.digest}
+        changed |= {
+            "figures": report.figures,
+            "reported_at_ms": report.ts,
+            "reported_round": open_round,
+            "digest": report.digest,
+        }
     if report.bundles is not None:
         changed |= {"bundles_at_ms": report.ts, "bundles_digest": report.digest}
     return replace(broker, **changed)
 
 
-def _take_table(broker: str, newest: BundleStats, state: ClusterState, store: StateStore) -> tuple[TableSummary, ClusterState]:
+def _take_table(
+    broker: str, newest: BundleStats, state: ClusterState, store: StateStore
+) -> tuple[TableSummary, ClusterState]:
     open_round = state.round + 1
     packed = store.get_table(broker)
     history = None if packed is None else unpack_history(packed, newest.names)
@@ -130,23 +162,35 @@ def _take_table(broker: str, newest: BundleStats, state: ClusterState, store: St
     return after.summary(), state
 
 
-def _take_in(broker: str, arrived: set[str], table: BundleHistory, state: ClusterState) -> tuple[BundleHistory, ClusterState]:
-    """Adds averages to bundles that are new to a broker; they wait for them if their old broker has not reported the departure yet.
+def _take_in(
+    broker: str, arrived: set[str], table: BundleHistory, state: ClusterState
+) -> tuple[BundleHistory, ClusterState]:
+    """Adds averages to bundles that are new to a broker; they wait for them if their old broker has
+    not reported the departure yet.
 
     Before the first round no bundle can have moved: all bundles are new.
     """
     rows = {bundle: state.departed[bundle].row for bundle in arrived if bundle in state.departed}
     if rows:
         table = table.adopt(rows)
-        state = replace(state, departed={bundle: gone for bundle, gone in state.departed.items() if bundle not in rows})
+        state = replace(
+            state,
+            departed={
+                bundle: gone for bundle, gone in state.departed.items() if bundle not in rows
+            },
+        )
     if state.round == 0:
         return table, state
     waiting = {bundle: Gained(broker, state.round + 1) for bundle in sorted(arrived - rows.keys())}
     return table, replace(state, gained=_newest({**state.gained, **waiting})) if waiting else state
 
 
-def _hand_over(rows: dict[str, Row], source: str, state: ClusterState, store: StateStore) -> ClusterState:
-    """Passes the averages of bundles that left `source` to the broker that already reports them, or keeps them for one that will."""
+def _hand_over(
+    rows: dict[str, Row], source: str, state: ClusterState, store: StateStore
+) -> ClusterState:
+    """Passes the averages of bundles that left `source` to the broker that already reports them, or
+    keeps them for one that will.
+    """
     if not rows:
         return state
     gained, departed = dict(state.gained), dict(state.departed)
@@ -158,7 +202,9 @@ def _hand_over(rows: dict[str, Row], source: str, state: ClusterState, store: St
 
 
 def _add_row(broker: str, bundle: str, row: Row, store: StateStore) -> bool:
-    """Adds the averages of a bundle to its new broker, which reported the bundle before the old one lost it; False if it is gone."""
+    """Adds the averages of a bundle to its new broker, which reported the bundle before the old one
+    lost it; False if it is gone.
+    """
     state, packed = store.get_broker(broker), store.get_table(broker)
     if state is None or packed is None:
         return False
@@ -173,8 +219,9 @@ def _newest(moving: Mapping[str, _T]) -> Mapping[str, _T]:
 
 
 def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
-    """Tracks commanded moves: one is over for the source once its report no longer lists the bundle, and finished once the destination's
-    report lists it."""
+    """Tracks commanded moves: one is over for the source once its report no longer lists the
+    bundle, and finished once the destination's report lists it.
+    """
     assert report.bundles is not None
     names = frozenset(report.bundles.names)
     seen = {
@@ -185,11 +232,15 @@ def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
     if all(state.in_flight[bundle] is move for bundle, move in seen.items()):
         return state
     moves = {bundle: seen.get(bundle, move) for bundle, move in state.in_flight.items()}
-    return replace(state, in_flight={bundle: move for bundle, move in moves.items() if move is not None})
+    return replace(
+        state, in_flight={bundle: move for bundle, move in moves.items() if move is not None}
+    )
 
 
 def _seen(move: InFlight, listed: bool, report: LoadReport) -> InFlight | None:
-    """A move after a report of its source, or of another broker that lists the bundle; None when it is over."""
+    """A move after a report of its source, or of another broker that lists the bundle; None when it
+    is over.
+    """
     if report.broker != move.source:
         return None
     if listed or move.left or report.ts <= move.issued_at_ms:

@@ -1,6 +1,7 @@
 """Runs one round of one cluster, in order: screen, shed, place, split, throttle, number.
 
-Pure: its whole input is `RoundInput`, its whole result is `RoundResult`. `engine` decides when a round runs, and keeps the state.
+Pure: its whole input is `RoundInput`, its whole result is `RoundResult`. `engine` decides when a
+round runs, and keeps the state.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from strategies.estimate import Estimate, spread
 from strategies.filters.contract import Refusal
 from strategies.limits.budget import Budget
 from strategies.limits.windows import is_open
-from strategies.model import LARGEST_TIME, ClusterView, Command, Decision, Memory, Round, Scalar, Shedding, Skip
+from strategies.model import (
+    LARGEST_TIME,
+    ClusterView,
+    Command,
+    Decision,
+    Memory,
+    Round,
+    Scalar,
+    Shedding,
+    Skip,
+)
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
 from strategies.round_input import RoundInput, RoundResult, Rules
@@ -31,7 +42,8 @@ from strategies.splitting.due import SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
 
 _NOT_NOW = "the time is outside limits.windows"
-#: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others are counted.
+#: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others
+#: are counted.
 _NAMED, _NAMED_PER_BROKER = 1_000, 20
 #: Maximum characters of a sentence; names of brokers and bundles have at most 512.
 _LONGEST_TEXT = 2_000
@@ -39,7 +51,9 @@ _LONGEST_TEXT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The first half of a round: the brokers that take part, the view of the cluster, and the strategy's result."""
+    """The first half of a round: the brokers that take part, the view of the cluster, and the
+    strategy's result.
+    """
 
     screened: Screened
     view: ClusterView
@@ -48,7 +62,9 @@ class Judged:
 
 
 def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
-    """Runs the first half of a round. A decision names a bundle, so a round that reads no bundle table decides nothing."""
+    """Runs the first half of a round. A decision names a bundle, so a round that reads no bundle
+    table decides nothing.
+    """
     screened = screen(given, rules)
     view = view_of(given, screened.live, rules)
     destinations = Destinations(
@@ -66,19 +82,38 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     """Runs one round. Deterministic; never raises on valid input."""
     judged = judge_cluster(given, shedder, rules)
-    screened, view, destinations, shedding = judged.screened, judged.view, judged.destinations, judged.shedding
+    screened, view, destinations, shedding = (
+        judged.screened,
+        judged.view,
+        judged.destinations,
+        judged.shedding,
+    )
     leaving = _leave(given, view, shedding, destinations, rules)
     bundles_in = _Counted(view)
-    splits = due_splits(view, leaving.kept, given.memory.split_hits, _split_rules(rules, leaving, bundles_in))
+    splits = due_splits(
+        view, leaving.kept, given.memory.split_hits, _split_rules(rules, leaving, bundles_in)
+    )
     estimate = Estimate(view, shedder.usage)
     usage = estimate.usages()
-    orders = [*map(_move, leaving.kept.values()), *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions)]
+    orders = [
+        *map(_move, leaving.kept.values()),
+        *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
+    ]
     if rules.throttling.advise and rules.mode == "fixed":
-        busy = {order.decision.source for order in orders} | {move.source for move in given.in_flight.values()}
+        busy = {order.decision.source for order in orders} | {
+            move.source for move in given.in_flight.values()
+        }
         options = ReliefOptions(
-            destinations.may_be_relieved, bundles_in, rules.splitting, busy, {*given.advised, *(order.decision.bundle for order in orders)}
+            destinations.may_be_relieved,
+            bundles_in,
+            rules.splitting,
+            busy,
+            {*given.advised, *(order.decision.bundle for order in orders)},
         )
-        orders += [_Order("throttle", one.decision, limits=one.limits) for one in due_advice(view, usage, options, rules.throttling)]
+        orders += [
+            _Order("throttle", one.decision, limits=one.limits)
+            for one in due_advice(view, usage, options, rules.throttling)
+        ]
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
     usage_after = usage | estimate.changed_usages()
     record = Round(
@@ -94,14 +129,22 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         usage_after=usage_after,
         spread=spread(list(usage.values())),
         spread_after=spread(list(usage_after.values())),
-        throughput_spread=spread([broker.figures.traffic.msg_throughput for broker in view.brokers]),
+        throughput_spread=spread(
+            [broker.figures.traffic.msg_throughput for broker in view.brokers]
+        ),
         commands=tuple(command.id for command in commands),
-        skips=bounded((*screened.skips, *shedding.skips, *leaving.skips, *splits.skips), given.cluster, len(given.brokers)),
+        skips=bounded(
+            (*screened.skips, *shedding.skips, *leaving.skips, *splits.skips),
+            given.cluster,
+            len(given.brokers),
+        ),
         digest=_digest(given),
         version=rules.version,
     )
     kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))
-    return RoundResult(commands, record, kept, estimate.loads, leaving.rules.budget.spent, leaving.throughputs)
+    return RoundResult(
+        commands, record, kept, estimate.loads, leaving.rules.budget.spent, leaving.throughputs
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +169,9 @@ class _Counted:
 
     @cached_property
     def _namespaces(self) -> Counter[str]:
-        return bundles_per_namespace(name for broker in self._view.brokers for name in broker.bundles.names)
+        return bundles_per_namespace(
+            name for broker in self._view.brokers for name in broker.bundles.names
+        )
 
     def __call__(self, namespace: str) -> int:
         return self._namespaces[namespace]
@@ -139,22 +184,40 @@ def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
     return Shedding((), (Skip("cluster", (view.cluster,), "too-few-brokers", text),), memory)
 
 
-def _leave(given: RoundInput, view: ClusterView, shedding: Shedding, destinations: Destinations, rules: Rules) -> Leaving:
+def _leave(
+    given: RoundInput,
+    view: ClusterView,
+    shedding: Shedding,
+    destinations: Destinations,
+    rules: Rules,
+) -> Leaving:
     opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
     closed = None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
     budget = Budget(rules.limits, given.spent, given.now_ms)
     refusals = LeavingRules(rules.mode, budget, view.is_excluded, given.gained, closed)
-    return decide({broker.broker: broker for broker in view.brokers}, shedding, destinations, refusals)
+    return decide(
+        {broker.broker: broker for broker in view.brokers}, shedding, destinations, refusals
+    )
 
 
 def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int]) -> SplitRules:
     closed = None if leaving.rules.closed is None else Refusal(leaving.rules.closed.code, _NOT_NOW)
-    return SplitRules(rules.splitting, rules.destinations.filters.settings.load_manager, rules.mode, bundles_in, closed)
+    return SplitRules(
+        rules.splitting,
+        rules.destinations.filters.settings.load_manager,
+        rules.mode,
+        bundles_in,
+        closed,
+    )
 
 
 def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
-    """32 hex digits derived from the content alone, so that a repeated publication carries the same id."""
-    return blake2b("\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16).hexdigest()
+    """32 hex digits derived from the content alone, so that a repeated publication carries the same
+    id.
+    """
+    return blake2b(
+        "\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16
+    ).hexdigest()
 
 
 def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) -> Command:
@@ -182,25 +245,51 @@ def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) 
 
 
 def _digest(given: RoundInput) -> str:
-    """Digest of the whole input of the round: two rounds with the same digest had the same input."""
-    brokers = [(state.broker, state.bundles_digest, state.sampled_round, state.judged_after_ms) for state in given.brokers]
-    flights = {bundle: (move.source, move.destination, move.load, move.left) for bundle, move in given.in_flight.items()}
+    """Digest of the whole input of the round: two rounds with the same digest had the same
+    input.
+    """
+    brokers = [
+        (state.broker, state.bundles_digest, state.sampled_round, state.judged_after_ms)
+        for state in given.brokers
+    ]
+    flights = {
+        bundle: (move.source, move.destination, move.load, move.left)
+        for bundle, move in given.in_flight.items()
+    }
     spent = [(one.ts, one.bundles, one.throughput) for one in given.spent]
-    seen = json.dumps([given.now_ms, brokers, dict(given.cooling), flights, given.policies, spent, dict(given.advised)], ensure_ascii=False)
-    # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the decisions.
+    seen = json.dumps(
+        [
+            given.now_ms,
+            brokers,
+            dict(given.cooling),
+            flights,
+            given.policies,
+            spent,
+            dict(given.advised),
+        ],
+        ensure_ascii=False,
+    )
+    # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
+    # decisions.
     figures = np.array([figures_to_list(state.figures) for state in given.brokers], dtype="<f8")
     return blake2b(seen.encode() + figures.tobytes(), digest_size=16).hexdigest()
 
 
 def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ...]:
-    """The skips in their order, with at most as many names of bundles as a round of this number of brokers may hold.
+    """The skips in their order, with at most as many names of bundles as a round of this number of
+    brokers may hold.
 
-    The evidence of a shortened skip has the number of removed names (`unnamed`); a last skip counts those without any name left, by code.
+    The evidence of a shortened skip has the number of removed names (`unnamed`); a last skip counts
+    those without any name left, by code.
     """
     left = _NAMED + _NAMED_PER_BROKER * brokers
     kept, counted = list[Skip](), Counter[str]()
     for skip in skips:
-        short = skip if len(skip.text) <= _LONGEST_TEXT else replace(skip, text=f"{skip.text[:_LONGEST_TEXT]}…")
+        short = (
+            skip
+            if len(skip.text) <= _LONGEST_TEXT
+            else replace(skip, text=f"{skip.text[:_LONGEST_TEXT]}…")
+        )
         if skip.subject != "bundle":
             kept.append(short)
             continue
@@ -208,9 +297,22 @@ def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ..
         if left == 0:
             counted[skip.code] += len(skip.names)
         else:
-            kept.append(short if unnamed <= 0 else replace(short, names=skip.names[:left], evidence={**skip.evidence, "unnamed": unnamed}))
+            kept.append(
+                short
+                if unnamed <= 0
+                else replace(
+                    short, names=skip.names[:left], evidence={**skip.evidence, "unnamed": unnamed}
+                )
+            )
         left = max(0, -unnamed)
     if counted:
-        text = f"{counted.total():,} more bundles are left alone, too many to name them here; the evidence counts them by reason"
-        kept.append(Skip("cluster", (cluster,), "more-left-alone", text, None, dict(sorted(counted.items()))))
+        text = (
+            f"{counted.total():,} more bundles are left alone, too many to name them here; the "
+            "evidence counts them by reason"
+        )
+        kept.append(
+            Skip(
+                "cluster", (cluster,), "more-left-alone", text, None, dict(sorted(counted.items()))
+            )
+        )
     return tuple(kept)

@@ -78,7 +78,8 @@ class RoundInput:
 class RoundResult:
     """Result of a round: its commands, its record, the new memory, and its total moves.
 
-    `loads`: bundle → the part (0–1) of its broker's traffic that moves with it; `throughputs`: bundle → its part of the budget (bytes/s).
+    `loads`: bundle → the part (0–1) of its broker's traffic that moves with it; `throughputs`:
+    bundle → its part of the budget (bytes/s).
     """
 
     commands: tuple[Command, ...]

@@ -1,4 +1,6 @@
-"""Selects the brokers of a round and builds the strategies' view of the cluster: valid figures, moves under way counted as done."""
+"""Selects the brokers of a round and builds the strategies' view of the cluster: valid figures,
+moves under way counted as done.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,16 @@ from strategies.store import BrokerState
 
 #: Maximum characters of a collector's reason for a broker that did not answer.
 _LONGEST_REASON = 300
-#: Policy snapshots up to this many characters are cached together, larger ones one at a time: parsed, each needs its size many times over.
+#: Policy snapshots up to this many characters are cached together, larger ones one at a time:
+#: parsed, each needs its size many times over.
 _SMALL_SNAPSHOT = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """Brokers that take part; brokers whose figures are too old, with the reason; and other skips."""
+    """Brokers that take part; brokers whose figures are too old, with the reason; and other
+    skips.
+    """
 
     live: tuple[BrokerState, ...]
     stale: dict[str, str]
@@ -53,17 +58,29 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         elif age > rules.round.stale_after_ms:
             why = given.missing.get(broker.broker, "")[:_LONGEST_REASON]
             limit = f"round.stale_after_ms = {rules.round.stale_after_ms}"
-            stale[broker.broker] = f"newest report is {age / 1000:.0f} s old, {limit}" + (f" ({why})" if why else "")
+            stale[broker.broker] = f"newest report is {age / 1000:.0f} s old, {limit}" + (
+                f" ({why})" if why else ""
+            )
             if stray is not None:
                 stale[broker.broker] += f"; {_wrong_clock(lead, few)}"
                 wrong.append(_clock_skip(broker.broker, lead, few))
         else:
             live.append(broker)
-    text = "limits.excluded_brokers names it: it neither sheds nor takes bundles, and no mean includes it"
+    text = (
+        "limits.excluded_brokers names it: it neither sheds nor takes bundles, and no mean "
+        "includes it"
+    )
     skips = [Skip("broker", tuple(excluded), "excluded-broker", text)] if excluded else []
-    skips += [Skip("cluster", (given.cluster,), "unreadable-policies", why) for why in policies_of(given).complaints]
+    skips += [
+        Skip("cluster", (given.cluster,), "unreadable-policies", why)
+        for why in policies_of(given).complaints
+    ]
     known = {broker.broker for broker in given.brokers}
-    wrong += [_clock_skip(name, stray.lead_ms, few, given.cluster) for name, stray in given.strays.items() if name not in known]
+    wrong += [
+        _clock_skip(name, stray.lead_ms, few, given.cluster)
+        for name, stray in given.strays.items()
+        if name not in known
+    ]
     return Screened(tuple(live), stale, (*skips, *wrong))
 
 
@@ -72,7 +89,11 @@ def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Sk
     code, evidence = ("clock-ahead" if lead_ms > 0 else "clock-behind"), {"lead_ms": lead_ms}
     if producer in (COLLECTOR, EXECUTOR):
         return Skip(
-            "cluster", (cluster,), code, f"the {producer}: {_wrong_clock(lead_ms, few=False)}", evidence={"producer": producer, **evidence}
+            "cluster",
+            (cluster,),
+            code,
+            f"the {producer}: {_wrong_clock(lead_ms, few=False)}",
+            evidence={"producer": producer, **evidence},
         )
     return Skip("broker", (producer,), code, _wrong_clock(lead_ms, few), evidence=evidence)
 
@@ -81,7 +102,11 @@ def _wrong_clock(lead_ms: int, few: bool) -> str:
     """`few`: there are two brokers only, so neither has a majority."""
     where = "ahead of" if lead_ms > 0 else "behind"
     text = f"its clock is {abs(lead_ms) / 1000:.0f} s {where} the cluster's time: check it"
-    return f"{text}, and the other broker's clock: two brokers alone do not show which clock is wrong" if few else text
+    return (
+        f"{text}, and the other broker's clock: two brokers alone do not show which clock is wrong"
+        if few
+        else text
+    )
 
 
 def policies_of(given: RoundInput) -> PoliciesView:
@@ -109,7 +134,8 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
         for state in live
     )
     is_excluded = of_namespaces(rules.limits.excluded_namespaces)
-    # The cool-down may be shorter than a command's lifetime; while a command may be carried out, its bundle must not get another one.
+    # The cool-down may be shorter than a command's lifetime; while a command may be carried out,
+    # its bundle must not get another one.
     resting = frozenset([*given.cooling, *(given.in_flight if rules.mode == "fixed" else ())])
     return ClusterView(
         given.cluster,
@@ -123,7 +149,9 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
 
 
 def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[CountedMove]:
-    """The moves under way. The figures already include them; the lists of bundles and topics do not."""
+    """The moves under way. The figures already include them; the lists of bundles and topics do
+    not.
+    """
     ledger = Ledger(view.brokers, rules.destinations.weights)
     moves = []
     # By name: rates are summed in this order, and outcomes change the order of the moves under way.
@@ -137,7 +165,13 @@ def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[Count
 
 def _departed(gone: Departed, topics: int) -> Averages:
     row = gone.row
-    return Averages((row[0], row[1], row[2], row[3]), (row[4], row[5], row[6], row[7]), int(row[8]), int(row[9]), topics)
+    return Averages(
+        (row[0], row[1], row[2], row[3]),
+        (row[4], row[5], row[6], row[7]),
+        int(row[8]),
+        int(row[9]),
+        topics,
+    )
 
 
 _read = lru_cache(maxsize=64)(read_policies)
@@ -154,8 +188,12 @@ def _count_bundles(given: RoundInput, broker: str, namespace: str) -> int:
     return 0 if table is None else bundles_of(table, namespace)
 
 
-def _as_if_arrived(figures: dict[str, Figures], in_flight: Mapping[str, InFlight]) -> dict[str, Figures]:
-    """Figures with every commanded move that no report shows yet counted as done. Acting twice on one imbalance would unload too much."""
+def _as_if_arrived(
+    figures: dict[str, Figures], in_flight: Mapping[str, InFlight]
+) -> dict[str, Figures]:
+    """Figures with every commanded move that no report shows yet counted as done. Acting twice on
+    one imbalance would unload too much.
+    """
     result = dict(figures)
     # By name: the order in which outcomes arrived must not change the last bits.
     for _, move in sorted(in_flight.items()):

@@ -1,7 +1,8 @@
 """The description of a setting, and the settings that belong to no single strategy.
 
-A settings class is a frozen dataclass whose fields are `Annotated[type, Setting(...)]`, each with a default. `rebalancer.settings` builds
-one validated tree, a schema and a table from them; this module reads neither files nor the environment.
+A settings class is a frozen dataclass whose fields are `Annotated[type, Setting(...)]`, each with a
+default. `rebalancer.settings` builds one validated tree, a schema and a table from them; this
+module reads neither files nor the environment.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-#: `parity`: exactly as Pulsar's Java class, including defects and hash order. `fixed`: the same rule with its known defects repaired.
+#: `parity`: exactly as Pulsar's Java class, including defects and hash order. `fixed`: the same
+#: rule with its known defects repaired.
 Mode = Literal["fixed", "parity"]
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One sentence, a unit, Pulsar's own key (if it has one) and the bounds of a setting; bounds are inclusive."""
+    """One sentence, a unit, Pulsar's own key (if it has one) and the bounds of a setting; bounds
+    are inclusive.
+    """
 
     text: str
     unit: str = ""
@@ -26,17 +30,39 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each resource counts in a broker's usage (Pulsar: loadBalancer…ResourceWeight); heap memory never counts."""
+    """How much each resource counts in a broker's usage (Pulsar: loadBalancer…ResourceWeight); heap
+    memory never counts.
+    """
 
-    cpu: Annotated[float, Setting("Weight of CPU", pulsar="loadBalancerCPUResourceWeight", ge=0, le=1000)] = 1.0
-    direct_memory: Annotated[float, Setting("Weight of direct memory", pulsar="loadBalancerDirectMemoryResourceWeight", ge=0, le=1000)] = (
-        0.0
-    )
+    cpu: Annotated[
+        float, Setting("Weight of CPU", pulsar="loadBalancerCPUResourceWeight", ge=0, le=1000)
+    ] = 1.0
+    direct_memory: Annotated[
+        float,
+        Setting(
+            "Weight of direct memory",
+            pulsar="loadBalancerDirectMemoryResourceWeight",
+            ge=0,
+            le=1000,
+        ),
+    ] = 0.0
     bandwidth_in: Annotated[
-        float, Setting("Weight of inbound bandwidth", pulsar="loadBalancerBandwidthInResourceWeight", ge=0, le=1000)
+        float,
+        Setting(
+            "Weight of inbound bandwidth",
+            pulsar="loadBalancerBandwidthInResourceWeight",
+            ge=0,
+            le=1000,
+        ),
     ] = 1.0
     bandwidth_out: Annotated[
-        float, Setting("Weight of outbound bandwidth", pulsar="loadBalancerBandwidthOutResourceWeight", ge=0, le=1000)
+        float,
+        Setting(
+            "Weight of outbound bandwidth",
+            pulsar="loadBalancerBandwidthOutResourceWeight",
+            ge=0,
+            le=1000,
+        ),
     ] = 1.0
 
 
@@ -46,21 +72,49 @@ class RoundSettings:
 
     interval_ms: Annotated[
         int,
-        Setting("Time between two rounds of a cluster", "ms", "loadBalancerSheddingIntervalMinutes", ge=1000, le=86_400_000),
+        Setting(
+            "Time between two rounds of a cluster",
+            "ms",
+            "loadBalancerSheddingIntervalMinutes",
+            ge=1000,
+            le=86_400_000,
+        ),
     ] = 60_000
     lateness_ms: Annotated[
-        int, Setting("How long a round that is due waits for brokers that have not reported", "ms", ge=0, le=3_600_000)
+        int,
+        Setting(
+            "How long a round that is due waits for brokers that have not reported",
+            "ms",
+            ge=0,
+            le=3_600_000,
+        ),
     ] = 15_000
     stale_after_ms: Annotated[
-        int, Setting("A broker whose newest report is older than this is left out of the round", "ms", ge=1000, le=86_400_000)
+        int,
+        Setting(
+            "A broker whose newest report is older than this is left out of the round",
+            "ms",
+            ge=1000,
+            le=86_400_000,
+        ),
     ] = 180_000
     max_clock_jump_ms: Annotated[
         int,
-        Setting("A record whose time is further than this from the cluster's time is rejected", "ms", ge=1000, le=86_400_000),
+        Setting(
+            "A record whose time is further than this from the cluster's time is rejected",
+            "ms",
+            ge=1000,
+            le=86_400_000,
+        ),
     ] = 300_000
     clock_recovery_ms: Annotated[
         int,
-        Setting("After only such records for this long, the cluster's clock is reset to theirs", "ms", ge=1000, le=86_400_000),
+        Setting(
+            "After only such records for this long, the cluster's clock is reset to theirs",
+            "ms",
+            ge=1000,
+            le=86_400_000,
+        ),
     ] = 900_000
     cool_down_ms: Annotated[
         int,
@@ -73,8 +127,20 @@ class RoundSettings:
         ),
     ] = 1_800_000
     command_ttl_ms: Annotated[
-        int, Setting("Time after its round during which a command may be carried out", "ms", ge=1000, le=86_400_000)
+        int,
+        Setting(
+            "Time after its round during which a command may be carried out",
+            "ms",
+            ge=1000,
+            le=86_400_000,
+        ),
     ] = 300_000
     epoch: Annotated[
-        int, Setting("Lowest epoch of commands; a new checkpoint takes the next one after those on its topics", ge=1, le=2**53)
+        int,
+        Setting(
+            "Lowest epoch of commands; a new checkpoint takes the next one after those on its "
+            "topics",
+            ge=1,
+            le=2**53,
+        ),
     ] = 1

@@ -14,7 +14,8 @@ from strategies.limits.budget import Spent
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
 
-#: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses older bytes.
+#: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses
+#: older bytes.
 STATE_VERSION = 3
 
 
@@ -22,7 +23,8 @@ STATE_VERSION = 3
 class InFlight:
     """A commanded move that no report has shown yet.
 
-    `load`: the part (0–1) of the source's traffic that moves with the bundle; `left`: the source's report no longer lists the bundle.
+    `load`: the part (0–1) of the source's traffic that moves with the bundle; `left`: the source's
+    report no longer lists the bundle.
     """
 
     command_id: str
@@ -36,7 +38,9 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A command to move or split a bundle, without an outcome so far. `throughput`: its part of the budget (bytes/s); None for a split."""
+    """A command to move or split a bundle, without an outcome so far. `throughput`: its part of the
+    budget (bytes/s); None for a split.
+    """
 
     command_id: str
     issued_at_ms: int
@@ -46,7 +50,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """A command that a dry run has answered. `flight`: the move that it commanded; None for a split."""
+    """A command that a dry run has answered. `flight`: the move that it commanded; None for a
+    split.
+    """
 
     bundle: str
     order: Order
@@ -55,7 +61,9 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """Averages of a bundle that left a broker, kept until its new broker reports. Rows as in `averages.BundleHistory.row`."""
+    """Averages of a bundle that left a broker, kept until its new broker reports. Rows as in
+    `averages.BundleHistory.row`.
+    """
 
     row: tuple[float, ...]
     round: int
@@ -130,27 +138,43 @@ def to_bytes(state: ClusterState) -> bytes:
     tree = asdict(state)
     if state.clock is not None:  # in a separate key, which versions before 0.2 ignore
         tree["clock_run"] = tree["clock"].pop("run")
-    tree["early"] = None if state.early is None else [[one.ts, b64encode(one.packed).decode("ascii"), one.far] for one in state.early]
-    return json.dumps({"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False).encode()
+    tree["early"] = (
+        None
+        if state.early is None
+        else [[one.ts, b64encode(one.packed).decode("ascii"), one.far] for one in state.early]
+    )
+    return json.dumps(
+        {"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False
+    ).encode()
 
 
 def from_bytes(data: bytes) -> ClusterState:
-    """Inverse of `to_bytes`. Raises StateVersionError for bytes of a version that cannot be continued."""
+    """Inverse of `to_bytes`. Raises StateVersionError for bytes of a version that cannot be
+    continued.
+    """
     tree = json.loads(data)
     version = tree.pop("version", None)
     if version != STATE_VERSION:
         raise StateVersionError(
-            f"the state was written in format {version}, this version reads format {STATE_VERSION}: "
+            f"the state was written in format {version}, this version reads format "
+            f"{STATE_VERSION}: "
             "start with a new checkpoint folder, or continue with the version that wrote it"
         )
     in_flight = {bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()}
     return ClusterState(
-        clock=None if tree["clock"] is None else Clock(**tree["clock"], run=tree.get("clock_run", 0)),
-        early=None if tree["early"] is None else tuple(EarlyRecord(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
+        clock=None
+        if tree["clock"] is None
+        else Clock(**tree["clock"], run=tree.get("clock_run", 0)),
+        early=None
+        if tree["early"] is None
+        else tuple(EarlyRecord(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
         in_flight=in_flight,
         orders=_orders(tree, in_flight),
         rehearsed={id_: _rehearsal(one) for id_, one in tree.get("rehearsed", {}).items()},
-        departed={bundle: Departed(tuple(gone["row"]), gone["round"]) for bundle, gone in tree["departed"].items()},
+        departed={
+            bundle: Departed(tuple(gone["row"]), gone["round"])
+            for bundle, gone in tree["departed"].items()
+        },
         gained={bundle: Gained(**gain) for bundle, gain in tree["gained"].items()},
         # Written since 0.2; in a state without them, no clock strays.
         sweep=tree.get("sweep", -1),
@@ -158,7 +182,9 @@ def from_bytes(data: bytes) -> ClusterState:
         voters=tree.get("voters", 0),
         trailing=tree.get("trailing", {}),
         overtaken=tree.get("overtaken", {}),
-        memory=ClusterMemory(**{**tree["memory"], "rotation": tuple(tree["memory"].get("rotation", ()))}),
+        memory=ClusterMemory(
+            **{**tree["memory"], "rotation": tuple(tree["memory"].get("rotation", ()))}
+        ),
         **{
             name: tree[name]
             for name in (
@@ -180,11 +206,20 @@ def from_bytes(data: bytes) -> ClusterState:
 
 
 def _orders(tree: Mapping[str, Any], in_flight: Mapping[str, InFlight]) -> dict[str, Order]:
-    """The orders of a state; a state of 0.1.0 has none, so its moves under way become orders, without their part of the budget."""
+    """The orders of a state; a state of 0.1.0 has none, so its moves under way become orders,
+    without their part of the budget.
+    """
     if "orders" in tree:
         return {bundle: Order(**order) for bundle, order in tree["orders"].items()}
-    return {bundle: Order(move.command_id, move.issued_at_ms, move.expires_at_ms, 0.0) for bundle, move in in_flight.items()}
+    return {
+        bundle: Order(move.command_id, move.issued_at_ms, move.expires_at_ms, 0.0)
+        for bundle, move in in_flight.items()
+    }
 
 
 def _rehearsal(tree: Mapping[str, Any]) -> Rehearsal:
-    return Rehearsal(tree["bundle"], Order(**tree["order"]), None if tree["flight"] is None else InFlight(**tree["flight"]))
+    return Rehearsal(
+        tree["bundle"],
+        Order(**tree["order"]),
+        None if tree["flight"] is None else InFlight(**tree["flight"]),
+    )

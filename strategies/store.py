@@ -13,7 +13,9 @@ from strategies.state import ClusterState
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """The state of one broker, without its bundle table, which is stored separately and packed. Times in ms since the epoch."""
+    """The state of one broker, without its bundle table, which is stored separately and packed.
+    Times in ms since the epoch.
+    """
 
     #: Id of the broker, `host:port`.
     broker: str
@@ -23,7 +25,8 @@ class BrokerState:
     reported_at_ms: int
     #: The round that was open then.
     reported_round: int
-    #: Time of the newest accepted bundle table (the same report in the modular load manager); -1 = none yet.
+    #: Time of the newest accepted bundle table (the same report in the modular load manager); -1 =
+    #: none yet.
     bundles_at_ms: int
     #: Time of the newest report whose traffic or CPU figures had changed.
     sampled_at_ms: int
@@ -46,7 +49,8 @@ class BrokerState:
 class StateStore(Protocol):
     """State of one cluster. All arguments and results are immutable values.
 
-    A persistent store keeps `state.to_bytes(ClusterState)` and converts once per batch, not per record.
+    A persistent store keeps `state.to_bytes(ClusterState)` and converts once per batch, not per
+    record.
     """
 
     def get_broker(self, broker: str) -> BrokerState | None: ...

@@ -6,16 +6,31 @@ from dataclasses import replace
 
 from strategies.clock import Clock, ClockVerdict, judge_clock
 from strategies.model import Event, Rejection, Sweep, TelemetryRecord
-from strategies.producer_votes import followed, in_time, kept_pace, moved, returned, strayed, tolerance_of, untimed
+from strategies.producer_votes import (
+    followed,
+    in_time,
+    kept_pace,
+    moved,
+    returned,
+    strayed,
+    tolerance_of,
+    untimed,
+)
 from strategies.settings import RoundSettings
 from strategies.state import ClusterState
 from strategies.store import StateStore
 
 
 def timed(
-    record: TelemetryRecord, state: ClusterState, clock: Clock, store: StateStore, settings: RoundSettings
+    record: TelemetryRecord,
+    state: ClusterState,
+    clock: Clock,
+    store: StateStore,
+    settings: RoundSettings,
 ) -> tuple[TelemetryRecord, ClusterState, ClockVerdict]:
-    """The record in the form to use, the state with the new time, and whether the record is believed."""
+    """The record in the form to use, the state with the new time, and whether the record is
+    believed.
+    """
     tolerance = tolerance_of(settings)
     judged, verdict = judge_clock(
         clock,
@@ -37,12 +52,17 @@ def timed(
     other = None if verdict == "ahead" else followed(record, state, store, settings)
     if other is not None:
         return record, other, "believed"
-    return in_time(record, clock.now_ms) if verdict == "leads" else record, replace(state, clock=judged), verdict
+    return (
+        in_time(record, clock.now_ms) if verdict == "leads" else record,
+        replace(state, clock=judged),
+        verdict,
+    )
 
 
 def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore) -> ClusterState:
-    """The state after the log's time goes back, without all that carries times of the old clock, which would now be in the future. Round
-    numbers continue."""
+    """The state after the log's time goes back, without all that carries times of the old clock,
+    which would now be in the future. Round numbers continue.
+    """
     for broker in store.brokers():
         store.remove_broker(broker.broker)
     return ClusterState(
@@ -53,7 +73,8 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
         joined=state.joined,
         voters=max(state.voters, state.live),
         policies=state.policies,
-        # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown, so they count as made now.
+        # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown, so
+        # they count as made now.
         spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
     )
 
@@ -78,7 +99,8 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
         )
     )
     text = (
-        f"pass {record.sweep} is stamped {record.ts}, {back / 1000:.0f} s before the cluster's time, and pass {record.sweep - 1} was not: "
+        f"pass {record.sweep} is stamped {record.ts}, {back / 1000:.0f} s before the "
+        f"cluster's time, and pass {record.sweep - 1} was not: "
         "the collector's clock went back; its time counts from here on"
     )
     return [Rejection("clock-behind", text, record)]
@@ -88,7 +110,9 @@ def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejec
     """The rejection of a record whose time is too far from the cluster's."""
     distance = abs(record.ts - now_ms) / 1000
     text = (
-        f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check the collector's clock; "
-        "if the log's time has really moved, its records are accepted after round.clock_recovery_ms without any other record"
+        f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check "
+        "the collector's clock; "
+        "if the log's time has really moved, its records are accepted after "
+        "round.clock_recovery_ms without any other record"
     )
     return Rejection(f"clock-{verdict}", text, record)

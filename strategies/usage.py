@@ -1,8 +1,8 @@
 """The usage of a broker: Pulsar's figures, including its 32-bit intermediate results.
 
-Source of the rule: `ResourceUsage.percentUsage` and `LocalBrokerData.getMaxResourceUsageWithWeight` of Pulsar 4.2.4. A percentage is
-computed in float32 (30 of 100 reads as 30.000002), the weighted maximum in float64. A limit of 0 or below reads as 0 % used, and
-NaN never wins the maximum.
+Source of the rule: `ResourceUsage.percentUsage` and `LocalBrokerData.getMaxResourceUsageWithWeight`
+of Pulsar 4.2.4. A percentage is computed in float32 (30 of 100 reads as 30.000002), the weighted
+maximum in float64. A limit of 0 or below reads as 0 % used, and NaN never wins the maximum.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ def percent(resource: Resource) -> float:
     """Percent used, 0–100 and above, exactly as in Java's float arithmetic; 0 without a limit."""
     if not resource.limit > 0:
         return 0.0
-    # Dividing two float32 in double and rounding to float32 gives the exact float32 quotient, because 53 bits are more than twice 24.
-    return c_float(c_float(_divide(c_float(resource.usage).value, c_float(resource.limit).value)).value * 100.0).value
+    # Dividing two float32 in double and rounding to float32 gives the exact float32 quotient,
+    # because 53 bits are more than twice 24.
+    return c_float(
+        c_float(_divide(c_float(resource.usage).value, c_float(resource.limit).value)).value * 100.0
+    ).value
 
 
 def weighted_usage(figures: Figures, weights: Weights) -> float:
-    """Largest weighted resource of a broker as a fraction (1.0 = 100 %); −∞ when every weighted figure is NaN."""
+    """Largest weighted resource of a broker as a fraction (1.0 = 100 %); −∞ when every weighted
+    figure is NaN.
+    """
     highest = -inf
     for value in (
         percent(figures.cpu) * weights.cpu,
@@ -41,9 +46,13 @@ def weighted_usage(figures: Figures, weights: Weights) -> float:
 
 
 def unweighted_usage(figures: Figures) -> float:
-    """Largest resource of a broker as a fraction, the maximum and the division in float32 (90 % is 0.8999999761581421)."""
+    """Largest resource of a broker as a fraction, the maximum and the division in float32 (90 % is
+    0.8999999761581421).
+    """
     highest = -inf
-    for value in map(percent, (figures.cpu, figures.direct_memory, figures.bandwidth_in, figures.bandwidth_out)):
+    for value in map(
+        percent, (figures.cpu, figures.direct_memory, figures.bandwidth_in, figures.bandwidth_out)
+    ):
         highest = max(highest, value)
     return c_float(highest / 100).value
 
@@ -64,14 +73,18 @@ def weighted_usages(figures: Sequence[Figures], weights: Weights) -> Floats:
             f.bandwidth_out.limit,
         )
     )
-    # Directly into one array: for thousands of brokers, intermediate tuples and lists would take longer than the arithmetic.
+    # Directly into one array: for thousands of brokers, intermediate tuples and lists would take
+    # longer than the arithmetic.
     used, limit = np.fromiter(cells, np.float64, 8 * len(figures)).reshape(-1, 2, 4).swapaxes(0, 1)
     return usages_of(used, limit, weights)
 
 
 def usages_of(used: Floats, limit: Floats, weights: Weights) -> Floats:
     """`weighted_usages` of arrays float64[…, 4]: CPU, direct memory, bandwidth in and out."""
-    factors = np.array([weights.cpu, weights.direct_memory, weights.bandwidth_in, weights.bandwidth_out], dtype=np.float64)
+    factors = np.array(
+        [weights.cpu, weights.direct_memory, weights.bandwidth_in, weights.bandwidth_out],
+        dtype=np.float64,
+    )
     highest = np.full(used.shape[:-1], -inf)
     with np.errstate(all="ignore"):
         weighted = _percents(used, limit).astype(np.float64) * factors
@@ -80,10 +93,13 @@ def usages_of(used: Floats, limit: Floats, weights: Weights) -> Floats:
         return highest / 100
 
 
-def usages_by_name(brokers: Sequence[BrokerLoad], weights: Weights) -> tuple[list[BrokerLoad], Floats]:
+def usages_by_name(
+    brokers: Sequence[BrokerLoad], weights: Weights
+) -> tuple[list[BrokerLoad], Floats]:
     """The brokers by name, and float64[n]: `weighted_usage` of each.
 
-    Figures are read in the given order, which most likely is their order in memory; reading thousands by name would be slower.
+    Figures are read in the given order, which most likely is their order in memory; reading
+    thousands by name would be slower.
     """
     names = [broker.broker for broker in brokers]
     order = sorted(range(len(names)), key=names.__getitem__)

@@ -1,9 +1,11 @@
-"""Decodes telemetry rows to records in topic order: in the stateful stage itself, or in a stage before it.
+"""Decodes telemetry rows to records in topic order: in the stateful stage itself, or in a stage
+before it.
 
-With one state partition there is one stage: rows reach the stateful task as they are in the topic (`decoding`). With several partitions,
-each record must first reach the partition of its cluster: the tasks that read also decode (`packer`), into one packed row per cluster and
-Arrow batch, and the stateful tasks unpack these rows after the exchange (`unpacking`). A record that cannot be decoded travels with them
-as a finished row for the rejected topic.
+With one state partition there is one stage: rows reach the stateful task as they are in the topic
+(`decoding`). With several partitions, each record must first reach the partition of its cluster:
+the tasks that read also decode (`packer`), into one packed row per cluster and Arrow batch, and the
+stateful tasks unpack these rows after the exchange (`unpacking`). A record that cannot be decoded
+travels with them as a finished row for the rejected topic.
 """
 
 from __future__ import annotations
@@ -30,18 +32,21 @@ PACKED = StructType([StructField("cluster", StringType()), StructField("packed",
 _ARROW = pa.schema([("cluster", pa.string()), ("packed", pa.binary())])
 #: Size at which a packed row is complete, far below the limits of Java and Arrow.
 _ROW_BYTES = 8 * 2**20
-#: Columns of a batch that are read one value at a time: all values together would need as much memory as the batch. A list is faster for
-#: small columns.
+#: Columns of a batch that are read one value at a time: all values together would need as much
+#: memory as the batch. A list is faster for small columns.
 _LARGE = frozenset({"value", "key", "headers"})
 
-#: Size up to which a micro-batch's original bytes are carried uncompressed; compressing the rest costs time instead of memory.
+#: Size up to which a micro-batch's original bytes are carried uncompressed; compressing the rest
+#: costs time instead of memory.
 _RAW_BYTES = 64 * 2**20
 
 
 class Decoded(NamedTuple):
-    """One record and its position. `record` is None if it cannot be decoded; `rejected` is then the finished value for the rejected topic.
+    """One record and its position. `record` is None if it cannot be decoded; `rejected` is then the
+    finished value for the rejected topic.
 
-    `ts`: the record's time if the partitions of a topic grow at the same time; 0 if it is unknown or one partition follows the other.
+    `ts`: the record's time if the partitions of a topic grow at the same time; 0 if it is unknown
+    or one partition follows the other.
     """
 
     partition: int
@@ -57,7 +62,9 @@ ReadRows = Callable[[Iterable[Any]], Iterator[Decoded]]
 
 
 class DecodedEntry(NamedTuple):
-    """A `Decoded` on its way to another task: `data` is a packed record, or, when `rejected`, a finished value."""
+    """A `Decoded` on its way to another task: `data` is a packed record, or, when `rejected`, a
+    finished value.
+    """
 
     partition: int
     offset: int
@@ -69,11 +76,13 @@ class DecodedEntry(NamedTuple):
 _ENTRIES = msgspec.msgpack.Decoder(list[DecodedEntry])
 
 
-def decoding(limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False) -> ReadRows:
+def decoding(
+    limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False
+) -> ReadRows:
     """Returns the decoder of rows with the source's columns.
 
-    `source`: settings of the records' content. `side_by_side`: partitions grow at the same time (Kafka); otherwise one follows the other
-    (the segments of a file topic).
+    `source`: settings of the records' content. `side_by_side`: partitions grow at the same time
+    (Kafka); otherwise one follows the other (the segments of a file topic).
     """
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
@@ -83,8 +92,14 @@ def decoding(limits: WireLimits, source: SourceSettings = SourceSettings(), *, s
             carried += len(value)
             place = Position(row.topic, row.partition, row.offset)
             origin = pack_origin(place, value, row.size, compress=carried > _RAW_BYTES)
-            readable = _enveloped(row.value, row.key, row.headers, row.ts, source) if source.format == "raw" else value
-            yield _decode(origin, row.partition, row.offset, readable, limits, side_by_side=side_by_side)
+            readable = (
+                _enveloped(row.value, row.key, row.headers, row.ts, source)
+                if source.format == "raw"
+                else value
+            )
+            yield _decode(
+                origin, row.partition, row.offset, readable, limits, side_by_side=side_by_side
+            )
 
     return read
 
@@ -93,21 +108,35 @@ def unpacking(rows: Iterable[Any]) -> Iterator[Decoded]:
     """Decodes rows that a `packer` created."""
     for row in rows:
         for partition, offset, ts, rejected, data in _ENTRIES.decode(row.packed):
-            yield Decoded(partition, offset, ts, row.cluster, None if rejected else unpack_record(data), data if rejected else b"")
+            yield Decoded(
+                partition,
+                offset,
+                ts,
+                row.cluster,
+                None if rejected else unpack_record(data),
+                data if rejected else b"",
+            )
 
 
 def packer(
     limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Returns the function for `mapInArrow`, from batches of the source's columns to batches of PACKED. `side_by_side`: see `decoding`."""
+    """Returns the function for `mapInArrow`, from batches of the source's columns to batches of
+    PACKED. `side_by_side`: see `decoding`.
+    """
 
     def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             rows = [
-                (cluster, packed) for cluster, some in _packed(batch, limits, source, side_by_side).items() for packed in pack_entries(some)
+                (cluster, packed)
+                for cluster, some in _packed(batch, limits, source, side_by_side).items()
+                for packed in pack_entries(some)
             ]
             if rows:
-                yield pa.record_batch([[cluster for cluster, _ in rows], [packed for _, packed in rows]], schema=_ARROW)
+                yield pa.record_batch(
+                    [[cluster for cluster, _ in rows], [packed for _, packed in rows]],
+                    schema=_ARROW,
+                )
 
     return pack_batches
 
@@ -126,10 +155,22 @@ def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
         yield msgspec.msgpack.encode(some)
 
 
-def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool) -> Mapping[str, list[DecodedEntry]]:
+def _packed(
+    batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool
+) -> Mapping[str, list[DecodedEntry]]:
     raw = source.format == "raw"
-    names = ("topic", "partition", "offset", "value", "size", *(("key", "headers", "ts") if raw else ()))
-    columns = (_one_by_one(batch.column(name)) if name in _LARGE else batch.column(name).to_pylist() for name in names)
+    names = (
+        "topic",
+        "partition",
+        "offset",
+        "value",
+        "size",
+        *(("key", "headers", "ts") if raw else ()),
+    )
+    columns = (
+        _one_by_one(batch.column(name)) if name in _LARGE else batch.column(name).to_pylist()
+        for name in names
+    )
     found: defaultdict[str, list[DecodedEntry]] = defaultdict(list)
     for topic, partition, offset, value, size, *around in zip(*columns, strict=True):
         readable = _enveloped(value, around[0], around[1], around[2], source) if raw else value
@@ -144,13 +185,25 @@ def _one_by_one(column: Any) -> Iterator[Any]:
     return (scalar.as_py() for scalar in column)
 
 
-def _enveloped(value: bytes | None, key: bytes | None, headers: Any, ts: int, source: SourceSettings) -> bytes:
+def _enveloped(
+    value: bytes | None, key: bytes | None, headers: Any, ts: int, source: SourceSettings
+) -> bytes:
     """`headers`: None, or entries with `key` and `value`; the last of a name counts."""
     named = {header["key"]: bytes(header["value"] or b"") for header in headers or ()}
-    return enveloped(None if value is None else bytes(value), RecordMetadata(key, named, ts), source)
+    return enveloped(
+        None if value is None else bytes(value), RecordMetadata(key, named, ts), source
+    )
 
 
-def _decode(origin: bytes, partition: int, offset: int, value: bytes, limits: WireLimits, *, side_by_side: bool) -> Decoded:
+def _decode(
+    origin: bytes,
+    partition: int,
+    offset: int,
+    value: bytes,
+    limits: WireLimits,
+    *,
+    side_by_side: bool,
+) -> Decoded:
     try:
         record = decode(value, origin, limits)
     except WireError as error:

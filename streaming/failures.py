@@ -1,4 +1,6 @@
-"""Converts a failed streaming query to an error of ours: the cause, the next step, no stack trace. No other module does this."""
+"""Converts a failed streaming query to an error of ours: the cause, the next step, no stack trace.
+No other module does this.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ _PASSING = {
     "SocketTimeoutException": "Spark's Python workers did not answer in time",
     "Python worker exited unexpectedly": "a Python worker of Spark ended unexpectedly",
 }
-#: Errors of Kafka and Pulsar clients after their own retries; a restarting broker may take longer than these.
+#: Errors of Kafka and Pulsar clients after their own retries; a restarting broker may take longer
+#: than these.
 _AWAY = (
     "org.apache.kafka.common.errors.TimeoutException",
     "org.apache.kafka.common.errors.DisconnectException",
@@ -35,16 +38,27 @@ _AWAY = (
 #: A deleted topic; right after its start a broker may also report this for an existing topic.
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 _DATA_LOSS = "Some data may have been lost"
-#: Errors of Kafka → our error and the next step. Spark's own text is a stack trace of several pages.
+#: Errors of Kafka → our error and the next step. Spark's own text is a stack trace of several
+#: pages.
 _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
     (
         _DATA_LOSS,
         errors.SinkError,
-        "records of the telemetry topic were deleted before the job read them, or the topic was recreated: raise its retention.ms; to go "
-        "on with the present records, set kafka.fail_on_data_loss=false for one start (which leaves a gap), or name a new job.checkpoint",
+        "records of the telemetry topic were deleted before the job read them, or the topic "
+        "was recreated: raise its retention.ms; to go "
+        "on with the present records, set kafka.fail_on_data_loss=false for one start (which "
+        "leaves a gap), or name a new job.checkpoint",
     ),
-    ("RecordTooLargeException", errors.PublishRejected, "a record is larger than its topic allows: raise the topic's max.message.bytes"),
-    (_UNKNOWN_TOPIC, errors.SinkError, "a topic does not exist: create it with rebalancer topics create"),
+    (
+        "RecordTooLargeException",
+        errors.PublishRejected,
+        "a record is larger than its topic allows: raise the topic's max.message.bytes",
+    ),
+    (
+        _UNKNOWN_TOPIC,
+        errors.SinkError,
+        "a topic does not exist: create it with rebalancer topics create",
+    ),
     (
         "SaslAuthenticationException",
         errors.SinkError,
@@ -55,17 +69,38 @@ _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
         errors.SinkError,
         "TLS certificate not trusted: check kafka.ca_file, kafka.cert_file and kafka.key_file",
     ),
-    ("AuthorizationException", errors.SinkError, "this user is not authorized: grant it ACLs to read telemetry and write the other topics"),
-    ("not present in metadata", errors.SinkError, "a topic does not exist: create it with rebalancer topics create"),
-    ("kafka.common.errors.TimeoutException", errors.PublishTimeout, "Kafka does not answer: check that its brokers run"),
-    ("Cannot fetch record for offset", errors.PublishTimeout, "Kafka does not answer: check that its brokers run"),
+    (
+        "AuthorizationException",
+        errors.SinkError,
+        "this user is not authorized: grant it ACLs to read telemetry and write the other topics",
+    ),
+    (
+        "not present in metadata",
+        errors.SinkError,
+        "a topic does not exist: create it with rebalancer topics create",
+    ),
+    (
+        "kafka.common.errors.TimeoutException",
+        errors.PublishTimeout,
+        "Kafka does not answer: check that its brokers run",
+    ),
+    (
+        "Cannot fetch record for offset",
+        errors.PublishTimeout,
+        "Kafka does not answer: check that its brokers run",
+    ),
 )
 #: The workers' Python does not match ours → the reason.
 _PYTHON: tuple[tuple[str, str], ...] = (
-    ("PYTHON_VERSION_MISMATCH", "the workers run another minor version of Python than this program"),
+    (
+        "PYTHON_VERSION_MISMATCH",
+        "the workers run another minor version of Python than this program",
+    ),
     ("Cannot run program", "a worker does not have this Python"),
 )
-_PYTHON_ERROR = re.compile(r"^((?:\w+\.)*(\w*(?:Error|Exception|InUse|Timeout|Rejected))): (.+)$", re.MULTILINE)
+_PYTHON_ERROR = re.compile(
+    r"^((?:\w+\.)*(\w*(?:Error|Exception|InUse|Timeout|Rejected))): (.+)$", re.MULTILINE
+)
 #: Errors that only wrap others.
 _WRAPPERS = ("pyspark.", "py4j.")
 
@@ -90,11 +125,16 @@ def is_unknown_topic(error: BaseException) -> bool:
 
 
 def retry_after_outages(
-    attempt: Callable[[], E | None], published: Callable[[], int], check_topics: Callable[[], None], outage: RetryBackoff
+    attempt: Callable[[], E | None],
+    published: Callable[[], int],
+    check_topics: Callable[[], None],
+    outage: RetryBackoff,
 ) -> E | None:
-    """Restarts a query from its checkpoint after an outage. `check_topics` requests the topics and raises SinkError with their names.
+    """Restarts a query from its checkpoint after an outage. `check_topics` requests the topics and
+    raises SinkError with their names.
 
-    Returns the error that ended the query, or None. Raises that of `check_topics` if it is not retryable or the outage exceeds its limit.
+    Returns the error that ended the query, or None. Raises that of `check_topics` if it is not
+    retryable or the outage exceeds its limit.
     """
     while True:
         before = published()
@@ -105,7 +145,11 @@ def retry_after_outages(
             return error
         if is_unknown_topic(error):
             _wait_for(check_topics, outage)
-        outage.wait_or_raise(PublishTimeout("the servers of the topics do not answer; the micro-batch is repeated when they do"))
+        outage.wait_or_raise(
+            PublishTimeout(
+                "the servers of the topics do not answer; the micro-batch is repeated when they do"
+            )
+        )
         _wait_for(check_topics, outage)
 
 
@@ -117,10 +161,17 @@ def _wait_for(check_topics: Callable[[], None], outage: RetryBackoff) -> None:
             outage.wait_or_raise(error)
 
 
-def retry_transient(attempt: Callable[[], E | None], published: Callable[[], int], attempts: int, log: Callable[[str], None]) -> E | None:
-    """Restarts a query from its checkpoint after transient failures, at most `attempts` times without progress.
+def retry_transient(
+    attempt: Callable[[], E | None],
+    published: Callable[[], int],
+    attempts: int,
+    log: Callable[[str], None],
+) -> E | None:
+    """Restarts a query from its checkpoint after transient failures, at most `attempts` times
+    without progress.
 
-    `published`: number of committed micro-batches. `log`: gets one line per restart. Returns the error that ended the query, or None.
+    `published`: number of committed micro-batches. `log`: gets one line per restart. Returns the
+    error that ended the query, or None.
     """
     failures = 0
     while True:
@@ -130,45 +181,66 @@ def retry_transient(attempt: Callable[[], E | None], published: Callable[[], int
         if error is None or failures >= attempts or not is_transient(error):
             return error
         what = next(what for sign, what in _PASSING.items() if sign in str(error))
-        log(f"{what}; the machine may be overloaded; attempt {failures + 1} of {attempts} (job.start_attempts)")
+        log(
+            f"{what}; the machine may be overloaded; attempt {failures + 1} of {attempts} "
+            "(job.start_attempts)"
+        )
 
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:
-    """The error to raise for a failed query: the worker's own, if it is one of ours, otherwise a JobError."""
+    """The error to raise for a failed query: the worker's own, if it is one of ours, otherwise a
+    JobError.
+    """
     if isinstance(error, PublishRejected):
         return error
     for sign, refused, sentence in _KAFKA:
         if sign in str(error):
-            return refused(f"{sentence}; then start the job again, it continues where it stopped (Spark's log: {spark_log})")
+            return refused(
+                f"{sentence}; then start the job again, it continues where it stopped "
+                f"(Spark's log: {spark_log})"
+            )
     for sign, sentence in _PYTHON:
         if sign in str(error):
             name = f"python{sys.version_info.major}.{sys.version_info.minor}"
             return JobError(
-                f"{sentence}: install {name} on every worker, or name the one they have in the environment variable "
+                f"{sentence}: install {name} on every worker, or name the one they have in "
+                "the environment variable "
                 f"PYSPARK_PYTHON (Spark's log: {spark_log})"
             )
     if _NO_CONNECTION in str(error):
         return JobError(
-            "Spark's Python workers did not connect within its 10 seconds in any of job.start_attempts: too little CPU. "
-            "Nothing is lost: give the job more CPU, or raise job.start_attempts, and start it again; it continues where it stopped. "
+            "Spark's Python workers did not connect within its 10 seconds in any of "
+            "job.start_attempts: too little CPU. "
+            "Nothing is lost: give the job more CPU, or raise job.start_attempts, and start "
+            "it again; it continues where it stopped. "
             f"Spark's log: {spark_log}"
         )
     name, text = _cause(str(error))
     kind = getattr(errors, name, None)
-    if isinstance(kind, type) and issubclass(kind, RebalancerError) and kind is not errors.SettingsError and kind is not errors.WireError:
+    if (
+        isinstance(kind, type)
+        and issubclass(kind, RebalancerError)
+        and kind is not errors.SettingsError
+        and kind is not errors.WireError
+    ):
         return kind(text)
     return JobError(
-        f"the streaming job failed: {text.rstrip('.')}. Nothing is lost: start it again, it continues where it stopped. "
+        f"the streaming job failed: {text.rstrip('.')}. Nothing is lost: start it again, it "
+        "continues where it stopped. "
         f"Spark's log: {spark_log}"
     )
 
 
 def java_died(code: int, spark_log: Path) -> JobError:
-    """The error to raise after Spark's Java process has ended. `code`: its exit code, or the negative number of a signal."""
+    """The error to raise after Spark's Java process has ended. `code`: its exit code, or the
+    negative number of a signal.
+    """
     how = f"ended with exit code {code}" if code >= 0 else f"was killed by {_signal_name(-code)}"
     return JobError(
-        f"Spark's Java process {how}; start the job again, it continues where it stopped. If memory ran out (see the kernel's log "
-        f"and OutOfMemoryError in Spark's), change job.driver_memory or the memory of the machine. Spark's log: {spark_log}"
+        f"Spark's Java process {how}; start the job again, it continues where it stopped. If "
+        "memory ran out (see the kernel's log "
+        "and OutOfMemoryError in Spark's), change job.driver_memory or the memory of the "
+        f"machine. Spark's log: {spark_log}"
     )
 
 
@@ -183,5 +255,9 @@ def _cause(text: str) -> tuple[str, str]:
     if theirs:
         path, name, sentence = theirs[-1].groups()
         return name, sentence if path.startswith("strategies.") else f"{name}: {sentence}"
-    lines = (line.removeprefix(": ") for line in text.strip().splitlines() if not line.startswith("An error occurred while calling"))
+    lines = (
+        line.removeprefix(": ")
+        for line in text.strip().splitlines()
+        if not line.startswith("An error occurred while calling")
+    )
     return "", next(lines, "no reason given")[:500]

@@ -1,6 +1,8 @@
-"""The streaming job: reads telemetry, publishes commands, rounds and rejected records, with one Spark query.
+"""The streaming job: reads telemetry, publishes commands, rounds and rejected records, with one
+Spark query.
 
-It stops gracefully: the running micro-batch is finished and committed, the next one is left for the next start.
+It stops gracefully: the running micro-batch is finished and committed, the next one is left for the
+next start.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ _BATCH_POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """How a run ended. `stopped_by`: `drained`, `stop` (the caller's event) or the name of a signal; `written`: published records."""
+    """How a run ended. `stopped_by`: `drained`, `stop` (the caller's event) or the name of a
+    signal; `written`: published records.
+    """
 
     stopped_by: str
     written: Written
@@ -80,9 +84,9 @@ def run_job(
 ) -> JobResult:
     """Runs the job until it is stopped, or, with `drain`, until all present records are processed.
 
-    `on_progress`: called with every micro-batch, from another thread. `stop`: ends the run; so do SIGTERM and SIGINT in the main thread.
-    `session`: a running Spark session to use instead of starting (and stopping) one. `log`: gets messages for people: the epoch, and why
-    the job waits.
+    `on_progress`: called with every micro-batch, from another thread. `stop`: ends the run; so do
+    SIGTERM and SIGINT in the main thread. `session`: a running Spark session to use instead of
+    starting (and stopping) one. `log`: gets messages for people: the epoch, and why the job waits.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
@@ -91,12 +95,16 @@ def run_job(
     stop = stop or Stop()
     with ExitStack() as stack:
         held = stack.enter_context(guarded(folder, guard_of(job, engine), lambda: _next_epoch(job)))
-        run = Run(job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain)
+        run = Run(
+            job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain
+        )
         log(f"epoch {held.epoch}: executors refuse commands of older epochs")
         for line in held.change.lines() if held.change is not None else ():
             log(line)
         report = stack.enter_context(_reports(job, on_progress))
-        spark = stack.enter_context(_running(run, held.lock) if session is None else _shared_session(session, job))
+        spark = stack.enter_context(
+            _running(run, held.lock) if session is None else _shared_session(session, job)
+        )
         stack.enter_context(stopping(stop))
         return _run(spark, run, report, stop, log)
 
@@ -120,15 +128,22 @@ def check_job(job: JobSettings, engine: EngineSettings) -> None:
 
 
 def _check_topics_exist(job: JobSettings) -> None:
-    """Checks the topics before anything starts: an error takes seconds here, and minutes as a stack trace of Spark."""
+    """Checks the topics before anything starts: an error takes seconds here, and minutes as a stack
+    trace of Spark.
+    """
     named = _job_topics(job)
-    missing = missing_topics([topic for topic in named if topic.scheme == "kafka"], kafka_access(job.kafka))
+    missing = missing_topics(
+        [topic for topic in named if topic.scheme == "kafka"], kafka_access(job.kafka)
+    )
     for topic in named:
         if topic.scheme == "pulsar":
             with closing(PulsarLink(topic, job.pulsar)) as link:
                 link.partitions()
     if missing:
-        raise SinkError(f"{', '.join(map(str, missing))}: the topic does not exist; create it with: rebalancer topics create")
+        raise SinkError(
+            f"{', '.join(map(str, missing))}: the topic does not exist; create it with: "
+            "rebalancer topics create"
+        )
 
 
 def _job_topics(job: JobSettings) -> list[TopicUri]:
@@ -136,7 +151,9 @@ def _job_topics(job: JobSettings) -> list[TopicUri]:
 
 
 def _next_epoch(job: JobSettings) -> int:
-    """The next epoch. Rounds announce an epoch before its commands; commands count too, in case rounds were deleted earlier."""
+    """The next epoch. Rounds announce an epoch before its commands; commands count too, in case
+    rounds were deleted earlier.
+    """
     return next_epoch((job.topics.rounds, job.topics.commands), job.access)
 
 
@@ -147,34 +164,47 @@ def _topic_complaints(job: JobSettings) -> list[str]:
     for name in _JOB_TOPICS:
         topic: TopicUri = getattr(job.topics, name)
         if str(topic) in known:
-            complaints.append(f"topics.{name}: is the same topic as topics.{known[str(topic)]}; every topic needs its own")
+            complaints.append(
+                f"topics.{name}: is the same topic as topics.{known[str(topic)]}; every topic "
+                "needs its own"
+            )
         known.setdefault(str(topic), name)
         if name != "telemetry":
             places.add((topic.scheme, topic.servers))
     if len(places) > 1 and not complaints:
         complaints.append(
-            "topics.commands, topics.rounds and topics.rejected: are of different kinds; put all in folders, all on one Kafka, or all "
+            "topics.commands, topics.rounds and topics.rejected: are of different kinds; put "
+            "all in folders, all on one Kafka, or all "
             "on one Pulsar, because the job publishes them in one write"
         )
     return complaints
 
 
 def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> DataFrame:
-    """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is one stage with one task."""
+    """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
+    one stage with one task.
+    """
     side_by_side = job.topics.telemetry.scheme != "file"
     if job.shuffle_partitions == 1:
         keyed = records.coalesce(1).withColumn("shard", F.lit(""))
-        processor = ClusterProcessor(engine, job.signing, decoding(job.wire, job.source, side_by_side=side_by_side))
+        processor = ClusterProcessor(
+            engine, job.signing, decoding(job.wire, job.source, side_by_side=side_by_side)
+        )
     else:
         packed = records.mapInArrow(packer(job.wire, job.source, side_by_side=side_by_side), PACKED)
-        keyed, processor = packed.withColumn("shard", F.col("cluster")), ClusterProcessor(engine, job.signing, unpacking)
+        keyed, processor = (
+            packed.withColumn("shard", F.col("cluster")),
+            ClusterProcessor(engine, job.signing, unpacking),
+        )
     with _own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
 
 @contextmanager
 def _own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
-    """Gives the query Python workers of its own. Functions with equal environment share workers, whose cached stores would be missed."""
+    """Gives the query Python workers of its own. Functions with equal environment share workers,
+    whose cached stores would be missed.
+    """
     environment = spark.sparkContext.environment
     environment["REBALANCER_WORKERS"] = checkpoint
     try:
@@ -183,14 +213,18 @@ def _own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
         del environment["REBALANCER_WORKERS"]
 
 
-def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, log: Callable[[str], None]) -> JobResult:
+def _run(
+    spark: SparkSession, run: Run, report: OnProgress, stop: Stop, log: Callable[[str], None]
+) -> JobResult:
     output = open_output(run.job, stop, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
         check_workers(spark, run.job, run.folder, stop)
     progress = Progress(report)
 
     def once() -> PySparkException | None:
-        return None if stop.is_set() else _follow(_start(spark, run, output), output, progress, stop)
+        return (
+            None if stop.is_set() else _follow(_start(spark, run, output), output, progress, stop)
+        )
 
     try:
         error = _run_with_restarts(run.job, once, lambda: progress.batches, stop, log)
@@ -208,7 +242,9 @@ def _run_with_restarts(
     stop: threading.Event,
     log: Callable[[str], None],
 ) -> PySparkException | None:
-    """Runs the query with all restarts. `committed`: number of micro-batches; returns the error that ended it, or None."""
+    """Runs the query with all restarts. `committed`: number of micro-batches; returns the error
+    that ended it, or None.
+    """
 
     def check_topics() -> None:
         if not stop.is_set():
@@ -216,12 +252,19 @@ def _run_with_restarts(
 
     outage = RetryBackoff(job.kafka.outage_ms / 1000, stop.wait, log)
     with watched(_job_topics(job), job.access, outage):
-        return retry_after_outages(lambda: retry_transient(once, committed, job.start_attempts, log), committed, check_topics, outage)
+        return retry_after_outages(
+            lambda: retry_transient(once, committed, job.start_attempts, log),
+            committed,
+            check_topics,
+            outage,
+        )
 
 
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
     job = run.job
-    rows = output.writer(counted(decided(_telemetry(spark, job), job, run.engine))).outputMode("update")
+    rows = output.writer(counted(decided(_telemetry(spark, job), job, run.engine))).outputMode(
+        "update"
+    )
     # Without the scheme, Hadoop's default file system would be used.
     rows = rows.option("checkpointLocation", f"file://{run.folder}")
     if run.drain:
@@ -234,16 +277,29 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
     if topic.scheme == "kafka":
         return kafka_records(spark, topic, job, kafka_access(job.kafka))
     if topic.scheme == "pulsar":
-        place = PulsarTopic(topic, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire, job.pulsar)
+        place = PulsarTopic(
+            topic,
+            job.max_records_per_batch,
+            job.max_bytes_per_batch,
+            job.read_tasks,
+            job.wire,
+            job.pulsar,
+        )
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
-    source = FileSource(topic, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
+    source = FileSource(
+        topic, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire
+    )
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 
 
-def _follow(query: StreamingQuery, output: Output, progress: Progress, stop: threading.Event) -> PySparkException | None:
-    """Waits for the end of the query; returns its error, or None. A stop takes effect between two micro-batches."""
+def _follow(
+    query: StreamingQuery, output: Output, progress: Progress, stop: threading.Event
+) -> PySparkException | None:
+    """Waits for the end of the query; returns its error, or None. A stop takes effect between two
+    micro-batches.
+    """
     try:
         while query.isActive:
             if stop.wait(_POLL_INTERVAL_S):
@@ -260,10 +316,14 @@ def _follow(query: StreamingQuery, output: Output, progress: Progress, stop: thr
 
 
 def _finish_batch(query: StreamingQuery, output: Output, progress: Progress) -> None:
-    """Waits for the running micro-batch. The next one may have begun without a pause; it loses nothing and is repeated."""
+    """Waits for the running micro-batch. The next one may have begun without a pause; it loses
+    nothing and is repeated.
+    """
     progress.poll(query)
     before = progress.batches
-    while query.isActive and (output.busy or (query.status["isTriggerActive"] and progress.batches == before)):
+    while query.isActive and (
+        output.busy or (query.status["isTriggerActive"] and progress.batches == before)
+    ):
         time.sleep(_BATCH_POLL_S)
         progress.poll(query)
 
@@ -284,7 +344,8 @@ def _reports(job: JobSettings, on_progress: OnProgress | None) -> Iterator[OnPro
 
 @contextmanager
 def _running(run: Run, lock: int) -> Iterator[SparkSession]:
-    # Java inherits the lock: the checkpoint is free only after the last process that could write to it has ended.
+    # Java inherits the lock: the checkpoint is free only after the last process that could write to
+    # it has ended.
     session = start_session(run.job, run.folder / SPARK_LOG, short=run.drain, keep_open=(lock,))
     try:
         yield session

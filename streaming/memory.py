@@ -1,6 +1,7 @@
 """What Java and Python's workers do with memory that they no longer need: by default they keep it.
 
-Measured with 2,000 hostile records (69 MB, five of 8 MB each) on Kafka, driver_memory 1g (docs/decisions/0232).
+Measured with 2,000 hostile records (69 MB, five of 8 MB each) on Kafka, driver_memory 1g
+(docs/decisions/0232).
 """
 
 from __future__ import annotations
@@ -8,16 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-#: Above this heap (bytes), Java picks its collector and sizes itself: a full collection by one thread would take seconds.
+#: Above this heap (bytes), Java picks its collector and sizes itself: a full collection by one
+#: thread would take seconds.
 _SERIAL_UP_TO = 2 * 2**30
-#: G1, Java's own choice, takes 70 MiB for itself and 130 MiB more for large arrays, each in regions of its own.
-_SMALL_HEAP = ("-XX:+UseSerialGC", "-Xms64m", "-Xmn48m", "-XX:MinHeapFreeRatio=15", "-XX:MaxHeapFreeRatio=30")
+#: G1, Java's own choice, takes 70 MiB for itself and 130 MiB more for large arrays, each in regions
+#: of its own.
+_SMALL_HEAP = (
+    "-XX:+UseSerialGC",
+    "-Xms64m",
+    "-Xmn48m",
+    "-XX:MinHeapFreeRatio=15",
+    "-XX:MaxHeapFreeRatio=30",
+)
 _JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _OTHER_COLLECTOR = re.compile(r"-XX:\+Use(?!Serial)\w+GC\b")
 _SIZE = re.compile(r"(\d+)([kmgt]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-#: glibc keeps freed memory in 8 arenas per core and raises its threshold for large blocks with the largest one: 100 to 140 MiB more.
-#: Arrow's own allocator keeps what a large batch took: 50 MiB more.
+#: glibc keeps freed memory in 8 arenas per core and raises its threshold for large blocks with the
+#: largest one: 100 to 140 MiB more. Arrow's own allocator keeps what a large batch took: 50 MiB
+#: more.
 _RETURN_MEMORY = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_MMAP_THRESHOLD_": "131072",
@@ -27,7 +37,9 @@ _RETURN_MEMORY = {
 
 
 def heap_options(driver_memory: str, outer: Mapping[str, str]) -> tuple[str, ...]:
-    """Java's options for a heap of `driver_memory` (as Java writes it); none where it is large or `outer` names another collector."""
+    """Java's options for a heap of `driver_memory` (as Java writes it); none where it is large or
+    `outer` names another collector.
+    """
     if any(_OTHER_COLLECTOR.search(outer.get(name, "")) for name in _JAVA_VARIABLES):
         return ()  # Java does not start with two collectors
     size = _SIZE.match(driver_memory.strip())
@@ -37,5 +49,7 @@ def heap_options(driver_memory: str, outer: Mapping[str, str]) -> tuple[str, ...
 
 
 def allocator_environment(outer: Mapping[str, str]) -> Mapping[str, str]:
-    """Variables of the driver's Java, which its Python workers inherit; those that `outer` sets are left as they are."""
+    """Variables of the driver's Java, which its Python workers inherit; those that `outer` sets are
+    left as they are.
+    """
     return {name: value for name, value in _RETURN_MEMORY.items() if name not in outer}

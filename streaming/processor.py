@@ -1,4 +1,6 @@
-"""The engine inside transformWithState: folds a cluster's records in topic order over state that Spark stores and checkpoints."""
+"""The engine inside transformWithState: folds a cluster's records in topic order over state that
+Spark stores and checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,23 @@ OUTPUT = StructType(
 )
 
 
-#: Cache of this process, which Spark reuses for the next micro-batch. 256 MiB are about 15,000 brokers with 100 bundles each.
+#: Cache of this process, which Spark reuses for the next micro-batch. 256 MiB are about 15,000
+#: brokers with 100 bundles each.
 _KEPT = StoreCache(256 * 2**20)
 
 
 class ClusterProcessor(StatefulProcessor):
-    """One call per key and micro-batch, for one or more clusters. Spark copies it for every task, so it holds settings only."""
+    """One call per key and micro-batch, for one or more clusters. Spark copies it for every task,
+    so it holds settings only.
+    """
 
-    def __init__(self, settings: EngineSettings, signing: SigningSettings, read_rows: ReadRows, kept: StoreCache | None = None) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        signing: SigningSettings,
+        read_rows: ReadRows,
+        kept: StoreCache | None = None,
+    ) -> None:
         """`kept`: replaces the process-wide cache of stores; only within one process."""
         self._settings = settings
         self._signing = signing
@@ -52,8 +63,15 @@ class ClusterProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         clusters = by_cluster(self._read_rows(rows))
-        outputs = [row for cluster, records in clusters.items() for row in self._fold(cluster, records)]
-        return iter([Row(kind=row.kind, key=row.key, value=row.value, seq=seq) for seq, row in enumerate(outputs)])
+        outputs = [
+            row for cluster, records in clusters.items() for row in self._fold(cluster, records)
+        ]
+        return iter(
+            [
+                Row(kind=row.kind, key=row.key, value=row.value, seq=seq)
+                for seq, row in enumerate(outputs)
+            ]
+        )
 
     def _fold(self, cluster: str, records: Sequence[Decoded]) -> list[OutputRow]:
         if not cluster:  # the cluster is unknown: rejected rows only
@@ -70,7 +88,9 @@ class ClusterProcessor(StatefulProcessor):
         pass
 
 
-def fold(engine: Engine, records: Iterable[Decoded], store: StateStore, key: SigningKey | None = None) -> Iterator[OutputRow]:
+def fold(
+    engine: Engine, records: Iterable[Decoded], store: StateStore, key: SigningKey | None = None
+) -> Iterator[OutputRow]:
     """Output rows of a cluster's records, in order; commands are signed if there is a key."""
     for one in records:
         if one.record is None:
@@ -80,10 +100,12 @@ def fold(engine: Engine, records: Iterable[Decoded], store: StateStore, key: Sig
 
 
 def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:
-    """Clusters in the order of their names, each with its records in topic order, whatever the order of the rows.
+    """Clusters in the order of their names, each with its records in topic order, whatever the
+    order of the rows.
 
-    If a cluster's records are in several partitions, these are merged by time. The order within a partition never changes, so a clock that
-    jumps back cannot reorder a topic of keyed records (one partition per cluster).
+    If a cluster's records are in several partitions, these are merged by time. The order within a
+    partition never changes, so a clock that jumps back cannot reorder a topic of keyed records (one
+    partition per cluster).
     """
     found: defaultdict[str, list[Decoded]] = defaultdict(list)
     for one in decoded:
@@ -98,4 +120,6 @@ def _in_order(some: list[Decoded]) -> list[Decoded]:
     for one in some:
         newest[one.partition] = max(newest.get(one.partition, 0), one.ts)
         times.append(newest[one.partition])
-    return [some[i] for i in sorted(range(len(some)), key=times.__getitem__)]  # stable: same time, then partition, then offset
+    return [
+        some[i] for i in sorted(range(len(some)), key=times.__getitem__)
+    ]  # stable: same time, then partition, then offset

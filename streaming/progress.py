@@ -1,4 +1,6 @@
-"""Progress of the streaming query: duration, backlog and published records per micro-batch; writes the progress file."""
+"""Progress of the streaming query: duration, backlog and published records per micro-batch; writes
+the progress file.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ OnProgress = Callable[["BatchProgress"], None]
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One micro-batch. `took_ms`: from trigger to commit; `phases_ms`: by Spark's phases (`addBatch` is the work).
+    """One micro-batch. `took_ms`: from trigger to commit; `phases_ms`: by Spark's phases
+    (`addBatch` is the work).
 
-    `records`: telemetry records in it; `behind_records`: complete records after it in the topic, None if the source does not count them.
-    `state_rows`: entries of all state variables.
+    `records`: telemetry records in it; `behind_records`: complete records after it in the topic,
+    None if the source does not count them. `state_rows`: entries of all state variables.
     """
 
     batch: int
@@ -38,11 +41,17 @@ class BatchProgress:
     def line(self) -> str:
         """One line of text for standard error."""
         behind = "" if self.behind_records is None else f", {self.behind_records:,} behind"
-        phases = " ".join(f"{name} {took}" for name, took in sorted(self.phases_ms.items(), key=lambda item: -item[1]) if took)
+        phases = " ".join(
+            f"{name} {took}"
+            for name, took in sorted(self.phases_ms.items(), key=lambda item: -item[1])
+            if took
+        )
         written = self.written
         return (
-            f"batch {self.batch}: {self.records:,} records in {self.took_ms} ms ({phases}){behind}; {written.rounds} rounds, "
-            f"{written.commands} commands, {written.rejected} rejected; {self.state_rows:,} state rows"
+            f"batch {self.batch}: {self.records:,} records in {self.took_ms} ms "
+            f"({phases}){behind}; {written.rounds} rounds, "
+            f"{written.commands} commands, {written.rejected} rejected; {self.state_rows:,} "
+            "state rows"
         )
 
     def json(self) -> str:
@@ -51,9 +60,11 @@ class BatchProgress:
 
 
 class Progress:
-    """Micro-batches of a query that may be restarted, each reported once; those without records are not reported.
+    """Micro-batches of a query that may be restarted, each reported once; those without records are
+    not reported.
 
-    Polls instead of listening: a listener decodes Spark's event with many calls to Java, in parallel to the next micro-batch.
+    Polls instead of listening: a listener decodes Spark's event with many calls to Java, in
+    parallel to the next micro-batch.
     """
 
     def __init__(self, report: OnProgress) -> None:
@@ -75,14 +86,22 @@ class Progress:
         return self._total
 
     def poll(self, query: StreamingQuery) -> None:
-        """Reports micro-batches committed since the last call. Call it at least once in a hundred micro-batches."""
+        """Reports micro-batches committed since the last call. Call it at least once in a hundred
+        micro-batches.
+        """
         newest = query.lastProgress
         if newest is None or (newest.batchId, newest.timestamp) == self._looked_at:
             return
         self._looked_at = newest.batchId, newest.timestamp
-        follows = newest.numInputRows > 0 and self._newest is not None and newest.batchId == self._newest + 1
+        follows = (
+            newest.numInputRows > 0
+            and self._newest is not None
+            and newest.batchId == self._newest + 1
+        )
         for progress in [newest] if follows else query.recentProgress:
-            if progress.numInputRows > 0 and (self._newest is None or progress.batchId > self._newest):
+            if progress.numInputRows > 0 and (
+                self._newest is None or progress.batchId > self._newest
+            ):
                 self._take(progress)
 
     def _take(self, progress: StreamingQueryProgress) -> None:
@@ -114,7 +133,9 @@ def progress_file(path: Path) -> Iterator[OnProgress]:
     try:
         file = path.open("a", encoding="utf-8")
     except OSError as error:
-        raise SinkError(f"{path} cannot be written ({error.strerror}); name another job.progress_file") from error
+        raise SinkError(
+            f"{path} cannot be written ({error.strerror}); name another job.progress_file"
+        ) from error
 
     def write(progress: BatchProgress) -> None:
         file.write(progress.json() + "\n")
@@ -131,6 +152,10 @@ def _behind(source: Any) -> int | None:
             return max(0, int(latest["records"]) - int(end["records"]))
         if all(isinstance(place, list) for place in latest.values()):
             return sum(int(place[-1]) - int(end[number][-1]) for number, place in latest.items())
-        return sum(int(offset) - int(end[topic][number]) for topic, offsets in latest.items() for number, offset in offsets.items())
+        return sum(
+            int(offset) - int(end[topic][number])
+            for topic, offsets in latest.items()
+            for number, offset in offsets.items()
+        )
     except (TypeError, ValueError, KeyError, AttributeError):
         return None

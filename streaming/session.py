@@ -1,4 +1,5 @@
-"""Starts Spark: the only module that sets Spark's settings, chooses the workers' Python and redirects Spark's output.
+"""Starts Spark: the only module that sets Spark's settings, chooses the workers' Python and
+redirects Spark's output.
 
 The values are measured with PySpark 4.2.0 on two cores; the comments name the cost of the default.
 """
@@ -20,7 +21,13 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from strategies.errors import RebalancerError
-from streaming.cluster.workers import check_master, is_local, send_code, worker_environment, worker_settings
+from streaming.cluster.workers import (
+    check_master,
+    is_local,
+    send_code,
+    worker_environment,
+    worker_settings,
+)
 from streaming.jars.connector import connector_settings
 from streaming.memory import heap_options
 from streaming.settings import JobSettings, uses_kafka
@@ -29,22 +36,32 @@ from streaming.settings import JobSettings, uses_kafka
 JAVA_ENDS_S = 2.0
 _SECRET = "(?i)secret|password|token|jaas|keystore|access[.]?key|url"
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 
 
 class SparkStartError(RebalancerError):
     """Spark did not start; the message names the file with Spark's own messages."""
 
 
-def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, keep_open: tuple[int, ...] = ()) -> SparkSession:
-    """Starts a session whose Java process prints to `spark_log`, never to this process's standard output or error.
+def start_session(
+    job: JobSettings, spark_log: Path, *, short: bool = False, keep_open: tuple[int, ...] = ()
+) -> SparkSession:
+    """Starts a session whose Java process prints to `spark_log`, never to this process's standard
+    output or error.
 
-    `short`: compile less, for runs of a minute or two. `keep_open`: file descriptors that stay open as long as the Java process runs.
-    Raises SparkStartError, JobError, SettingsError.
+    `short`: compile less, for runs of a minute or two. `keep_open`: file descriptors that stay open
+    as long as the Java process runs. Raises SparkStartError, JobError, SettingsError.
     """
     check_master(job.master)
     conf = SparkConf(loadDefaults=True)
-    for key, value in {**_process_settings(job, short), **query_settings(job), **worker_settings(job), **_jars(job)}.items():
+    for key, value in {
+        **_process_settings(job, short),
+        **query_settings(job),
+        **worker_settings(job),
+        **_jars(job),
+    }.items():
         conf.set(key, value)
     spark_log.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -58,7 +75,8 @@ def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, kee
             return session
     except (PySparkException, Py4JError, OSError) as error:
         raise SparkStartError(
-            f"Spark did not start ({_first_line(error)}): check that Java 17 or newer is installed (`java -version`, JAVA_HOME); "
+            f"Spark did not start ({_first_line(error)}): check that Java 17 or newer is "
+            "installed (`java -version`, JAVA_HOME); "
             f"Spark's messages are in {spark_log}; `rebalancer doctor` looks for the usual causes"
         ) from error
 
@@ -81,7 +99,9 @@ def stop_session(session: SparkSession) -> None:
 
 
 def java_end(patience_s: float = 0) -> int | None:
-    """Exit code of Spark's Java process (negative: number of a signal); None if it still runs after `patience_s` or is no child process."""
+    """Exit code of Spark's Java process (negative: number of a signal); None if it still runs after
+    `patience_s` or is no child process.
+    """
     process = getattr(SparkContext._gateway, "proc", None)
     try:
         return None if process is None else int(process.wait(patience_s))
@@ -92,18 +112,26 @@ def java_end(patience_s: float = 0) -> int | None:
 def query_settings(job: JobSettings) -> Mapping[str, str]:
     """Settings of a query, which can also be set on a running session."""
     return {
-        "spark.sql.shuffle.partitions": str(job.shuffle_partitions),  # the default of 200 makes a batch take seconds
+        "spark.sql.shuffle.partitions": str(
+            job.shuffle_partitions
+        ),  # the default of 200 makes a batch take seconds
         "spark.sql.adaptive.enabled": "false",  # stateful queries cannot use it and warn about it
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,  # default: a batch takes a third longer
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # Hadoop keeps checksums of local files anyway; 4 % of a batch
+        # default: a batch takes a third longer
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        # Hadoop keeps checksums of local files anyway; 4 % of a batch
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",  # off: 9–30 % slower
+        # off: 9–30 % slower
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",  # 2: 12 % slower
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # no timers: nothing happens without records
-        "spark.sql.streaming.pollingDelay": "50ms",  # the source runs in its own process; 10 ms keeps that process busy without benefit
+        # no timers: nothing happens without records
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        # the source runs in its own process; 10 ms keeps that process busy without benefit
+        "spark.sql.streaming.pollingDelay": "50ms",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-        "spark.sql.execution.arrow.maxBytesPerBatch": "1m",  # default 256 MiB: a whole micro-batch in one Arrow batch, on both sides
+        # default 256 MiB: a whole micro-batch in one Arrow batch, on both sides
+        "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
     }
 
 
@@ -124,23 +152,32 @@ def _process_settings(job: JobSettings, short: bool) -> Mapping[str, str]:
 
 
 def _jars(job: JobSettings) -> Mapping[str, str]:
-    """Settings for the Kafka connector, for jobs that use it. Its options contain passwords, which plans and logs must not show."""
+    """Settings for the Kafka connector, for jobs that use it. Its options contain passwords, which
+    plans and logs must not show.
+    """
     if not uses_kafka(job.topics):
         return {}
-    return {**connector_settings(job.jars), "spark.sql.redaction.options.regex": _SECRET, "spark.redaction.regex": _SECRET}
+    return {
+        **connector_settings(job.jars),
+        "spark.sql.redaction.options.regex": _SECRET,
+        "spark.redaction.regex": _SECRET,
+    }
 
 
 def _java_options(job: JobSettings, short: bool) -> Iterator[str]:
-    yield f"-Dlog4j2.configurationFile={(Path(__file__).with_name('log4j2.json')).resolve().as_uri()}"
+    configuration = Path(__file__).with_name("log4j2.json").resolve().as_uri()
+    yield f"-Dlog4j2.configurationFile={configuration}"
     if short:
-        # The second compiler does not pay off within two minutes: it takes half the CPU until the first batches.
+        # The second compiler does not pay off within two minutes: it takes half the CPU until the
+        # first batches.
         yield "-XX:TieredStopAtLevel=1"
     yield from heap_options(job.driver_memory, os.environ)
 
 
 def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> None:
-    """Starts Java in its own process group: Ctrl-C and `kill` of this group must not end it in the middle of a batch. It ends with this
-    process."""
+    """Starts Java in its own process group: Ctrl-C and `kill` of this group must not end it in the
+    middle of a batch. It ends with this process.
+    """
     with spark_log.open("ab") as log:
         options = {"stdout": log, "stderr": log, "start_new_session": True, "pass_fds": keep_open}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
@@ -148,8 +185,9 @@ def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> Non
 
 
 def _quiet_about_dead_java(session: SparkSession) -> None:
-    """Suppresses the stack traces of py4j and PySpark's accumulator server after Java has ended; the caller logs that end in one line
-    (`java_end`)."""
+    """Suppresses the stack traces of py4j and PySpark's accumulator server after Java has ended;
+    the caller logs that end in one line (`java_end`).
+    """
     root = logging.getLogger()
     root.removeFilter(_is_not_of_py4j)
     root.addFilter(_is_not_of_py4j)
@@ -169,7 +207,9 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables while PySpark starts, which reads these values from the environment only, then restores the old ones."""
+    """Sets environment variables while PySpark starts, which reads these values from the
+    environment only, then restores the old ones.
+    """
     before = {key: os.environ.get(key) for key in values}
     os.environ.update(values)
     try:

@@ -18,31 +18,69 @@ from streaming.jars.connector import JarSettings
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """How the job runs. No setting here changes a decision; `shuffle_partitions` is fixed in the checkpoint."""
+    """How the job runs. No setting here changes a decision; `shuffle_partitions` is fixed in the
+    checkpoint.
+    """
 
-    checkpoint: Annotated[str, Setting("Folder for progress and state of one job")] = "/var/lib/pulsar-rebalancer/checkpoint"
+    checkpoint: Annotated[str, Setting("Folder for progress and state of one job")] = (
+        "/var/lib/pulsar-rebalancer/checkpoint"
+    )
     trigger_ms: Annotated[
-        int, Setting("Interval between the starts of two micro-batches; 0 = as soon as there are records", "ms", ge=0, le=3_600_000)
+        int,
+        Setting(
+            "Interval between the starts of two micro-batches; 0 = as soon as there are records",
+            "ms",
+            ge=0,
+            le=3_600_000,
+        ),
     ] = 0
-    max_records_per_batch: Annotated[int, Setting("Maximum number of records in one micro-batch", ge=1, le=1_000_000)] = 5_000
+    max_records_per_batch: Annotated[
+        int, Setting("Maximum number of records in one micro-batch", ge=1, le=1_000_000)
+    ] = 5_000
     max_bytes_per_batch: Annotated[
         int,
         Setting(
-            "Maximum size of the telemetry in one micro-batch; a single larger record still passes", "bytes", ge=1_048_576, le=1_073_741_824
+            "Maximum size of the telemetry in one micro-batch; a single larger record still passes",
+            "bytes",
+            ge=1_048_576,
+            le=1_073_741_824,
         ),
     ] = 134_217_728
-    read_tasks: Annotated[int, Setting("Number of tasks that read and decode one micro-batch", ge=1, le=256)] = 2
+    read_tasks: Annotated[
+        int, Setting("Number of tasks that read and decode one micro-batch", ge=1, le=256)
+    ] = 2
     shuffle_partitions: Annotated[
-        int, Setting("Number of state partitions; clusters are distributed over them. Fixed in the checkpoint", ge=1, le=1_000)
+        int,
+        Setting(
+            "Number of state partitions; clusters are distributed over them. Fixed in the "
+            "checkpoint",
+            ge=1,
+            le=1_000,
+        ),
     ] = 1
-    master: Annotated[str, Setting("Spark master: local[threads,task attempts], spark://…, k8s://…")] = "local[2,3]"
+    master: Annotated[
+        str, Setting("Spark master: local[threads,task attempts], spark://…, k8s://…")
+    ] = "local[2,3]"
     environment: Annotated[
-        str, Setting("Archive with the Python packages for remote workers (rebalancer ship); empty = installed there")
+        str,
+        Setting(
+            "Archive with the Python packages for remote workers (rebalancer ship); empty = "
+            "installed there"
+        ),
     ] = ""
-    driver_memory: Annotated[str, Setting("Heap size of Spark's driver, in Java's format (1g, 800m)")] = "1g"
-    start_attempts: Annotated[int, Setting("Number of start attempts if Spark's Python workers do not answer", ge=1, le=20)] = 3
-    segment_bytes: Annotated[int, Setting("Segment size of file topics", "bytes", ge=1_048_576, le=1_099_511_627_776)] = 67_108_864
-    progress_file: Annotated[str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")] = ""
+    driver_memory: Annotated[
+        str, Setting("Heap size of Spark's driver, in Java's format (1g, 800m)")
+    ] = "1g"
+    start_attempts: Annotated[
+        int,
+        Setting("Number of start attempts if Spark's Python workers do not answer", ge=1, le=20),
+    ] = 3
+    segment_bytes: Annotated[
+        int, Setting("Segment size of file topics", "bytes", ge=1_048_576, le=1_099_511_627_776)
+    ] = 67_108_864
+    progress_file: Annotated[
+        str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")
+    ] = ""
     topics: Topics = Topics()
     wire: WireLimits = WireLimits()
     kafka: KafkaSettings = KafkaSettings()

@@ -1,4 +1,6 @@
-"""How many examples a property gets, whose warnings are not ours, and signals as in a terminal, also in the background of a script."""
+"""How many examples a property gets, whose warnings are not ours, and signals as in a terminal,
+also in the background of a script.
+"""
 
 from __future__ import annotations
 
@@ -21,30 +23,44 @@ EXAMPLES = {"quick": 25, "thorough": 500, "long": 10_000}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "properties: a property that hypothesis looks for a counterexample of; make test-long looks longest")
+    config.addinivalue_line(
+        "markers",
+        "properties: a property that hypothesis looks for a counterexample of; make test-long "
+        "looks longest",
+    )
     # Of kafka-python: it reads its own files in an old way, and forgets sockets.
-    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
-    config.addinivalue_line("filterwarnings", "ignore:unclosed <(ssl|socket):ResourceWarning")  # after a handshake that failed
-    # Lines added here hold while a test runs; what is found after the last one would fail a run in which everything has passed.
+    config.addinivalue_line(
+        "filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning"
+    )
+    config.addinivalue_line(
+        "filterwarnings", "ignore:unclosed <(ssl|socket):ResourceWarning"
+    )  # after a handshake that failed
+    # Lines added here hold while a test runs; what is found after the last one would fail a run in
+    # which everything has passed.
     warnings.filterwarnings("ignore", "unclosed <(ssl|socket)", ResourceWarning)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays to the end: no garbage collection has to walk through it again, and fewer are needed."""
+    """What is loaded by now stays to the end: no garbage collection has to walk through it again,
+    and fewer are needed.
+    """
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
-    """Tests that share a server or Spark run one after the other in one process, so that each starts once; so do the tests of a file."""
+    """Tests that share a server or Spark run one after the other in one process, so that each
+    starts once; so do the tests of a file.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return lane(nodeid.partition("::")[0])
 
 
-#: The lanes that take minutes, the longest first: what is handed out last is over in seconds, and no process waits long for the other.
+#: The lanes that take minutes, the longest first: what is handed out last is over in seconds, and
+#: no process waits long for the other.
 LONGEST = ("pulsar", "kafka", "spark")
 
 
@@ -52,7 +68,11 @@ def lane(file: str) -> str:
     """The lane of a test file, a path from the project's folder with slashes."""
     if file.startswith("tests/servers/"):
         # The topics of the Spark cluster are on Kafka.
-        return "kafka" if file.startswith(("tests/servers/test_kafka", "tests/servers/test_spark_cluster")) else "pulsar"
+        return (
+            "kafka"
+            if file.startswith(("tests/servers/test_kafka", "tests/servers/test_spark_cluster"))
+            else "pulsar"
+        )
     return "spark" if file.startswith("tests/spark/") else file
 
 
@@ -69,18 +89,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes |
 
 
 for name, examples in EXAMPLES.items():
-    # Only the long search looks elsewhere every time: nobody's other run fails for what he did not change.
+    # Only the long search looks elsewhere every time: nobody's other run fails for what he did not
+    # change.
     searching = name == "long"
     quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
     settings.register_profile(
-        name, max_examples=examples, deadline=None, derandomize=not searching, print_blob=True, suppress_health_check=quiet
+        name,
+        max_examples=examples,
+        deadline=None,
+        derandomize=not searching,
+        print_blob=True,
+        suppress_health_check=quiet,
     )
 settings.load_profile("thorough")
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One Spark for all tests, with the Kafka connector: it takes ten seconds to start and is not what is tested."""
+    """One Spark for all tests, with the Kafka connector: it takes ten seconds to start and is not
+    what is tested.
+    """
     from streaming.session import start_session, stop_session
     from streaming.settings import JobSettings
     from tests.topic_uris import topics_of

@@ -1,4 +1,6 @@
-"""Builders for whoever feeds an executor: commands, one line each, and the topics around it as folders."""
+"""Builders for whoever feeds an executor: commands, one line each, and the topics around it as
+folders.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +50,16 @@ def command(bundle: str, source: str, destination: str | None = None, **changes:
 
 
 class Control:
-    """The five topics as a job and a reader of outcomes see them: those that `uris` names, the others below a folder."""
+    """The five topics as a job and a reader of outcomes see them: those that `uris` names, the
+    others below a folder.
+    """
 
-    def __init__(self, folder: Path, uris: Mapping[str, str] | None = None, access: TopicAccess = TopicAccess()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        uris: Mapping[str, str] | None = None,
+        access: TopicAccess = TopicAccess(),
+    ) -> None:
         self.folder, self.access = folder, access
         self._uris = {topic: file_topic_uri(folder / topic) for topic in TOPICS} | dict(uris or {})
 
@@ -80,5 +89,7 @@ class Control:
         return [decode_outcome(value) for value in self.read("outcomes")]
 
     def verdicts(self) -> list[tuple[str, str]]:
-        """Status and reason code of every outcome; the code is empty where all went as commanded."""
+        """Status and reason code of every outcome; the code is empty where all went as
+        commanded.
+        """
         return [(one.status, (one.reason or "").partition(":")[0]) for one in self.outcomes()]

@@ -1,7 +1,9 @@
-"""Records made to cost their reader memory or time: deep, wide, long, full of keys, numbers or escapes; refused in many ways.
+"""Records made to cost their reader memory or time: deep, wide, long, full of keys, numbers or
+escapes; refused in many ways.
 
-A hostile record is a legal load report with one costly value, and one fault that makes the decoder refuse it. Both are drawn by a seeded
-generator; the fault is before or behind the value, so that the reader meets it early or late.
+A hostile record is a legal load report with one costly value, and one fault that makes the decoder
+refuse it. Both are drawn by a seeded generator; the fault is before or behind the value, so that
+the reader meets it early or late.
 """
 
 from __future__ import annotations
@@ -21,7 +23,11 @@ def _wide(item: bytes) -> Costly:
 def _deep_and_wide(size: int) -> bytes:
     """A comb: arrays in arrays, and as many leaves at the deepest place as fit."""
     levels = 380
-    return b'{"a":[' * (levels // 2) + b",".join([b"0"] * max(1, (size - 5 * levels) // 2)) + b"]}" * (levels // 2)
+    return (
+        b'{"a":[' * (levels // 2)
+        + b",".join([b"0"] * max(1, (size - 5 * levels) // 2))
+        + b"]}" * (levels // 2)
+    )
 
 
 def _towers(size: int) -> bytes:
@@ -108,7 +114,8 @@ COSTLY: Mapping[str, Costly] = {
     "long-fraction": _long_fraction,
 }
 
-#: By name: what is wrong with the record; a field to replace in the envelope, or bytes to put at its end.
+#: By name: what is wrong with the record; a field to replace in the envelope, or bytes to put at
+#: its end.
 _FIELDS: Mapping[str, tuple[bytes, bytes]] = {
     "no-kind": (b'"kind":"load-report",', b""),
     "unknown-kind": (b'"kind":"load-report"', b'"kind":"hostile"'),
@@ -118,7 +125,12 @@ _FIELDS: Mapping[str, tuple[bytes, bytes]] = {
     "not-finite": (b'"usage":50.0', b'"usage":NaN'),
     "wrong-bundle": (bundle(1).encode(), b"nowhere"),
 }
-_ENDS: Mapping[str, bytes] = {"torn": b"", "half-a-character": b',"end":"\\ud800"}', "infinite-end": b',"end":-Infinity}', "glued": b"}}"}
+_ENDS: Mapping[str, bytes] = {
+    "torn": b"",
+    "half-a-character": b',"end":"\\ud800"}',
+    "infinite-end": b',"end":-Infinity}',
+    "glued": b"}}",
+}
 FAULTS = (*_FIELDS, *_ENDS)
 
 
@@ -147,11 +159,19 @@ def costly_command(kind: str, size: int) -> bytes:
     return b'{"v":1,"id":"x","limits":' + COSTLY[kind](size) + b',"cluster":"c"}'
 
 
-def hostile_records(count: int, seed: int, largest: int = 8 * 2**20 - 2_000) -> Iterator[tuple[str, bytes]]:
-    """`count` records, each kind and fault in turn; most have some kilobytes, one of a hundred has up to `largest` bytes."""
+def hostile_records(
+    count: int, seed: int, largest: int = 8 * 2**20 - 2_000
+) -> Iterator[tuple[str, bytes]]:
+    """`count` records, each kind and fault in turn; most have some kilobytes, one of a hundred has
+    up to `largest` bytes.
+    """
     rng = random.Random(seed)
     kinds = list(COSTLY)
     for number in range(count):
-        size = largest if number % 400 == 399 else int(10 ** rng.uniform(2, 6 if number % 20 == 19 else 4.5))
+        size = (
+            largest
+            if number % 400 == 399
+            else int(10 ** rng.uniform(2, 6 if number % 20 == 19 else 4.5))
+        )
         kind, fault = kinds[number % len(kinds)], rng.choice(FAULTS)
         yield f"{kind}/{fault}", hostile(kind, fault, min(size, largest), first=rng.random() < 0.5)

@@ -1,7 +1,9 @@
-"""Illegal telemetry made from legal lines, one function per kind of bad input, by a seeded generator and as a hypothesis strategy.
+"""Illegal telemetry made from legal lines, one function per kind of bad input, by a seeded
+generator and as a hypothesis strategy.
 
-Every function takes a random generator and a legal load report (bytes, one JSON object) and returns what kind of bad it made of it and
-the bytes. `CODES` names, for each kind, the codes its rejected row may carry.
+Every function takes a random generator and a legal load report (bytes, one JSON object) and returns
+what kind of bad it made of it and the bytes. `CODES` names, for each kind, the codes its rejected
+row may carry.
 """
 
 from __future__ import annotations
@@ -27,36 +29,59 @@ def not_json(rng: random.Random, line: bytes) -> Illegal:
     """Torn, glued, mutilated, or no JSON to begin with."""
     cut = rng.randrange(1, len(line) - 1)
     return "not-json", rng.choice(
-        [line[:cut], line[cut:], line[:cut] + b"\x01" + line[cut:], line + b"," + line, b"", b"   ", b"load-report", b"{'v':1}"]
+        [
+            line[:cut],
+            line[cut:],
+            line[:cut] + b"\x01" + line[cut:],
+            line + b"," + line,
+            b"",
+            b"   ",
+            b"load-report",
+            b"{'v':1}",
+        ]
     )
 
 
 def not_utf8(rng: random.Random, line: bytes) -> Illegal:
     """A byte that UTF-8 does not know, inside a string, so that it would be JSON otherwise."""
     cut = line.index(b'"cluster":"') + len(b'"cluster":"')
-    return "not-utf8", line[:cut] + rng.choice([b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\xf8"]) + line[cut:]
+    return "not-utf8", line[:cut] + rng.choice(
+        [b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\xf8"]
+    ) + line[cut:]
 
 
 def not_an_object(rng: random.Random, line: bytes) -> Illegal:
-    return "not-object", rng.choice([b"[" + line + b"]", b"17", b'"load-report"', b"null", b"true", b"[]", b"-1.5e3"])
+    return "not-object", rng.choice(
+        [b"[" + line + b"]", b"17", b'"load-report"', b"null", b"true", b"[]", b"-1.5e3"]
+    )
 
 
 def wrong_type(rng: random.Random, line: bytes) -> Illegal:
     """Some field that is read holds something else than it should."""
     path = rng.choice(_fields(line))
     wrong: list[object] = [[], [1], True, {}, None, "many"]
-    return "wrong-type", _with(line, path, rng.choice([value for value in wrong if not _fits(path, value)]))
+    return "wrong-type", _with(
+        line, path, rng.choice([value for value in wrong if not _fits(path, value)])
+    )
 
 
 def missing_field(rng: random.Random, line: bytes) -> Illegal:
     tree = json.loads(line)
-    path = rng.choice([path for path in _fields(line) if path != ("report", "bundles") and path[-2:-1] != ("lastStats",)])
+    path = rng.choice(
+        [
+            path
+            for path in _fields(line)
+            if path != ("report", "bundles") and path[-2:-1] != ("lastStats",)
+        ]
+    )
     del _holder(tree, path)[path[-1]]
     return "missing-field", _dumps(tree)
 
 
 def not_finite(rng: random.Random, line: bytes) -> Illegal:
-    """NaN or infinite, as a token JSON does not know, or as text, which is how Jackson writes it."""
+    """NaN or infinite, as a token JSON does not know, or as text, which is how Jackson writes
+    it.
+    """
     token = rng.choice([b"NaN", b"Infinity", b"-Infinity", b'"NaN"', b'"Infinity"', b'"-Infinity"'])
     return "not-finite", _with_number(line, rng.choice(_numbers(line)), token)
 
@@ -71,15 +96,23 @@ def too_big(rng: random.Random, line: bytes) -> Illegal:
     """Beyond 2^63, as integer, as float, or larger than any float."""
     integers = [b"9223372036854775809", b"18446744073709551616", b"1" + b"0" * 40, b"9" * 5000]
     path = rng.choice(_numbers(line))
-    return "too-big", _with_number(line, path, rng.choice(integers if _is_integer(path) else [*integers, b"1e19", b"1.8e308", b"1e400"]))
+    return "too-big", _with_number(
+        line,
+        path,
+        rng.choice(integers if _is_integer(path) else [*integers, b"1e19", b"1.8e308", b"1e400"]),
+    )
 
 
 def wrong_time(rng: random.Random, line: bytes) -> Illegal:
-    return "wrong-time", _with(line, ("ts",), rng.choice([-1, 2**53 + 1, 2**63, 2**70, 1.5, "now", None, True]))
+    return "wrong-time", _with(
+        line, ("ts",), rng.choice([-1, 2**53 + 1, 2**63, 2**70, 1.5, "now", None, True])
+    )
 
 
 def unknown_kind(rng: random.Random, line: bytes) -> Illegal:
-    return "unknown-kind", _with(line, ("kind",), rng.choice(["load-reports", "", "LOAD-REPORT", "größe", "x" * 300]))
+    return "unknown-kind", _with(
+        line, ("kind",), rng.choice(["load-reports", "", "LOAD-REPORT", "größe", "x" * 300])
+    )
 
 
 def unknown_version(rng: random.Random, line: bytes) -> Illegal:
@@ -87,7 +120,9 @@ def unknown_version(rng: random.Random, line: bytes) -> Illegal:
 
 
 def unnamed(rng: random.Random, line: bytes) -> Illegal:
-    """Cluster or broker that is empty, absurdly long, not printable, or a broker without its port."""
+    """Cluster or broker that is empty, absurdly long, not printable, or a broker without its
+    port.
+    """
     field = rng.choice(["cluster", "broker"])
     names = ["", "x" * 5000, "a\nb:8080", "\x1b[2J:8080"] + (
         ["broker-1", "broker-1:", ":8080", "a b:80", "b:123456"] if field == "broker" else []
@@ -121,7 +156,15 @@ def broker_listed_twice(rng: random.Random, line: bytes) -> Illegal:
     tree = json.loads(line)
     broker = tree["broker"]
     listed = rng.choice([([broker, "b2:8080", broker], {}), ([broker], {broker: "no answer"})])
-    sweep = {"v": 1, "kind": "sweep", "cluster": tree["cluster"], "ts": tree["ts"], "sweep": 7, "brokers": listed[0], "missing": listed[1]}
+    sweep = {
+        "v": 1,
+        "kind": "sweep",
+        "cluster": tree["cluster"],
+        "ts": tree["ts"],
+        "sweep": 7,
+        "brokers": listed[0],
+        "missing": listed[1],
+    }
     return "broker-listed-twice", _dumps(sweep)
 
 
@@ -132,7 +175,9 @@ def too_deep(rng: random.Random, line: bytes) -> Illegal:
 
 def oversized(rng: random.Random, line: bytes, record_bytes: int = 9 * 2**20) -> Illegal:
     """Legal but for its size; 9 MiB are beyond the default limit."""
-    return "oversized", line[:-1] + b',"more":"' + bytes([rng.randrange(97, 123)]) * (record_bytes - len(line)) + b'"}'
+    return "oversized", line[:-1] + b',"more":"' + bytes([rng.randrange(97, 123)]) * (
+        record_bytes - len(line)
+    ) + b'"}'
 
 
 def out_of_order(rng: random.Random, line: bytes) -> Illegal:
@@ -142,7 +187,9 @@ def out_of_order(rng: random.Random, line: bytes) -> Illegal:
 
 def from_the_future(rng: random.Random, line: bytes) -> Illegal:
     """Years ahead, and no two alike, so that nobody can take them for a clock that was set."""
-    return "from-the-future", _with(line, ("ts",), json.loads(line)["ts"] + rng.randrange(_YEAR_MS, 100 * _YEAR_MS))
+    return "from-the-future", _with(
+        line, ("ts",), json.loads(line)["ts"] + rng.randrange(_YEAR_MS, 100 * _YEAR_MS)
+    )
 
 
 #: Kinds whose records no decoder accepts, whatever came before them.
@@ -179,7 +226,9 @@ CODES: dict[str, frozenset[str]] = {
     "wrong-time": frozenset({"negative", "out-of-range", "wrong-type"}),
     "unknown-kind": frozenset({"unknown-kind"}),
     "unknown-version": frozenset({"unknown-version"}),
-    "unnamed": frozenset({"cluster-empty", "cluster-name", "broker-empty", "broker-id", "too-long"}),
+    "unnamed": frozenset(
+        {"cluster-empty", "cluster-name", "broker-empty", "broker-id", "too-long"}
+    ),
     "bad-bundle-name": frozenset({"bundle-name"}),
     "broker-listed-twice": frozenset({"broker-listed-twice"}),
     "too-deep": frozenset({"too-deep"}),
@@ -189,8 +238,12 @@ CODES: dict[str, frozenset[str]] = {
 }
 
 
-def illegal_lines(legal: Sequence[bytes], count: int, seed: int, makers: Sequence[Maker] = MAKERS) -> Iterator[tuple[int, str, bytes]]:
-    """`count` illegal records, every kind in turn: the index of the load report each was made of, its kind, its bytes."""
+def illegal_lines(
+    legal: Sequence[bytes], count: int, seed: int, makers: Sequence[Maker] = MAKERS
+) -> Iterator[tuple[int, str, bytes]]:
+    """`count` illegal records, every kind in turn: the index of the load report each was made of,
+    its kind, its bytes.
+    """
     rng = random.Random(seed)
     reports = [index for index, line in enumerate(legal) if b'"load-report"' in line]
     for number in range(count):
@@ -198,16 +251,24 @@ def illegal_lines(legal: Sequence[bytes], count: int, seed: int, makers: Sequenc
         yield index, *makers[number % len(makers)](rng, legal[index])
 
 
-def mixed(legal: Sequence[bytes], count: int, seed: int, makers: Sequence[Maker] = MAKERS) -> list[tuple[str | None, bytes]]:
-    """The legal lines in their order (kind None) with illegal ones between them, each right after the line it was made of."""
+def mixed(
+    legal: Sequence[bytes], count: int, seed: int, makers: Sequence[Maker] = MAKERS
+) -> list[tuple[str | None, bytes]]:
+    """The legal lines in their order (kind None) with illegal ones between them, each right after
+    the line it was made of.
+    """
     after: dict[int, list[Illegal]] = {}
     for index, kind, made in illegal_lines(legal, count, seed, makers):
         after.setdefault(index, []).append((kind, made))
-    return [entry for index, line in enumerate(legal) for entry in [(None, line), *after.get(index, [])]]
+    return [
+        entry for index, line in enumerate(legal) for entry in [(None, line), *after.get(index, [])]
+    ]
 
 
 @st.composite
-def illegal_records(draw: st.DrawFn, legal: Sequence[bytes], makers: Sequence[Maker] = UNDECODABLE) -> Illegal:
+def illegal_records(
+    draw: st.DrawFn, legal: Sequence[bytes], makers: Sequence[Maker] = UNDECODABLE
+) -> Illegal:
     """A hypothesis strategy of the same records."""
     maker = draw(st.sampled_from(makers))
     return maker(random.Random(draw(st.integers(0, 2**32))), draw(st.sampled_from(legal)))
@@ -219,7 +280,14 @@ _Path = tuple[str, ...]
 def _fields(line: bytes) -> list[_Path]:
     """Every field of a load report that is read."""
     report = json.loads(line)["report"]
-    envelope: list[_Path] = [("cluster",), ("broker",), ("ts",), ("report",), ("report", "lastStats"), ("report", "bundles")]
+    envelope: list[_Path] = [
+        ("cluster",),
+        ("broker",),
+        ("ts",),
+        ("report",),
+        ("report", "lastStats"),
+        ("report", "bundles"),
+    ]
     return (
         envelope
         + [("report", name) for name in _RESOURCES]
@@ -230,9 +298,19 @@ def _fields(line: bytes) -> list[_Path]:
 
 def _numbers(line: bytes) -> list[_Path]:
     report = json.loads(line)["report"]
-    resources: list[_Path] = [("report", name, figure) for name in _RESOURCES for figure in ("usage", "limit")]
+    resources: list[_Path] = [
+        ("report", name, figure) for name in _RESOURCES for figure in ("usage", "limit")
+    ]
     totals: list[_Path] = [("report", name) for name in _TOTALS]
-    return resources + totals + [("report", "lastStats", bundle, name) for bundle in report["lastStats"] for name in (*_TOTALS, *_COUNTS)]
+    return (
+        resources
+        + totals
+        + [
+            ("report", "lastStats", bundle, name)
+            for bundle in report["lastStats"]
+            for name in (*_TOTALS, *_COUNTS)
+        ]
+    )
 
 
 def _is_integer(path: _Path) -> bool:
@@ -245,7 +323,9 @@ def _fits(path: _Path, value: object) -> bool:
         return isinstance(value, str)
     if path == ("report", "bundles"):
         return value is None or value == []
-    return value == {} and (path[-1] in ("report", "lastStats", *_RESOURCES) or path[-2:-1] == ("lastStats",))
+    return value == {} and (
+        path[-1] in ("report", "lastStats", *_RESOURCES) or path[-2:-1] == ("lastStats",)
+    )
 
 
 def _holder(tree: Any, path: _Path) -> Any:

@@ -1,4 +1,6 @@
-"""A strategy that Pulsar does not have, as a whole: what a contributor would put into a folder of `strategies/shedding/`."""
+"""A strategy that Pulsar does not have, as a whole: what a contributor would put into a folder of
+`strategies/shedding/`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ from strategies.usage import weighted_usage
 class HalvingSettings:
     """Settings of the halving shedder."""
 
-    gap_percent: Annotated[float, Setting("Fullest and emptiest broker may be this far apart", "points", ge=1, le=100)] = 10.0
+    gap_percent: Annotated[
+        float, Setting("Fullest and emptiest broker may be this far apart", "points", ge=1, le=100)
+    ] = 10.0
 
 
 @dataclass(frozen=True)
 class HalvingShedder:
-    """Every second bundle of the fullest broker goes to the emptiest while they are too far apart."""
+    """Every second bundle of the fullest broker goes to the emptiest while they are too far
+    apart.
+    """
 
     settings: HalvingSettings
     weights: Weights
@@ -31,12 +37,27 @@ class HalvingShedder:
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round."""
-        ranked = sorted((self.usage(broker), broker.broker, broker) for broker in view.brokers if not broker.settling)
+        ranked = sorted(
+            (self.usage(broker), broker.broker, broker)
+            for broker in view.brokers
+            if not broker.settling
+        )
         if len(ranked) < 2 or 100 * (ranked[-1][0] - ranked[0][0]) < self.settings.gap_percent:
-            return Shedding((), (Skip("cluster", (view.cluster,), "even", "no two brokers are too far apart"),), memory)
+            return Shedding(
+                (),
+                (Skip("cluster", (view.cluster,), "even", "no two brokers are too far apart"),),
+                memory,
+            )
         emptiest, (_, source, fullest) = ranked[0][1], ranked[-1]
         leaving = [name for name in sorted(fullest.bundles.names)[::2] if name not in view.cooling]
-        return Shedding(tuple(Decision(name, source, emptiest, "halved", "every second bundle goes") for name in leaving), (), memory)
+        return Shedding(
+            tuple(
+                Decision(name, source, emptiest, "halved", "every second bundle goes")
+                for name in leaving
+            ),
+            (),
+            memory,
+        )
 
 
 def usage_range(record: Round) -> float:

@@ -1,4 +1,6 @@
-"""Small modelled clusters with every broker and every bundle named: brokers measure together, moves show at once, none has a ceiling."""
+"""Small modelled clusters with every broker and every bundle named: brokers measure together, moves
+show at once, none has a ceiling.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,18 @@ def steady_cluster(
     message_bytes: float = 1024.0,
     start_ms: int = START_MS,
 ) -> PolledCluster:
-    """`rates`: messages/s in by bundle; `owners`: bundle → broker, in the order in which brokers took their bundles over."""
+    """`rates`: messages/s in by bundle; `owners`: bundle → broker, in the order in which brokers
+    took their bundles over.
+    """
     brokers, bundles = list(machines), list(rates)
     owner = np.array([brokers.index(owners[bundle]) for bundle in bundles], dtype=np.int64)
     layout = Layout(
         names=bundles,
         fleet=fleet_from(brokers, list(machines.values()), ceiling=np.inf),
         demand=steady_demand(list(rates.values()), message_bytes),
-        ownership=Ownership(owner, order=np.array([bundles.index(bundle) for bundle in owners], dtype=np.int64)),
+        ownership=Ownership(
+            owner, order=np.array([bundles.index(bundle) for bundle in owners], dtype=np.int64)
+        ),
         chance=chance,
     )
     return PolledCluster(World(layout), name, start_ms)

@@ -1,4 +1,6 @@
-"""What the plain loop publishes of a log: the reference for whatever else decides on the same records."""
+"""What the plain loop publishes of a log: the reference for whatever else decides on the same
+records.
+"""
 
 from __future__ import annotations
 
@@ -15,5 +17,9 @@ Published = Mapping[str, Sequence[bytes]]
 def replayed(lines: Iterable[bytes], engine: EngineSettings) -> Published:
     """Values by kind of record, in order."""
     loop = PlainLoop(engine)
-    rows = [row for number, line in enumerate(lines) for row in loop.feed(Position("recording", 0, number), line)]
+    rows = [
+        row
+        for number, line in enumerate(lines)
+        for row in loop.feed(Position("recording", 0, number), line)
+    ]
     return {kind: [row.value for row in rows if row.kind == kind] for kind in KINDS}

@@ -1,4 +1,6 @@
-"""Builders of legal TELEMETRY records as bytes, one line per record, shaped as brokers and collectors write them."""
+"""Builders of legal TELEMETRY records as bytes, one line per record, shaped as brokers and
+collectors write them.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,17 @@ def bundle(index: int, namespace: str = "t/ns") -> str:
 
 
 def line(kind: str, seconds: float = 0, cluster: str = "c", **fields: object) -> bytes:
-    return dumps({"v": 1, "kind": kind, "cluster": cluster, "ts": T0 + int(seconds * 1000), **fields})
+    return dumps(
+        {"v": 1, "kind": kind, "cluster": cluster, "ts": T0 + int(seconds * 1000), **fields}
+    )
 
 
 def load_report(
-    broker: str = "b1:8080", seconds: float = 0, loads: Mapping[str, float] | None = None, cpu: float = 50.0, **more: str
+    broker: str = "b1:8080",
+    seconds: float = 0,
+    loads: Mapping[str, float] | None = None,
+    cpu: float = 50.0,
+    **more: str,
 ) -> bytes:
     """A modular broker's report: bundles with their msg/s, messages of 1 KiB."""
     rates = {bundle(0): 100.0, bundle(1): 50.0} if loads is None else loads
@@ -36,20 +44,40 @@ def load_report(
     return line("load-report", seconds, broker=broker, report=report, **more)
 
 
-def broker_load(broker: str = "b1:8080", seconds: float = 0, cpu: float = 50.0, bundle_count: int = 2) -> bytes:
+def broker_load(
+    broker: str = "b1:8080", seconds: float = 0, cpu: float = 50.0, bundle_count: int = 2
+) -> bytes:
     """An extensible broker's figures."""
-    return line("broker-load-data", seconds, broker=broker, report=figures(150.0, cpu) | {"bundleCount": bundle_count, "topics": 4})
+    return line(
+        "broker-load-data",
+        seconds,
+        broker=broker,
+        report=figures(150.0, cpu) | {"bundleCount": bundle_count, "topics": 4},
+    )
 
 
-def top_bundles(broker: str = "b1:8080", seconds: float = 0, loads: Mapping[str, float] | None = None) -> bytes:
+def top_bundles(
+    broker: str = "b1:8080", seconds: float = 0, loads: Mapping[str, float] | None = None
+) -> bytes:
     """An extensible broker's busiest bundles."""
     rates = {bundle(0): 100.0, bundle(1): 50.0} if loads is None else loads
     entries = [{"bundleName": name, "stats": bundle_stats(rate)} for name, rate in rates.items()]
-    return line("top-bundles-load-data", seconds, broker=broker, report={"topBundlesLoadData": entries})
+    return line(
+        "top-bundles-load-data", seconds, broker=broker, report={"topBundlesLoadData": entries}
+    )
 
 
-def sweep(seconds: float = 0, *brokers: str, missing: Mapping[str, str] | None = None, cluster: str = "c") -> bytes:
-    return line("sweep", seconds, cluster, sweep=int(seconds), brokers=list(brokers), missing=dict(missing or {}))
+def sweep(
+    seconds: float = 0, *brokers: str, missing: Mapping[str, str] | None = None, cluster: str = "c"
+) -> bytes:
+    return line(
+        "sweep",
+        seconds,
+        cluster,
+        sweep=int(seconds),
+        brokers=list(brokers),
+        missing=dict(missing or {}),
+    )
 
 
 def outcome(seconds: float = 0, status: str = "applied") -> bytes:
@@ -69,7 +97,11 @@ def outcome(seconds: float = 0, status: str = "applied") -> bytes:
 
 
 def policies(seconds: float = 0) -> bytes:
-    return line("policies", seconds, report={"isolation": {"p": {"namespaces": ["t/.*"]}}, "topic_counts": {bundle(0): 3}})
+    return line(
+        "policies",
+        seconds,
+        report={"isolation": {"p": {"namespaces": ["t/.*"]}}, "topic_counts": {bundle(0): 3}},
+    )
 
 
 def one_of_each() -> list[bytes]:

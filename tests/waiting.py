@@ -14,12 +14,18 @@ def eventually(
     otherwise: str | Callable[[], str] = "it did not happen in time",
     every_s: float | None = None,
 ) -> None:
-    """Looks `every_s` seconds, or so often that looking takes a quarter of the time: reading a topic anew costs as much as the job that is
-    waited for. AssertionError with the text of `otherwise` when it does not come true in time."""
+    """Looks `every_s` seconds, or so often that looking takes a quarter of the time: reading a
+    topic anew costs as much as the job that is waited for. AssertionError with the text of
+    `otherwise` when it does not come true in time.
+    """
     deadline = time.monotonic() + seconds
     while True:
         began = time.monotonic()
         if true():
             return
         assert began < deadline, otherwise if isinstance(otherwise, str) else otherwise()
-        time.sleep(min(_LONGEST_S, max(_SHORTEST_S, 3 * (time.monotonic() - began))) if every_s is None else every_s)
+        time.sleep(
+            min(_LONGEST_S, max(_SHORTEST_S, 3 * (time.monotonic() - began)))
+            if every_s is None
+            else every_s
+        )

@@ -1,4 +1,6 @@
-"""The goal of a strategy: the figure by which it judges a round, and the limit in its settings below which a cluster is balanced."""
+"""The goal of a strategy: the figure by which it judges a round, and the limit in its settings
+below which a cluster is balanced.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from strategies.shedding.contract import GoalFigure
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A strategy's goal. `threshold`: in points (percent of usage); None for a strategy that compares traffic in several ways."""
+    """A strategy's goal. `threshold`: in points (percent of usage); None for a strategy that
+    compares traffic in several ways.
+    """
 
     strategy: str
     summary: str
@@ -27,7 +31,10 @@ class Goal:
         """`spread (max − min of the brokers' usage) below the strategy's threshold of 15 points`"""
         if self.threshold is None:
             return "no two brokers with traffic that the strategy considers uneven"
-        return f"spread ({self.measure}) {self._relation} the strategy's {self.rule.limit_name} of {self.threshold:g} points"
+        return (
+            f"spread ({self.measure}) {self._relation} the strategy's {self.rule.limit_name} of "
+            f"{self.threshold:g} points"
+        )
 
     def spread(self, record: Round) -> float:
         """The spread of a round in points, before its commands."""
@@ -36,7 +43,9 @@ class Goal:
     def reached(self, record: Round) -> bool:
         """Whether the round meets the goal."""
         if self.threshold is None:
-            return len(record.brokers) < 2 or any(skip.subject == "cluster" and skip.code == "even" for skip in record.skips)
+            return len(record.brokers) < 2 or any(
+                skip.subject == "cluster" and skip.code == "even" for skip in record.skips
+            )
         spread = self.spread(record)
         return spread <= self.threshold if self.rule.within else spread < self.threshold
 
@@ -45,7 +54,10 @@ class Goal:
         good = self.reached(record)
         if self.threshold is None:
             return f"which {self.strategy} {'considers' if good else 'does not consider'} even"
-        return f"{'' if good else 'which is not '}{self._relation} {self.strategy}'s {self.rule.limit_name} of {self.threshold:g}"
+        return (
+            f"{'' if good else 'which is not '}{self._relation} {self.strategy}'s "
+            f"{self.rule.limit_name} of {self.threshold:g}"
+        )
 
     @property
     def _relation(self) -> str:

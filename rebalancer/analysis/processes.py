@@ -1,4 +1,6 @@
-"""Runs work in several processes, which all end with this one: when the work is done, after Ctrl-C or SIGTERM, and when it dies."""
+"""Runs work in several processes, which all end with this one: when the work is done, after Ctrl-C
+or SIGTERM, and when it dies.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,11 @@ class WorkerLost(RebalancerError):
     """A worker process was ended from outside."""
 
 
-def run_each(calls: Sequence[Callable[[], T]], processes: int, done: Callable[[int, T], None]) -> list[T]:
-    """The results of the calls, in their order. Calls `done` with the place and result of each call as soon as it ends.
+def run_each(
+    calls: Sequence[Callable[[], T]], processes: int, done: Callable[[int, T], None]
+) -> list[T]:
+    """The results of the calls, in their order. Calls `done` with the place and result of each call
+    as soon as it ends.
 
     Raises what a call raises, at once, and WorkerLost.
     """
@@ -35,7 +40,10 @@ def run_each(calls: Sequence[Callable[[], T]], processes: int, done: Callable[[i
     with _pool(min(processes, len(calls))) as pool:
         with signals_wait():
             places = {pool.submit(call): place for place, call in enumerate(calls)}
-        answers = {places[future]: _reported(places[future], future.result(), done) for future in as_completed(places)}
+        answers = {
+            places[future]: _reported(places[future], future.result(), done)
+            for future in as_completed(places)
+        }
     return [answers[place] for place in range(len(calls))]
 
 
@@ -47,12 +55,16 @@ def _reported(place: int, answer: T, done: Callable[[int, T], None]) -> T:
 @contextmanager
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of spawned processes: a forked one may copy locks that another thread holds."""
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(
+        processes, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent
+    )
     with _terminated_in_order():
         try:
             yield pool
         except BrokenProcessPool as error:
-            raise WorkerLost("a worker process was ended from outside, perhaps for lack of memory; try --jobs 1") from error
+            raise WorkerLost(
+                "a worker process was ended from outside, perhaps for lack of memory; try --jobs 1"
+            ) from error
         finally:
             # After an error, calls that have not started are cancelled.
             pool.shutdown(wait=False, cancel_futures=True)
@@ -75,15 +87,18 @@ def _terminated_in_order() -> Iterator[None]:
 
 @contextmanager
 def signals_wait() -> Iterator[None]:
-    """Blocks SIGINT and SIGTERM in processes that start here: a terminal sends signals to all processes, but only this one reacts.
+    """Blocks SIGINT and SIGTERM in processes that start here: a terminal sends signals to all
+    processes, but only this one reacts.
 
-    It reacts after the block: an interrupt during the start of a process would leave it half started, with a long traceback.
+    It reacts after the block: an interrupt during the start of a process would leave it half
+    started, with a long traceback.
     """
     resource_tracker.ensure_running()  # starting it later would unblock the signals
     heard: list[int] = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
-        # A signal blocked here can reach another thread, for example numpy's; Python would still handle it in the main thread.
+        # A signal blocked here can reach another thread, for example numpy's; Python would still
+        # handle it in the main thread.
         with handling(lambda number, _frame: heard.append(number), *_ENDING):
             yield
     finally:

@@ -1,4 +1,6 @@
-"""Prints data to standard output (tables or one JSON document) and progress to standard error; colour only on terminals."""
+"""Prints data to standard output (tables or one JSON document) and progress to standard error;
+colour only on terminals.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,13 @@ _GAP, _LONGEST_WORD = 3, 24
 
 
 def out() -> Console:
-    """The console of standard output. Off a terminal it is 120 columns wide unless COLUMNS is set."""
+    """The console of standard output. Off a terminal it is 120 columns wide unless COLUMNS is
+    set.
+    """
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
-    return Console(file=sys.stdout, width=width, highlight=False, emoji=False, markup=False, soft_wrap=False)
+    return Console(
+        file=sys.stdout, width=width, highlight=False, emoji=False, markup=False, soft_wrap=False
+    )
 
 
 def progress(sentence: str) -> None:
@@ -41,14 +47,21 @@ def show(*parts: RenderableType) -> None:
 
 
 def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
-    """Prints one JSON document to standard output. `kind` and `v`: kind and version of its schema."""
+    """Prints one JSON document to standard output. `kind` and `v`: kind and version of its
+    schema.
+    """
     plain = sys.stdout.encoding.lower() not in ("utf-8", "utf8")
-    print(json.dumps({"kind": kind, "v": version, **body}, ensure_ascii=plain, indent=2, allow_nan=False))
+    print(
+        json.dumps(
+            {"kind": kind, "v": version, **body}, ensure_ascii=plain, indent=2, allow_nan=False
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A plain table; cells are literal text, without markup. Right-aligned columns contain figures and are never cut.
+    """A plain table; cells are literal text, without markup. Right-aligned columns contain figures
+    and are never cut.
 
     Columns that do not fit beside the first one continue below.
     """
@@ -66,7 +79,10 @@ class Sheet:
         widths = [self._least(place) + _GAP for place in range(len(self.columns))]
         parts: list[list[int]] = [[0]]
         for place in range(1, len(widths)):
-            if len(parts[-1]) > 1 and sum(widths[other] for other in [*parts[-1], place]) - _GAP > width:
+            if (
+                len(parts[-1]) > 1
+                and sum(widths[other] for other in [*parts[-1], place]) - _GAP > width
+            ):
                 parts.append([0])
             parts[-1].append(place)
         return parts
@@ -79,10 +95,17 @@ class Sheet:
         return min(max(len(word) for cell in cells for word in (*cell.split(), "")), _LONGEST_WORD)
 
     def _part(self, places: Sequence[int], title: str | None) -> Table:
-        made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
+        made = Table(
+            box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False
+        )
         for place in places:
             heading, side = self.columns[place]
             made.add_column(heading, justify=side, overflow="fold", no_wrap=side == "right")
         for row in self.rows:
-            made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in (row[place] for place in places)))
+            made.add_row(
+                *(
+                    cell if isinstance(cell, Text) else Text(cell)
+                    for cell in (row[place] for place in places)
+                )
+            )
         return made

@@ -1,4 +1,6 @@
-"""Converts exceptions to a message on standard error and an exit code. No other module does this."""
+"""Converts exceptions to a message on standard error and an exit code. No other module does
+this.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def _to_stderr(text: str) -> None:
 
 @contextmanager
 def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) -> Iterator[None]:
-    """Turns exceptions of the block into one message and an exit code, except those that typer handles itself.
+    """Turns exceptions of the block into one message and an exit code, except those that typer
+    handles itself.
 
     `complain`: prints a message without level.
     """
@@ -38,7 +41,9 @@ def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) 
         _show_traceback(debug)
         for text in error.complaints if isinstance(error, SettingsError) else [str(error)]:
             complain(text)
-        raise typer.Exit(exit_codes.SETTINGS if isinstance(error, SettingsError) else exit_codes.ERROR) from error
+        raise typer.Exit(
+            exit_codes.SETTINGS if isinstance(error, SettingsError) else exit_codes.ERROR
+        ) from error
     except OSError as error:
         _show_traceback(debug)
         complain(_sentence(error))
@@ -52,9 +57,13 @@ def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) 
 def _unexpected(error: Exception) -> str:
     """The message of an unexpected exception: a missing optional Spark installation, or a bug."""
     if isinstance(error, ModuleNotFoundError) and error.name in _SPARK:
-        return f"{error.name} is not installed, the streaming job needs it: pip install 'pulsar-rebalancer[spark]'"
+        return (
+            f"{error.name} is not installed, the streaming job needs it: pip install "
+            "'pulsar-rebalancer[spark]'"
+        )
     return (
-        f"this is a bug, please report it with the command you ran: {type(error).__name__}: {error} "
+        f"this is a bug, please report it with the command you ran: {type(error).__name__}: "
+        f"{error} "
         "(REBALANCER_DEBUG=1 shows where it happened)"
     )
 
@@ -72,5 +81,7 @@ def _show_traceback(debug: bool) -> None:
 
 
 def _silence_stdout() -> None:
-    """Redirects standard output after its reader closed the pipe; otherwise the interpreter reports another error at shutdown."""
+    """Redirects standard output after its reader closed the pipe; otherwise the interpreter reports
+    another error at shutdown.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,6 @@
-"""A command group that lists names and help of its commands, and imports a command's module only when it is called."""
+"""A command group that lists names and help of its commands, and imports a command's module only
+when it is called.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from typer.main import get_command
 
 from rebalancer.cli.errors import reported
 
-#: Command name → its line in `--help`. The module `rebalancer.cli.commands.<name>` contains a typer application `app`.
+#: Command name → its line in `--help`. The module `rebalancer.cli.commands.<name>` contains a typer
+#: application `app`.
 COMMANDS: Mapping[str, str] = {
     "demo": "Balance a simulated cluster on this machine, without servers.",
     "run": "Run the streaming job: read telemetry, publish commands.",
     "collect": "Collect load reports of a Pulsar cluster at regular intervals.",
     "execute": "Apply commands to a Pulsar cluster; without --apply, a dry run.",
     "replay": "Compute decisions for a recording or piped records; print or store them.",
-    "simulate": "Run strategies on modelled clusters in virtual time, including published experiments.",
+    "simulate": "Run strategies on modelled clusters in virtual time, "
+    "including published experiments.",
     "record": "Copy a topic into a recording.",
     "convert": "Convert a JSON Lines recording to Parquet for back-tests.",
     "trace": "Extract a trace of load from a recording, for scenarios of simulate.",
@@ -61,7 +65,11 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, placeholder, rest = super().resolve_command(ctx, args)
-        return name, load(name) if name is not None and placeholder is not None else placeholder, rest
+        return (
+            name,
+            load(name) if name is not None and placeholder is not None else placeholder,
+            rest,
+        )
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         with reported(debug=bool(ctx.params.get("debug"))):

@@ -18,7 +18,8 @@ Level = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One log line. `text`: for people; `event`: its kind, for programs; `fields`: the figures and names in the text.
+    """One log line. `text`: for people; `event`: its kind, for programs; `fields`: the figures and
+    names in the text.
 
     `cluster`: the cluster it is about, if there are several; otherwise empty.
     """
@@ -66,7 +67,14 @@ class Log:
         now = self.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self.settings.format == "json":
             where = {"cluster": line.cluster} if line.cluster else {}
-            document = {"ts": now, "level": line.level, "event": line.event, "text": line.text, **where, **line.fields}
+            document = {
+                "ts": now,
+                "level": line.level,
+                "event": line.event,
+                "text": line.text,
+                **where,
+                **line.fields,
+            }
             print(json.dumps(document, separators=(",", ":"), default=str), file=file, flush=True)
         else:
             print(f"{now} {line}", file=file, flush=True)

@@ -11,7 +11,9 @@ import typer
 from rebalancer.cli.lazy import LazyGroup
 from rebalancer.cli.process_exit import code_of, leave
 
-app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+app = typer.Typer(
+    cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True
+)
 
 
 def _version(wanted: bool) -> None:
@@ -25,12 +27,14 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error happened.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Moves bundles between Pulsar brokers so that no broker is overloaded while others are idle.
 
-    Data goes to standard output, progress to standard error. Exit codes: 0 fine, 1 error, 2 usage or settings, 3 imbalance found,
-    5 decisions differ, 130 interrupted.
+    Data goes to standard output, progress to standard error. Exit codes: 0 fine, 1 error, 2 usage
+    or settings, 3 imbalance found, 5 decisions differ, 130 interrupted.
     """
 
 

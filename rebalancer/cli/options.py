@@ -12,16 +12,27 @@ import typer
 if TYPE_CHECKING:
     from rebalancer.settings.load import Settings
 
-Config = Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", envvar="REBALANCER_CONFIG", help="Settings file (TOML).")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", "-c", metavar="FILE", envvar="REBALANCER_CONFIG", help="Settings file (TOML)."
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override one setting, for example --set round.interval_ms=30000. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Override one setting, for example --set round.interval_ms=30000. Repeatable.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
 def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -> Settings:
-    """Checked settings of a command. `more`: `path=value` of its own flags, which win. SettingsError has all complaints."""
+    """Checked settings of a command. `more`: `path=value` of its own flags, which win.
+    SettingsError has all complaints.
+    """
     from rebalancer.settings.load import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
@@ -33,5 +44,9 @@ def debug(ctx: typer.Context) -> bool:
 
 
 def flags(**values: object) -> list[str]:
-    """`path=value` for every given flag; keyword names have double underscores for the dots of a path."""
-    return [f"{path.replace('__', '.')}={value}" for path, value in values.items() if value is not None]
+    """`path=value` for every given flag; keyword names have double underscores for the dots of a
+    path.
+    """
+    return [
+        f"{path.replace('__', '.')}={value}" for path, value in values.items() if value is not None
+    ]

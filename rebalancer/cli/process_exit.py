@@ -1,8 +1,9 @@
 """Ends the process without the interpreter's finalization if a C++ client was used.
 
-Threads of pulsar-client end shortly after `close()` returns, and they hold Python objects: the token supplier, callbacks of sent
-messages. During finalization CPython before 3.14 ends a foreign thread that requests the interpreter with `pthread_exit`; C++ answers
-that with `terminate called without an active exception`, and the process aborts with 134.
+Threads of pulsar-client end shortly after `close()` returns, and they hold Python objects: the
+token supplier, callbacks of sent messages. During finalization CPython before 3.14 ends a foreign
+thread that requests the interpreter with `pthread_exit`; C++ answers that with `terminate called
+without an active exception`, and the process aborts with 134.
 """
 
 from __future__ import annotations

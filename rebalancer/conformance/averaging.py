@@ -1,7 +1,8 @@
-"""The `averaging` suite: averages of bundles, sums of brokers, percentages, the smoothed load, and which of two bundles is heavier.
+"""The `averaging` suite: averages of bundles, sums of brokers, percentages, the smoothed load, and
+which of two bundles is heavier.
 
-The live round needs neither the sums of a broker (`TimeAverageBrokerData.reset` of Pulsar 4.2.4) nor the order by averages
-(`BundleData.compareTo`, whose steps are truncated), so both are here.
+The live round needs neither the sums of a broker (`TimeAverageBrokerData.reset` of Pulsar 4.2.4)
+nor the order by averages (`BundleData.compareTo`, whose steps are truncated), so both are here.
 """
 
 from __future__ import annotations
@@ -18,11 +19,24 @@ from rebalancer.conformance.data_maps import BrokerData, BundleData, TrafficData
 from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings
 from rebalancer.conformance.vectors import Case
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
-from strategies.averages.bundle_order import BYTES_PER_STEP, MESSAGES_PER_STEP, newest_order, truncated
-from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
+from strategies.averages.bundle_order import (
+    BYTES_PER_STEP,
+    MESSAGES_PER_STEP,
+    newest_order,
+    truncated,
+)
+from strategies.bundles.bundle_loads import (
+    RATE_IN,
+    RATE_OUT,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    Floats,
+    Ints,
+)
 from strategies.usage import percent, unweighted_usage, weighted_usage
 
-#: Messages/s and bytes/s that Pulsar assumes of a bundle without figures (columns as in every traffic table).
+#: Messages/s and bytes/s that Pulsar assumes of a bundle without figures (columns as in every
+#: traffic table).
 DEFAULT_TRAFFIC = (50.0, 50.0, 50_000.0, 50_000.0)
 
 
@@ -71,7 +85,9 @@ class AveragingSuite:
     answer: Callable[[Case], dict[str, Any]]
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """One round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """One round: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         with np.errstate(all="ignore"):
             yield case.envelope.expect, self.answer(case)
 
@@ -85,7 +101,11 @@ def bundle_averages(case: Case) -> dict[str, Any]:
     for sample in given.samples:
         averages, counts = advance(averages, counts, caps, np.array(sample.columns()))
         states.append(
-            {"shortTerm": _average(averages[0], counts[0]), "longTerm": _average(averages[1], counts[1]), "topics": sample.topics}
+            {
+                "shortTerm": _average(averages[0], counts[0]),
+                "longTerm": _average(averages[1], counts[1]),
+                "topics": sample.topics,
+            }
         )
     long = averages[1]
     return {
@@ -137,7 +157,11 @@ def smoothed_load(case: Case) -> dict[str, Any]:
     conf, load, states = case.envelope.conf, SmoothedLoad(), []
     weights, settings = weights_of(conf), settings_of(SmoothingSettings, conf)
     for sample in case.read(_Samples).samples:
-        load = SmoothedLoad() if sample.clear else load.after(sample.figures(), weights, settings, "parity")
+        load = (
+            SmoothedLoad()
+            if sample.clear
+            else load.after(sample.figures(), weights, settings, "parity")
+        )
         states.append(
             {
                 "maxResourceUsage": float(load.maximum),
@@ -149,7 +173,9 @@ def smoothed_load(case: Case) -> dict[str, Any]:
 
 
 def signs(case: Case) -> dict[str, Any]:
-    """Which of two bundles is heavier by newest figures, and which by averages that hold the same figures."""
+    """Which of two bundles is heavier by newest figures, and which by averages that hold the same
+    figures.
+    """
     compared = []
     for pair in case.read(_Pairs).pairs:
         traffic, clients, cache = stats_columns(pair)
@@ -158,10 +184,15 @@ def signs(case: Case) -> dict[str, Any]:
     return {"signs": compared}
 
 
-def summed_averages(bundles: Sequence[str], averages: Mapping[str, Floats], default: Sequence[float] = DEFAULT_TRAFFIC) -> Floats:
+def summed_averages(
+    bundles: Sequence[str],
+    averages: Mapping[str, Floats],
+    default: Sequence[float] = DEFAULT_TRAFFIC,
+) -> Floats:
     """float64[8]: short-term, then long-term messages/s and bytes/s of all `bundles` together.
 
-    `averages` maps a bundle to float64[8], short before long. Bundles are added one by one in the given order, which decides the last bits.
+    `averages` maps a bundle to float64[8], short before long. Bundles are added one by one in the
+    given order, which decides the last bits.
     """
     unknown = np.array([*default, *default], dtype=np.float64)
     rows = [np.zeros(8), *(averages.get(bundle, unknown) for bundle in bundles)]
@@ -186,7 +217,9 @@ def stats_columns(stats: tuple[StatsData, ...]) -> tuple[Floats, Ints, Ints]:
     """float64[n, 4] traffic, int64[n] topics + consumers + producers, int64[n] cached bytes."""
     return (
         np.array([row.columns() for row in stats], dtype=np.float64).reshape(-1, 4),
-        np.array([row.topics + row.consumer_count + row.producer_count for row in stats], dtype=np.int64),
+        np.array(
+            [row.topics + row.consumer_count + row.producer_count for row in stats], dtype=np.int64
+        ),
         np.array([row.cache_size for row in stats], dtype=np.int64),
     )
 

@@ -1,4 +1,6 @@
-"""Converts the broker.conf keys of a case to our settings, through the Pulsar key of each setting."""
+"""Converts the broker.conf keys of a case to our settings, through the Pulsar key of each
+setting.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ _BANDWIDTH = ("loadBalancerBandwidthInResourceWeight", "loadBalancerBandwidthOut
 
 
 def settings_of(cls: type[_T], conf: Mapping[str, Any]) -> _T:
-    """Settings of a dataclass from Pulsar's keys; keys that are not named keep their default, keys of others are ignored.
+    """Settings of a dataclass from Pulsar's keys; keys that are not named keep their default, keys
+    of others are ignored.
 
     Raises SettingsError for a value that is neither a number nor a truth value nor a list of names.
     """
@@ -27,14 +30,21 @@ def settings_of(cls: type[_T], conf: Mapping[str, Any]) -> _T:
 
 
 def weights_of(conf: Mapping[str, Any]) -> Weights:
-    """Resource weights. The newer of the two spellings of the bandwidth keys counts unless it is 1.0, as in Pulsar."""
+    """Resource weights. The newer of the two spellings of the bandwidth keys counts unless it is
+    1.0, as in Pulsar.
+    """
     resolved = dict(conf)
     for key in _BANDWIDTH:
         old = conf.get(key.replace("Bandwidth", "Bandwith"), 1.0)
         if conf.get(key, 1.0) == 1.0 and old != 1.0:
             resolved[key] = old
     weights = settings_of(Weights, resolved)
-    return dataclasses.replace(weights, **{field.name: float(getattr(weights, field.name)) for field in dataclasses.fields(weights)})
+    return dataclasses.replace(
+        weights,
+        **{
+            field.name: float(getattr(weights, field.name)) for field in dataclasses.fields(weights)
+        },
+    )
 
 
 def _plain(key: str, value: Any) -> float | bool | str:

@@ -1,4 +1,6 @@
-"""Exact comparison of Java's answers with ours: doubles bit for bit, lists in order, mappings by key."""
+"""Exact comparison of Java's answers with ours: doubles bit for bit, lists in order, mappings by
+key.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ ABSENT: Final = "(absent)"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference between the answers. `round` counts from 1; `field`: a path such as `ema[b1:1]`."""
+    """One difference between the answers. `round` counts from 1; `field`: a path such as
+    `ema[b1:1]`.
+    """
 
     case: str
     round: int
@@ -23,21 +27,31 @@ class Difference:
     got: str
 
 
-def differences(case: str, round_: int, expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[Difference]:
+def differences(
+    case: str, round_: int, expected: Mapping[str, Any], got: Mapping[str, Any]
+) -> list[Difference]:
     """All differences between two answers of a round, fields that one side lacks included."""
     return [
         Difference(case, round_, path, _shown(wanted), _shown(answered))
         for field in dict.fromkeys((*expected, *got))
-        for path, wanted, answered in _walk(field, expected.get(field, ABSENT), got.get(field, ABSENT))
+        for path, wanted, answered in _walk(
+            field, expected.get(field, ABSENT), got.get(field, ABSENT)
+        )
     ]
 
 
 def _walk(path: str, expected: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Leaves that differ. The type of our value decides how Java's is read: Java writes doubles as numbers or names such as NaN."""
+    """Leaves that differ. The type of our value decides how Java's is read: Java writes doubles as
+    numbers or names such as NaN.
+    """
     if isinstance(got, Mapping) and isinstance(expected, Mapping):
         for key in dict.fromkeys((*expected, *got)):
             yield from _walk(f"{path}[{key}]", expected.get(key, ABSENT), got.get(key, ABSENT))
-    elif isinstance(got, list | tuple) and isinstance(expected, list | tuple) and len(got) == len(expected):
+    elif (
+        isinstance(got, list | tuple)
+        and isinstance(expected, list | tuple)
+        and len(got) == len(expected)
+    ):
         for index, (wanted, answered) in enumerate(zip(expected, got, strict=True)):
             yield from _walk(f"{path}[{index}]", wanted, answered)
     elif not _identical(expected, got):

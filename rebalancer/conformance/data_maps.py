@@ -1,4 +1,6 @@
-"""Java's data maps as cases describe them: brokers and bundle averages, round after round, in the order of their keys."""
+"""Java's data maps as cases describe them: brokers and bundle averages, round after round, in the
+order of their keys.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,12 @@ class TrafficData(msgspec.Struct, frozen=True, rename="camel"):
     msg_throughput_out: Number = 0.0
 
     def columns(self) -> tuple[float, float, float, float]:
-        return float(self.msg_rate_in), float(self.msg_rate_out), float(self.msg_throughput_in), float(self.msg_throughput_out)
+        return (
+            float(self.msg_rate_in),
+            float(self.msg_rate_out),
+            float(self.msg_throughput_in),
+            float(self.msg_throughput_out),
+        )
 
 
 class BrokerData(TrafficData, frozen=True, rename="camel"):
@@ -96,7 +103,13 @@ class BundleRow:
 
     @cached_property
     def key(self) -> str:
-        return plan_key(np.array(self.short), np.array(self.long), self.short_samples, self.long_samples, self.topics)
+        return plan_key(
+            np.array(self.short),
+            np.array(self.long),
+            self.short_samples,
+            self.long_samples,
+            self.topics,
+        )
 
 
 @dataclass
@@ -116,8 +129,13 @@ class DataMaps:
     def view(self, round_: RoundData) -> ClusterView:
         """The part of the maps that a shedder reads."""
         names, rows = list(self.bundles), dict(self.bundles)
-        brokers = tuple(BrokerLoad(broker, figures, partial(_table, owned, rows)) for broker, (figures, owned) in self.brokers.items())
-        return ClusterView("vectors", 0, brokers, frozenset(round_.recently_unloaded), lambda: names)
+        brokers = tuple(
+            BrokerLoad(broker, figures, partial(_table, owned, rows))
+            for broker, (figures, owned) in self.brokers.items()
+        )
+        return ClusterView(
+            "vectors", 0, brokers, frozenset(round_.recently_unloaded), lambda: names
+        )
 
 
 def patched(kept: dict[str, Any], patch: Mapping[str, Any], read: Callable[[Any], Any]) -> None:
@@ -134,7 +152,13 @@ def row_of(bundle: BundleData) -> BundleRow:
     short, long = bundle.short_term, bundle.long_term or bundle.short_term
     short_samples = 10 if short.num_samples is None else short.num_samples
     given = None if bundle.long_term is None else bundle.long_term.num_samples
-    return BundleRow(short.columns(), long.columns(), short_samples, 1000 if given is None else given, bundle.topics)
+    return BundleRow(
+        short.columns(),
+        long.columns(),
+        short_samples,
+        1000 if given is None else given,
+        bundle.topics,
+    )
 
 
 def _table(owned: list[str], bundles: Mapping[str, BundleRow]) -> BundleLoads:

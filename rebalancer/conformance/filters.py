@@ -12,7 +12,13 @@ import msgspec
 from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.vectors import Case, Number
 from strategies.errors import SettingsError
-from strategies.filters.anti_affinity import anti_affine, bundles_owned, group_members, may_leave, namespaces_served
+from strategies.filters.anti_affinity import (
+    anti_affine,
+    bundles_owned,
+    group_members,
+    may_leave,
+    namespaces_served,
+)
 from strategies.filters.contract import namespace_of, remaining
 from strategies.filters.even_distribution import uneven
 from strategies.filters.isolation import governing, isolated, role_of
@@ -74,7 +80,9 @@ class FilterSuite:
     answer: Callable[[bytes], dict[str, Any]]
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per query: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per query: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         for query, answer in case.answered(msgspec.Raw, "queries"):
             try:
                 yield answer, self.answer(bytes(query))
@@ -83,15 +91,23 @@ class FilterSuite:
 
 
 def anti_affinity(text: bytes) -> dict[str, Any]:
-    """The brokers that remain when a group's namespaces are spread, and whether the bundle may leave its broker."""
+    """The brokers that remain when a group's namespaces are spread, and whether the bundle may
+    leave its broker.
+    """
     query = msgspec.json.decode(text, type=_Group)
     served = _served(query)
     members = group_members(query.groups, namespace_of(query.bundle))
     count = namespaces_served if query.manager == "modular" else bundles_owned
-    counts = count(members, dict.fromkeys([*query.candidates, *served]), lambda broker: served.get(broker, {}))
+    counts = count(
+        members, dict.fromkeys([*query.candidates, *served]), lambda broker: served.get(broker, {})
+    )
     domains = query.domains if settings_of(FilterSettings, query.conf).failure_domains else None
     refused = anti_affine(query.candidates, counts, domains) if members else {}
-    leaves = None if query.current is None else not members or may_leave(query.current, query.candidates, counts)
+    leaves = (
+        None
+        if query.current is None
+        else not members or may_leave(query.current, query.candidates, counts)
+    )
     return {"candidates": sorted(remaining(query.candidates, refused)), "shouldUnload": leaves}
 
 
@@ -99,25 +115,44 @@ def even_distribution(text: bytes) -> dict[str, Any]:
     """The brokers with the fewest bundles of the namespace."""
     query = msgspec.json.decode(text, type=_Spread)
     namespace = namespace_of(query.bundle)
-    counts = {broker: Counter(map(namespace_of, bundles))[namespace] for broker, bundles in query.broker_bundles.items()}
+    counts = {
+        broker: Counter(map(namespace_of, bundles))[namespace]
+        for broker, bundles in query.broker_bundles.items()
+    }
     return {"candidates": sorted(remaining(query.candidates, uneven(query.candidates, counts)))}
 
 
 def isolation(text: bytes) -> dict[str, Any]:
-    """The brokers that may serve a namespace by the isolation policies, and the role of every broker."""
+    """The brokers that may serve a namespace by the isolation policies, and the role of every
+    broker.
+    """
     query = msgspec.json.decode(text, type=_Isolation)
     facts = {
-        broker: BrokerFacts(persistent=broker not in query.persistent_disabled, non_persistent=broker not in query.non_persistent_disabled)
+        broker: BrokerFacts(
+            persistent=broker not in query.persistent_disabled,
+            non_persistent=broker not in query.non_persistent_disabled,
+        )
         for broker in query.brokers
     }
-    policies = PoliciesView(tuple(isolation_policy(name, tree) for name, tree in (query.policies or {}).items()), brokers=facts)
+    policies = PoliciesView(
+        tuple(isolation_policy(name, tree) for name, tree in (query.policies or {}).items()),
+        brokers=facts,
+    )
     namespace = namespace_of(query.bundle)
     policy = governing(policies, namespace)
     roles = {broker: role_of(broker, policies, policy) for broker in query.brokers}
     return {
-        "candidates": sorted(remaining(query.brokers, isolated(policies, namespace, query.brokers, non_persistent=query.non_persistent))),
+        "candidates": sorted(
+            remaining(
+                query.brokers,
+                isolated(policies, namespace, query.brokers, non_persistent=query.non_persistent),
+            )
+        ),
         "governed": policy is not None,
-        "roles": {broker: "P" * role.primary + "S" * role.secondary + "H" * role.shared for broker, role in roles.items()},
+        "roles": {
+            broker: "P" * role.primary + "S" * role.secondary + "H" * role.shared
+            for broker, role in roles.items()
+        },
     }
 
 
@@ -126,15 +161,25 @@ def topic_count(text: bytes) -> dict[str, Any]:
     query = msgspec.json.decode(text, type=_TopicCount)
     limit = settings_of(FilterSettings, query.conf).max_topics
     topics = {broker: known.num_topics for broker, known in query.brokers.items()}
-    arriving = {broker: sum(arrival.topics for arrival in known.preallocated.values()) for broker, known in query.brokers.items()}
+    arriving = {
+        broker: sum(arrival.topics for arrival in known.preallocated.values())
+        for broker, known in query.brokers.items()
+    }
     modular = query.manager == "modular"
-    refused = too_many_topics(query.candidates, topics, arriving, limit) if modular else topics_at_limit(query.candidates, topics, limit)
+    refused = (
+        too_many_topics(query.candidates, topics, arriving, limit)
+        if modular
+        else topics_at_limit(query.candidates, topics, limit)
+    )
     return {"candidates": sorted(remaining(query.candidates, refused))}
 
 
 def _served(query: _Group) -> dict[str, Counter[str]]:
     """Broker → namespace → bundles it serves (modular) or owns (extensible)."""
-    found = {broker: Counter(map(namespace_of, bundles)) for broker, bundles in query.broker_bundles.items()}
+    found = {
+        broker: Counter(map(namespace_of, bundles))
+        for broker, bundles in query.broker_bundles.items()
+    }
     for bundle, state, owner in query.ownership:
         if state == "Owned" and owner:
             found.setdefault(owner, Counter())[namespace_of(bundle)] += 1

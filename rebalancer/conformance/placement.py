@@ -1,4 +1,6 @@
-"""The `placement` suite: look-ups of bundles that need a broker, and AvgShedder's plan from shedding to look-up."""
+"""The `placement` suite: look-ups of bundles that need a broker, and AvgShedder's plan from
+shedding to look-up.
+"""
 
 from __future__ import annotations
 
@@ -75,13 +77,17 @@ class _PlannedRound(RoundData, frozen=True, rename="camel"):
 
 @dataclass(frozen=True)
 class PlacementSuite:
-    """Replays a case through one placement of the registry, one bundle per round. `state`: compared besides the best brokers."""
+    """Replays a case through one placement of the registry, one bundle per round. `state`: compared
+    besides the best brokers.
+    """
 
     placement: str
     state: Callable[[Memory], dict[str, Any]] = lambda _: {}
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per look-up: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per look-up: what Java answered, what we answer. Raises SettingsError for a case of
+        another form.
+        """
         entry, conf = PLACERS[self.placement], case.envelope.conf
         placer, weights = entry.build(settings_of(entry.settings, conf), "parity"), weights_of(conf)
         brokers, memory = dict[str, _PlacementBroker](), Memory()
@@ -89,8 +95,12 @@ class PlacementSuite:
             if not round_.patch:
                 brokers = {}
             patched(brokers, round_.brokers, lambda broker: broker)
-            memory = _with_averages(only_active(memory, round_.active_brokers, "placement_ewma"), brokers)
-            candidates = {name: _candidate(name, brokers.get(name), weights) for name in round_.candidates}
+            memory = _with_averages(
+                only_active(memory, round_.active_brokers, "placement_ewma"), brokers
+            )
+            candidates = {
+                name: _candidate(name, brokers.get(name), weights) for name in round_.candidates
+            }
             placement = placer.place(Request("", UNKNOWN, candidates, str(number)), memory)
             memory = placement.memory
             yield answer, self._answer(placement)
@@ -110,7 +120,8 @@ def smoothed_usage(memory: Memory) -> dict[str, Any]:
 class _Plan:
     """AvgShedder's plan while a case is played.
 
-    `owners`: entry → bundle of this round whose own object is the key in Java's map; `sampled`: averages that changed in this round.
+    `owners`: entry → bundle of this round whose own object is the key in Java's map; `sampled`:
+    averages that changed in this round.
     """
 
     memory: Memory = Memory()
@@ -127,11 +138,17 @@ class _Plan:
             self.owners.setdefault(key, bundle)
 
     def changed(self, bundle: str, old: str, new: str) -> None:
-        """Changes the value of a bundle's object: if it is a key of the map, its entry cannot be found any more."""
+        """Changes the value of a bundle's object: if it is a key of the map, its entry cannot be
+        found any more.
+        """
         if old != new and self.owners.get(old) == bundle:
             del self.owners[old]
-            planned = {key: broker for key, broker in self.memory.cluster.planned.items() if key != old}
-            self.memory = replace(self.memory, cluster=replace(self.memory.cluster, planned=planned))
+            planned = {
+                key: broker for key, broker in self.memory.cluster.planned.items() if key != old
+            }
+            self.memory = replace(
+                self.memory, cluster=replace(self.memory.cluster, planned=planned)
+            )
 
 
 @dataclass(frozen=True)
@@ -139,16 +156,23 @@ class PlannedSuite:
     """Replays a case through AvgShedder as shedder and as placement."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         maps, plan = DataMaps(), _Plan()
         for round_, answer in case.answered(_PlannedRound):
             maps.advance(round_)
             plan.open_round()
             shed = self._shed(case, round_, maps, plan) if round_.shed else {}
-            placed = [self._place(look_up, was, maps, plan) for look_up, was in zip(round_.place, answer.get("placed", []), strict=True)]
+            placed = [
+                self._place(look_up, was, maps, plan)
+                for look_up, was in zip(round_.place, answer.get("placed", []), strict=True)
+            ]
             yield answer, {**shed, **({"placed": placed} if "placed" in answer else {})}
 
-    def _shed(self, case: Case, round_: _PlannedRound, maps: DataMaps, plan: _Plan) -> dict[str, Any]:
+    def _shed(
+        self, case: Case, round_: _PlannedRound, maps: DataMaps, plan: _Plan
+    ) -> dict[str, Any]:
         entry, conf, before = SHEDDERS["avg"], case.envelope.conf, plan.memory
         shedder = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
         shedding = shedder.shed(maps.view(round_), before)
@@ -157,10 +181,16 @@ class PlannedSuite:
             plan.take_over(decision.bundle, maps.bundles[decision.bundle].key, before)
         return {"unloads": unloads(shedding.decisions), "targets": targets(shedding.decisions)}
 
-    def _place(self, look_up: _LookUp, was: Mapping[str, Any], maps: DataMaps, plan: _Plan) -> dict[str, Any]:
+    def _place(
+        self, look_up: _LookUp, was: Mapping[str, Any], maps: DataMaps, plan: _Plan
+    ) -> dict[str, Any]:
         row = self._row(look_up, maps, plan)
-        averages = Averages(_columns(row.short), _columns(row.long), row.short_samples, row.long_samples, row.topics)
-        request = Request(look_up.bundle, averages, dict.fromkeys(look_up.candidates), look_up.bundle)
+        averages = Averages(
+            _columns(row.short), _columns(row.long), row.short_samples, row.long_samples, row.topics
+        )
+        request = Request(
+            look_up.bundle, averages, dict.fromkeys(look_up.candidates), look_up.bundle
+        )
         placement, before = ParityAvgPlacement().place(request, plan.memory), plan.memory
         drawn, chosen = placement.code == "drawn", placement.chosen
         if drawn:
@@ -191,20 +221,37 @@ def _pairing(decision: Decision) -> tuple[float, float]:
 
 def _sampled(row: BundleRow, sample: TrafficData) -> BundleRow:
     figures = np.array([sample.columns()])
-    short, short_samples = advance(np.array([row.short]), np.array([row.short_samples]), SHORT_SAMPLES, figures)
-    long, long_samples = advance(np.array([row.long]), np.array([row.long_samples]), LONG_SAMPLES, figures)
-    return BundleRow(tuple(short[0].tolist()), tuple(long[0].tolist()), int(short_samples[0]), int(long_samples[0]), 0)
+    short, short_samples = advance(
+        np.array([row.short]), np.array([row.short_samples]), SHORT_SAMPLES, figures
+    )
+    long, long_samples = advance(
+        np.array([row.long]), np.array([row.long_samples]), LONG_SAMPLES, figures
+    )
+    return BundleRow(
+        tuple(short[0].tolist()),
+        tuple(long[0].tolist()),
+        int(short_samples[0]),
+        int(long_samples[0]),
+        0,
+    )
 
 
 def _candidate(name: str, broker: _PlacementBroker | None, weights: Weights) -> Candidate | None:
-    """A broker whose bundles' long-term rates are put into one row, because only their sum is given."""
+    """A broker whose bundles' long-term rates are put into one row, because only their sum is
+    given.
+    """
     if broker is None:
         return None
     rates = broker.time_average
-    row = np.array([[float(rates.long_term_msg_rate_in), float(rates.long_term_msg_rate_out), 0.0, 0.0]])
+    row = np.array(
+        [[float(rates.long_term_msg_rate_in), float(rates.long_term_msg_rate_out), 0.0, 0.0]]
+    )
     one = np.ones(1, dtype=np.int64)
     table = BundleLoads(("",), row, row, one, one, one, one, row)
-    arriving = {bundle: replace(UNKNOWN, long=arrival.long_term.columns()) for bundle, arrival in broker.preallocated.items()}
+    arriving = {
+        bundle: replace(UNKNOWN, long=arrival.long_term.columns())
+        for bundle, arrival in broker.preallocated.items()
+    }
     load = BrokerLoad(name, broker.figures(), lambda: table)
     usage = weighted_usage(load.figures, weights)
     return Candidate(load, usage, usage, arriving)
@@ -212,8 +259,16 @@ def _candidate(name: str, broker: _PlacementBroker | None, weights: Weights) -> 
 
 def _with_averages(memory: Memory, brokers: Mapping[str, _PlacementBroker]) -> Memory:
     """The extensible load manager's store of load data, if the case has one."""
-    stored = {name: float(broker.weighted_max_ema) for name, broker in brokers.items() if broker.weighted_max_ema is not None}
-    return replace(memory, brokers={name: BrokerMemory(ewma=usage) for name, usage in stored.items()}) if stored else memory
+    stored = {
+        name: float(broker.weighted_max_ema)
+        for name, broker in brokers.items()
+        if broker.weighted_max_ema is not None
+    }
+    return (
+        replace(memory, brokers={name: BrokerMemory(ewma=usage) for name, usage in stored.items()})
+        if stored
+        else memory
+    )
 
 
 def _columns(row: tuple[float, ...]) -> Row:

@@ -13,7 +13,9 @@ from strategies.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How a case went. `differences` are those of its first round that differs: what follows from a difference says nothing new."""
+    """How a case went. `differences` are those of its first round that differs: what follows from a
+    difference says nothing new.
+    """
 
     case: str
     suite: str
@@ -27,7 +29,14 @@ def compare(case: Case) -> CaseResult:
     """Plays one case and compares round by round, up to the first that differs."""
     envelope = case.envelope
     rounds, found = _play(case, suite_of(case))
-    return CaseResult(envelope.id, envelope.suite, envelope.strategy, rounds, "different" if found else "identical", tuple(found))
+    return CaseResult(
+        envelope.id,
+        envelope.suite,
+        envelope.strategy,
+        rounds,
+        "different" if found else "identical",
+        tuple(found),
+    )
 
 
 def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
@@ -37,5 +46,10 @@ def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
             if found := differences(case.envelope.id, number, expected, got):
                 return number, found
     except SettingsError as error:
-        raise SettingsError([text if text.startswith(case.where) else f"{case.where}: {text}" for text in error.complaints]) from error
+        raise SettingsError(
+            [
+                text if text.startswith(case.where) else f"{case.where}: {text}"
+                for text in error.complaints
+            ]
+        ) from error
     return number, []

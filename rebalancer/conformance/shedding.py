@@ -1,4 +1,6 @@
-"""The `shedding` suite: histories of load reports, round after round, through a shedder in parity mode."""
+"""The `shedding` suite: histories of load reports, round after round, through a shedder in parity
+mode.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,22 @@ class SheddingSuite:
     state: State
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         entry, conf = SHEDDERS[self.strategy], case.envelope.conf
         shedder = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
         maps, memory = DataMaps(), Memory()
         for round_, answer in case.answered(RoundData):
             maps.advance(round_)
-            shedding = shedder.shed(maps.view(round_), only_active(memory, round_.active_brokers, "ewma"))
+            shedding = shedder.shed(
+                maps.view(round_), only_active(memory, round_.active_brokers, "ewma")
+            )
             memory = shedding.memory
-            yield answer, {"unloads": unloads(shedding.decisions), **self.state(shedding, maps.bundles)}
+            yield (
+                answer,
+                {"unloads": unloads(shedding.decisions), **self.state(shedding, maps.bundles)},
+            )
 
 
 def nothing_else(_: Shedding, __: Mapping[str, BundleRow]) -> dict[str, Any]:
@@ -43,29 +52,49 @@ def nothing_else(_: Shedding, __: Mapping[str, BundleRow]) -> dict[str, Any]:
 
 def averages(shedding: Shedding, _: Mapping[str, BundleRow]) -> dict[str, Any]:
     """ThresholdShedder's history."""
-    return {"ema": {broker: kept.ewma for broker, kept in shedding.memory.brokers.items() if kept.ewma is not None}}
+    return {
+        "ema": {
+            broker: kept.ewma
+            for broker, kept in shedding.memory.brokers.items()
+            if kept.ewma is not None
+        }
+    }
 
 
 def hits_and_plan(shedding: Shedding, bundles: Mapping[str, BundleRow]) -> dict[str, Any]:
-    """AvgShedder's counters and plan; where it sent the bundles, by name and as its plan answers afterwards."""
+    """AvgShedder's counters and plan; where it sent the bundles, by name and as its plan answers
+    afterwards.
+    """
     brokers, planned = shedding.memory.brokers, shedding.memory.cluster.planned
     state: dict[str, Any] = {
-        "hitHigh": {broker: kept.hit_high for broker, kept in brokers.items() if kept.hit_high is not None},
-        "hitLow": {broker: kept.hit_low for broker, kept in brokers.items() if kept.hit_low is not None},
-        "plan": {name: planned[row.key] for name, row in bundles.items() if row.key in planned} if planned else {},
+        "hitHigh": {
+            broker: kept.hit_high for broker, kept in brokers.items() if kept.hit_high is not None
+        },
+        "hitLow": {
+            broker: kept.hit_low for broker, kept in brokers.items() if kept.hit_low is not None
+        },
+        "plan": {name: planned[row.key] for name, row in bundles.items() if row.key in planned}
+        if planned
+        else {},
     }
     if shedding.decisions:
         state["targets"] = targets(shedding.decisions)
-        state["destinations"] = {decision.bundle: decision.destination for decision in shedding.decisions}
+        state["destinations"] = {
+            decision.bundle: decision.destination for decision in shedding.decisions
+        }
     return state
 
 
 def targets(decisions: tuple[Decision, ...]) -> dict[str, Any]:
-    """Bundle → the broker its own pair chose. A bundle that two brokers report may belong to two pairs; where it is sent counts then."""
+    """Bundle → the broker its own pair chose. A bundle that two brokers report may belong to two
+    pairs; where it is sent counts then.
+    """
     chosen: dict[str, Any] = {}
     for decision in decisions:
         twice = decision.bundle in chosen
-        chosen[decision.bundle] = decision.destination if twice else decision.evidence["paired_with"]
+        chosen[decision.bundle] = (
+            decision.destination if twice else decision.evidence["paired_with"]
+        )
     return chosen
 
 

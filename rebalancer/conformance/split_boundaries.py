@@ -11,10 +11,25 @@ import msgspec
 from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.data_maps import TrafficData
 from rebalancer.conformance.vectors import Case, Number
-from strategies.bundles.ranges import KeyRange, bundle_of, hexadecimal, initial_boundaries, parse_bundle, topic_hash
+from strategies.bundles.ranges import (
+    KeyRange,
+    bundle_of,
+    hexadecimal,
+    initial_boundaries,
+    parse_bundle,
+    topic_hash,
+)
 from strategies.errors import SettingsError
 from strategies.model import Traffic
-from strategies.splitting.boundaries import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
+from strategies.splitting.boundaries import (
+    Algorithm,
+    FlowSettings,
+    SplitFault,
+    SplitRequest,
+    TopicFlow,
+    applied,
+    cuts,
+)
 
 
 class _Query(msgspec.Struct, frozen=True, rename="camel"):
@@ -44,10 +59,18 @@ class HashingSuite:
     """Initial boundaries, and the hash and bundle of topics."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """One round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """One round: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         given = case.read(_Hashing)
-        initial = [[hexadecimal(boundary) for boundary in initial_boundaries(bundles)] for bundles in given.num_bundles]
-        yield case.envelope.expect, {"initial": initial, "topics": [_place(topic) for topic in given.topics]}
+        initial = [
+            [hexadecimal(boundary) for boundary in initial_boundaries(bundles)]
+            for bundles in given.num_bundles
+        ]
+        yield (
+            case.envelope.expect,
+            {"initial": initial, "topics": [_place(topic) for topic in given.topics]},
+        )
 
 
 @dataclass(frozen=True)
@@ -55,7 +78,9 @@ class AlgorithmSuite:
     """Where bundles are cut, and the resulting bundles of the namespace."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per query: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per query: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         for query, answer in case.answered(_Query, "queries"):
             yield answer, _answer(query, case.where)
 
@@ -96,11 +121,20 @@ def _answer(query: _Query, where: str) -> dict[str, Any]:
     found = cuts(query.algorithm, request, "parity")
     if isinstance(found, SplitFault):
         return {"canSplit": bundle.can_split, "error": found.java}
-    answer: dict[str, Any] = {"canSplit": bundle.can_split, "boundaries": None if found is None else list(found)}
-    return {**answer, **_outcome(namespace, bundle, _numbers(query.boundaries), found)} if found else answer
+    answer: dict[str, Any] = {
+        "canSplit": bundle.can_split,
+        "boundaries": None if found is None else list(found),
+    }
+    return (
+        {**answer, **_outcome(namespace, bundle, _numbers(query.boundaries), found)}
+        if found
+        else answer
+    )
 
 
-def _outcome(namespace: str, bundle: KeyRange, boundaries: Sequence[int], found: Sequence[int]) -> dict[str, Any]:
+def _outcome(
+    namespace: str, bundle: KeyRange, boundaries: Sequence[int], found: Sequence[int]
+) -> dict[str, Any]:
     after = applied(boundaries, bundle, found)
     if isinstance(after, SplitFault):
         return {"splitError": after.java}

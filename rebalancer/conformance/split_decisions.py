@@ -58,12 +58,22 @@ class ModularSplitSuite:
     """The task that the leader of the modular load manager runs."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         settings = _settings(case)
         for round_, answer in case.answered(_ModularRound):
-            brokers = [BrokerLoad(name, Figures(), partial(_table, round_, owned)) for name, owned in round_.brokers.items()]
-            found = modular_splits(brokers, partial(_count, round_.bundle_counts), settings, "parity").decisions
-            yield {"splits": sorted(answer["splits"])}, {"splits": sorted([decision.bundle, decision.source] for decision in found)}
+            brokers = [
+                BrokerLoad(name, Figures(), partial(_table, round_, owned))
+                for name, owned in round_.brokers.items()
+            ]
+            found = modular_splits(
+                brokers, partial(_count, round_.bundle_counts), settings, "parity"
+            ).decisions
+            yield (
+                {"splits": sorted(answer["splits"])},
+                {"splits": sorted([decision.bundle, decision.source] for decision in found)},
+            )
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,9 @@ class OwnSplitSuite:
     """The strategy by which a broker of the extensible load manager splits its own bundles."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         settings, hits = _settings(case), dict[str, int]()
         for round_, answer in case.answered(_OwnRound):
             context = BrokerContext(
@@ -81,19 +93,29 @@ class OwnSplitSuite:
                 partial(_owns, frozenset(round_.not_owned)),
                 round_.splitting,
             )
-            found = extensible_splits(_stats(round_.bundle_stats), hits, context, settings, "parity")
+            found = extensible_splits(
+                _stats(round_.bundle_stats), hits, context, settings, "parity"
+            )
             hits = dict(found.hits)
             yield (
                 answer,
                 {
-                    "decisions": sorted((_decision(decision, case.where) for decision in found.decisions), key=lambda row: row[0]),
+                    "decisions": sorted(
+                        (_decision(decision, case.where) for decision in found.decisions),
+                        key=lambda row: row[0],
+                    ),
                     "counted": ["Failure/Unknown"] * len(found.failed),
                     "hitCounts": hits,
                 },
             )
 
 
-_LABELS = {"topics": "Topics", "sessions": "Sessions", "msg-rate": "MsgRate", "bandwidth": "Bandwidth"}
+_LABELS = {
+    "topics": "Topics",
+    "sessions": "Sessions",
+    "msg-rate": "MsgRate",
+    "bandwidth": "Bandwidth",
+}
 
 
 def _decision(decision: Decision, where: str) -> list[Any]:
@@ -118,7 +140,13 @@ def _owns(elsewhere: frozenset[str], bundle: str) -> bool:
 def _cut(round_: _OwnRound, settings: SplitSettings, where: str, bundle: str) -> Cuts | SplitFault:
     _, range_ = range_of(bundle, where)
     inside = topics_inside(round_.topics, range_)
-    request = SplitRequest(range_, inside, flows_of(round_.topic_stats), flow_settings=settings.flow, default_algorithm=settings.algorithm)
+    request = SplitRequest(
+        range_,
+        inside,
+        flows_of(round_.topic_stats),
+        flow_settings=settings.flow,
+        default_algorithm=settings.algorithm,
+    )
     return cuts(settings.algorithm, request, "parity")
 
 

@@ -6,8 +6,21 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from rebalancer.conformance.averaging import AveragingSuite, broker_sums, bundle_averages, signs, smoothed_load, usages
-from rebalancer.conformance.filters import FilterSuite, anti_affinity, even_distribution, isolation, topic_count
+from rebalancer.conformance.averaging import (
+    AveragingSuite,
+    broker_sums,
+    bundle_averages,
+    signs,
+    smoothed_load,
+    usages,
+)
+from rebalancer.conformance.filters import (
+    FilterSuite,
+    anti_affinity,
+    even_distribution,
+    isolation,
+    topic_count,
+)
 from rebalancer.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usage
 from rebalancer.conformance.shedding import SheddingSuite, averages, hits_and_plan, nothing_else
 from rebalancer.conformance.split_boundaries import AlgorithmSuite, HashingSuite
@@ -34,10 +47,14 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
         ("shedding", "UniformLoadShedder"): SheddingSuite("uniform", nothing_else),
         ("shedding", "AvgShedder"): SheddingSuite("avg", hits_and_plan),
         ("placement", "LeastLongTermMessageRate"): PlacementSuite("least_long_term_rate"),
-        ("placement", "LeastResourceUsageWithWeight"): PlacementSuite("least_resource_usage", smoothed_usage),
+        ("placement", "LeastResourceUsageWithWeight"): PlacementSuite(
+            "least_resource_usage", smoothed_usage
+        ),
         ("placement", "RoundRobinBrokerSelector"): PlacementSuite("round_robin"),
         ("placement", "AvgShedder"): PlannedSuite(),
-        ("placement", "ExtLeastResourceUsageWithWeight"): PlacementSuite("least_resource_usage_extensible"),
+        ("placement", "ExtLeastResourceUsageWithWeight"): PlacementSuite(
+            "least_resource_usage_extensible"
+        ),
         ("averaging", "BundleData"): AveragingSuite(bundle_averages),
         ("averaging", "TimeAverageBrokerData"): AveragingSuite(broker_sums),
         ("averaging", "ResourceUsage"): AveragingSuite(usages),
@@ -59,7 +76,8 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     }
 )
 
-#: Classes that no live round asks: brokers themselves cut bundles, smooth their load and limit what they dispatch.
+#: Classes that no live round asks: brokers themselves cut bundles, smooth their load and limit what
+#: they dispatch.
 NOT_LIVE = frozenset(
     {
         ("splits", "hashing"),
@@ -76,8 +94,12 @@ def suite_of(case: Case) -> Suite:
     suite, strategy = case.envelope.suite, case.envelope.strategy
     known = list(dict.fromkeys(name for name, _ in SUITES))
     if suite not in known:
-        raise SettingsError([f"{case.where}: suite {suite!r} is unknown; known are {', '.join(known)}"])
+        raise SettingsError(
+            [f"{case.where}: suite {suite!r} is unknown; known are {', '.join(known)}"]
+        )
     if (suite, strategy) not in SUITES:
         there = ", ".join(sorted(one for name, one in SUITES if name == suite))
-        raise SettingsError([f"{case.where}: {suite} has no strategy {strategy!r}; there are {there}"])
+        raise SettingsError(
+            [f"{case.where}: {suite} has no strategy {strategy!r}; there are {there}"]
+        )
     return SUITES[suite, strategy]

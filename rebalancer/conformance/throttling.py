@@ -1,4 +1,6 @@
-"""The `throttling` suite: a token bucket or a dispatch limiter, driven operation by operation through virtual time."""
+"""The `throttling` suite: a token bucket or a dispatch limiter, driven operation by operation
+through virtual time.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.vectors import Case
 from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
 from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate
-from rebalancer.simulation.dispatch_limits.token_bucket import Bucket, BucketRate, charge, fill, throttling_ns
+from rebalancer.simulation.dispatch_limits.token_bucket import (
+    Bucket,
+    BucketRate,
+    charge,
+    fill,
+    throttling_ns,
+)
 from strategies.errors import SettingsError
 
 _REFUSED = "java.lang.IllegalArgumentException"
@@ -88,7 +96,9 @@ class _BucketPlayer:
             case "throttleFor", [wanted]:
                 return throttling_ns(self._look(), self.rate, wanted)
             case _:
-                raise SettingsError([f"a token bucket has no operation {name!r} with {len(arguments)} arguments"])
+                raise SettingsError(
+                    [f"a token bucket has no operation {name!r} with {len(arguments)} arguments"]
+                )
         return None
 
     def _look(self) -> Bucket:
@@ -108,12 +118,16 @@ class _LimiterPlayer:
         match name, arguments:
             case "at", [time]:
                 self.now_ns = time
-                if isinstance(self.limiter, ClassicLimiter):  # its timer runs independently of reads
+                if isinstance(
+                    self.limiter, ClassicLimiter
+                ):  # its timer runs independently of reads
                     self._look()
             case "consume", [messages, bytes_]:
                 self.limiter = self.limiter.charged(messages, bytes_, self.now_ns)
             case "update", [rate]:
-                self.limiter = self.limiter.updated(msgspec.convert(rate, _Rate).rate(), self.now_ns, self.published)
+                self.limiter = self.limiter.updated(
+                    msgspec.convert(rate, _Rate).rate(), self.now_ns, self.published
+                )
             case "publish", [messages, bytes_]:
                 self.published = PublishRate(messages, bytes_)
             case "available", []:
@@ -122,7 +136,9 @@ class _LimiterPlayer:
                 rates = self.limiter.rates(self.published)
                 return [*rates, max(rates) > 0]
             case _:
-                raise SettingsError([f"a limiter has no operation {name!r} with {len(arguments)} arguments"])
+                raise SettingsError(
+                    [f"a limiter has no operation {name!r} with {len(arguments)} arguments"]
+                )
         return None
 
     def _look(self) -> BucketLimiter | ClassicLimiter:
@@ -134,10 +150,14 @@ class BucketSuite:
     """Plays the operations of a case on a token bucket; every operation counts as a round."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per operation: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per operation: what Java answered, what we answer. Raises SettingsError for a case of
+        another form.
+        """
         start = case.read(_Bucket)
         burst = None if start.dynamic else start.capacity
-        rate = BucketRate(start.rate, start.rate_period_nanos, start.resolution_nanos, burst, "parity")
+        rate = BucketRate(
+            start.rate, start.rate_period_nanos, start.resolution_nanos, burst, "parity"
+        )
         initial = start.rate if start.initial_tokens is None else start.initial_tokens
         player = _BucketPlayer(rate, Bucket(initial, 0, start.start_nanos, 0), start.start_nanos)
         yield from _compared(case, player, start.ops)
@@ -145,14 +165,22 @@ class BucketSuite:
 
 @dataclass(frozen=True)
 class LimiterSuite:
-    """Plays the operations of a case on a limiter of this kind; every operation counts as a round."""
+    """Plays the operations of a case on a limiter of this kind; every operation counts as a
+    round.
+    """
 
     kind: str
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per operation: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per operation: what Java answered, what we answer. Raises SettingsError for a case of
+        another form.
+        """
         start, expected = case.read(_Limiter), case.read(_Operations).expect
-        rate = settings_of(BrokerRates, case.envelope.conf).of("broker") if start.rate is None else start.rate.rate()
+        rate = (
+            settings_of(BrokerRates, case.envelope.conf).of("broker")
+            if start.rate is None
+            else start.rate.rate()
+        )
         published = PublishRate(start.publish.msg, start.publish.byte)
         try:
             limiter = LIMITERS[self.kind](rate, start.start_nanos, published, "parity")
@@ -167,14 +195,18 @@ def _compared(
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     expected = case.read(_Operations).expect
     if expected.error is None and len(operations) != len(expected.results):
-        raise SettingsError([f"{case.where}: {len(operations)} operations but {len(expected.results)} answers"])
+        raise SettingsError(
+            [f"{case.where}: {len(operations)} operations but {len(expected.results)} answers"]
+        )
     for (name, *arguments), answer in zip(operations, expected.results, strict=False):
         yield {name: answer}, {name: player.play(name, arguments)}
     if expected.error is not None:
         yield {"error": expected.error}, _failure(player, operations[len(expected.results) :])
 
 
-def _failure(player: _LimiterPlayer | _BucketPlayer, operations: Sequence[Sequence[Any]]) -> dict[str, str]:
+def _failure(
+    player: _LimiterPlayer | _BucketPlayer, operations: Sequence[Sequence[Any]]
+) -> dict[str, str]:
     """The answer of the operation that Java's class refused."""
     try:
         for name, *arguments in operations[:1]:

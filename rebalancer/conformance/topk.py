@@ -1,4 +1,6 @@
-"""The `topk` suite: which bundles a broker of the extensible load manager reports, and in which order."""
+"""The `topk` suite: which bundles a broker of the extensible load manager reports, and in which
+order.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,20 @@ class TopSuite:
     """Asks for the report of every round."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         given = case.read(_TopCase)
         plain = {key: value for key, value in case.envelope.conf.items() if key != _EXCLUDED}
-        settings = replace(settings_of(TopSettings, plain), excluded_namespaces=",".join(given.conf.excluded))
+        settings = replace(
+            settings_of(TopSettings, plain), excluded_namespaces=",".join(given.conf.excluded)
+        )
         policies = PoliciesView(
-            tuple(isolation_policy(name, tree) for name, tree in (given.isolation_policies or {}).items()), given.anti_affinity_groups or {}
+            tuple(
+                isolation_policy(name, tree)
+                for name, tree in (given.isolation_policies or {}).items()
+            ),
+            given.anti_affinity_groups or {},
         )
         for round_, answer in case.answered(_TopRound):
             yield answer, _report(round_, policies, settings)
@@ -58,4 +68,8 @@ def _report(round_: _TopRound, policies: PoliciesView, settings: TopSettings) ->
     if round_.topk is not None:
         settings = replace(settings, most=round_.topk)
     found = java_top_bundles(stats, policies, settings, cache)
-    return {"error": found.java} if isinstance(found, TopFault) else {"top": [stats.names[row] for row in found]}
+    return (
+        {"error": found.java}
+        if isinstance(found, TopFault)
+        else {"top": [stats.names[row] for row in found]}
+    )

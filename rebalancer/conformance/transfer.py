@@ -1,4 +1,6 @@
-"""The `transfer` suite: histories of the extensible load manager's stores, round after round, through TransferShedder."""
+"""The `transfer` suite: histories of the extensible load manager's stores, round after round,
+through TransferShedder.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.data_maps import patched
 from rebalancer.conformance.vectors import Case, Number
 from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import BrokerEntry, OfferedBundle, Stores, TransferSettings, TransferVerdict
+from strategies.shedding.transfer.settings import (
+    BrokerEntry,
+    OfferedBundle,
+    Stores,
+    TransferSettings,
+    TransferVerdict,
+)
 
 #: All ages are relative to this time.
 _NOW_MS = 1_000_000_000_000
@@ -27,7 +35,9 @@ class _Entry(msgspec.Struct, frozen=True):
 
     def read(self) -> BrokerEntry:
         throughput = float(self.throughput_in) + float(self.throughput_out)
-        return BrokerEntry(float(self.usage), float(self.average), throughput, _NOW_MS - self.age_ms)
+        return BrokerEntry(
+            float(self.usage), float(self.average), throughput, _NOW_MS - self.age_ms
+        )
 
 
 class _Top(msgspec.Struct, frozen=True, rename="camel"):
@@ -36,7 +46,9 @@ class _Top(msgspec.Struct, frozen=True, rename="camel"):
     msg_throughput_out: Number = 0.0
 
     def read(self) -> OfferedBundle:
-        return OfferedBundle(self.bundle, float(self.msg_throughput_in) + float(self.msg_throughput_out))
+        return OfferedBundle(
+            self.bundle, float(self.msg_throughput_in) + float(self.msg_throughput_out)
+        )
 
 
 class _StoresRound(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,16 +73,22 @@ class _Kept:
         patched(self.brokers, round_.brokers, lambda entry: entry.read())
         patched(self.top, round_.top_bundles, lambda bundles: [bundle.read() for bundle in bundles])
         available = frozenset(self.brokers if round_.available is None else round_.available)
-        unloaded_at_ms = {broker: _NOW_MS - ago for broker, ago in round_.recently_unloaded_brokers.items()}
+        unloaded_at_ms = {
+            broker: _NOW_MS - ago for broker, ago in round_.recently_unloaded_brokers.items()
+        }
         cooling = frozenset(round_.recently_unloaded_bundles)
-        return Stores(_NOW_MS, dict(self.brokers), dict(self.top), available, cooling, unloaded_at_ms)
+        return Stores(
+            _NOW_MS, dict(self.brokers), dict(self.top), available, cooling, unloaded_at_ms
+        )
 
 
 class TransferSuite:
     """Replays a case through TransferShedder in parity mode."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
+        form.
+        """
         settings, kept = _settings(case.envelope.conf), _Kept()
         hits, published = 0, (0.0, 0.0)
         for round_, answer in case.answered(_StoresRound):
@@ -81,14 +99,21 @@ class TransferSuite:
 
 
 def _settings(conf: Mapping[str, Any]) -> TransferSettings:
-    """Removes namespaces before the shedder runs; in Java the class does this itself, so the field of the rule is not a setting here."""
+    """Removes namespaces before the shedder runs; in Java the class does this itself, so the field
+    of the rule is not a setting here.
+    """
     excluded = conf.get("loadBalancerSheddingExcludedNamespaces", [])
     names = excluded.split(",") if isinstance(excluded, str) else excluded
     return replace(settings_of(TransferSettings, conf), excluded_namespaces=",".join(names))
 
 
-def _answer(verdict: TransferVerdict, published: tuple[float, float], stores: Stores) -> dict[str, Any]:
-    moves = [[move.source, move.bundle, move.destination, "Success", move.reason] for move in verdict.moves]
+def _answer(
+    verdict: TransferVerdict, published: tuple[float, float], stores: Stores
+) -> dict[str, Any]:
+    moves = [
+        [move.source, move.bundle, move.destination, "Success", move.reason]
+        for move in verdict.moves
+    ]
     return {
         "decisions": sorted(moves, key=lambda move: [text or "" for text in move]),
         "counted": [f"Skip/{verdict.skipped}"] if verdict.skipped else [],

@@ -1,6 +1,7 @@
 """Reads files of decision vectors: JSON Lines, plain or gzipped, one case per line.
 
-Everything that keeps a file from being compared is a SettingsError whose one sentence starts with the file and the line.
+Everything that keeps a file from being compared is a SettingsError whose one sentence starts with
+the file and the line.
 """
 
 from __future__ import annotations
@@ -56,18 +57,29 @@ class Case:
         """The case as a type of the suite. Raises SettingsError for another form."""
         return _decode(self.line, type_, self.where)
 
-    def answered(self, form: type[_T], what: Literal["rounds", "queries"] = "rounds") -> list[tuple[_T, dict[str, Any]]]:
-        """What Java was given, as `form`, each with its answer. Raises SettingsError unless there is one answer to each."""
-        given, answers = getattr(self.read(_holder(cast(Any, form), what)), what), getattr(self.read(_Answered).expect, what)
+    def answered(
+        self, form: type[_T], what: Literal["rounds", "queries"] = "rounds"
+    ) -> list[tuple[_T, dict[str, Any]]]:
+        """What Java was given, as `form`, each with its answer. Raises SettingsError unless there
+        is one answer to each.
+        """
+        given, answers = (
+            getattr(self.read(_holder(cast(Any, form), what)), what),
+            getattr(self.read(_Answered).expect, what),
+        )
         if answers is None:
-            raise SettingsError([f"{self.where}: not a case of this form: its answers hold no {what}"])
+            raise SettingsError(
+                [f"{self.where}: not a case of this form: its answers hold no {what}"]
+            )
         if len(given) != len(answers):
             raise SettingsError([f"{self.where}: {len(given)} {what} but {len(answers)} answers"])
         return list(zip(given, answers, strict=True))
 
 
 def read_cases(file: Path) -> Iterator[Case]:
-    """All cases of a file in order; at least one. Raises SettingsError for a file that cannot be read to its end."""
+    """All cases of a file in order; at least one. Raises SettingsError for a file that cannot be
+    read to its end.
+    """
     empty = True
     for number, line in enumerate(_lines(file), start=1):
         if line.strip():
@@ -75,7 +87,9 @@ def read_cases(file: Path) -> Iterator[Case]:
             where = f"{file}: line {number}"
             yield Case(where, line, _decode(line, Envelope, where))
     if empty:
-        raise SettingsError([f"{file}: contains no case; name a file of decision vectors (.jsonl or .jsonl.gz)"])
+        raise SettingsError(
+            [f"{file}: contains no case; name a file of decision vectors (.jsonl or .jsonl.gz)"]
+        )
 
 
 @cache
@@ -111,4 +125,6 @@ def _readable(file: Path) -> Iterator[None]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise SettingsError([f"{file}: damaged gzip data ({error}); get the file again"]) from error
     except OSError as error:
-        raise SettingsError([f"{file}: cannot be read ({error.strerror or error}); name a file of decision vectors"]) from error
+        raise SettingsError(
+            [f"{file}: cannot be read ({error.strerror or error}); name a file of decision vectors"]
+        ) from error

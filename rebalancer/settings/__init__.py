@@ -1,1 +1,3 @@
-"""The typed tree of all settings: sources of values, checks, and the objects that each package takes."""
+"""The typed tree of all settings: sources of values, checks, and the objects that each package
+takes.
+"""

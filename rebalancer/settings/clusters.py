@@ -1,4 +1,6 @@
-"""Several Pulsar clusters in one settings file: values in [clusters.NAME] override [pulsar] for that cluster."""
+"""Several Pulsar clusters in one settings file: values in [clusters.NAME] override [pulsar] for
+that cluster.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,12 @@ from rebalancer.settings.sources import Assignment
 _TABLE = "clusters."
 
 
-def split_by_cluster(given: Sequence[Assignment]) -> tuple[list[Assignment], dict[str, list[Assignment]]]:
-    """Splits values into common ones and those of each named cluster, the latter with paths of [pulsar]."""
+def split_by_cluster(
+    given: Sequence[Assignment],
+) -> tuple[list[Assignment], dict[str, list[Assignment]]]:
+    """Splits values into common ones and those of each named cluster, the latter with paths of
+    [pulsar].
+    """
     common: list[Assignment] = []
     named: dict[str, list[Assignment]] = {}
     for one in given:
@@ -30,4 +36,8 @@ def split_by_cluster(given: Sequence[Assignment]) -> tuple[list[Assignment], dic
 
 def named_complaint(name: str, complaint: str) -> str:
     """A complaint about a cluster's settings, with the path where the value was written."""
-    return f"{_TABLE}{name}.{complaint.removeprefix('pulsar.')}" if complaint.startswith("pulsar.") else complaint
+    return (
+        f"{_TABLE}{name}.{complaint.removeprefix('pulsar.')}"
+        if complaint.startswith("pulsar.")
+        else complaint
+    )

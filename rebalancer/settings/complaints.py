@@ -1,4 +1,6 @@
-"""Complaints about values, one sentence each: dotted path, what is wrong, and the source of the value."""
+"""Complaints about values, one sentence each: dotted path, what is wrong, and the source of the
+value.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,19 @@ def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> li
     return list(complaints.values())
 
 
-def about_values(error: ValidationError, leaves: Sequence[Leaf], sources: Mapping[str, str]) -> list[str]:
-    """Complaints about values of the wrong type or out of bounds. `sources`: dotted path → source of the value."""
+def about_values(
+    error: ValidationError, leaves: Sequence[Leaf], sources: Mapping[str, str]
+) -> list[str]:
+    """Complaints about values of the wrong type or out of bounds. `sources`: dotted path → source
+    of the value.
+    """
     by_path = {leaf.path: leaf for leaf in leaves}
     complaints: dict[str, str] = {}
     for details in error.errors(include_url=False):
         path = _leaf_path(details["loc"], by_path)
-        complaints.setdefault(path, f"{path}: {_wrong(details, by_path.get(path))} ({sources.get(path, 'default')})")
+        complaints.setdefault(
+            path, f"{path}: {_wrong(details, by_path.get(path))} ({sources.get(path, 'default')})"
+        )
     return list(complaints.values())
 
 
@@ -61,7 +69,10 @@ def _misplaced(given: Assignment, known: set[str], tables: set[str]) -> tuple[st
     if above is not None:
         return above, "must be a single value, got a table"
     if given.path in tables:
-        return given.path, f"is a table, got {shown(given.value)}; write its keys below [{given.path}]"
+        return (
+            given.path,
+            f"is a table, got {shown(given.value)}; write its keys below [{given.path}]",
+        )
     return given.path, f"unknown setting{_suggestion(given.path, known | tables)}"
 
 
@@ -73,7 +84,9 @@ def _suggestion(path: str, known: set[str]) -> str:
         for other in sorted(known):
             by_key.setdefault(other.rpartition(".")[2], other)
         close = [by_key[name] for name in get_close_matches(key, by_key, n=1, cutoff=0.8)]
-    return f"; did you mean {close[0]}?" if close else "; `rebalancer config show` lists all settings"
+    return (
+        f"; did you mean {close[0]}?" if close else "; `rebalancer config show` lists all settings"
+    )
 
 
 def _tables(known: set[str]) -> set[str]:
@@ -107,7 +120,12 @@ def _wrong(details: ErrorDetails, leaf: Leaf | None) -> str:
 
 
 def _near(details: ErrorDetails) -> str:
-    options = [option.strip("'") for option in str(details.get("ctx", {}).get("expected", "")).replace(" or ", ", ").split(", ")]
+    options = [
+        option.strip("'")
+        for option in str(details.get("ctx", {}).get("expected", ""))
+        .replace(" or ", ", ")
+        .split(", ")
+    ]
     close = get_close_matches(str(details["input"]), options, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 

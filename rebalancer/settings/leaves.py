@@ -1,4 +1,6 @@
-"""Every setting as a leaf with a dotted path, read from the settings classes of the other packages."""
+"""Every setting as a leaf with a dotted path, read from the settings classes of the other
+packages.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ _ROUND_TABLES: Mapping[str, type] = {
     "throttling": AdviceSettings,
 }
 #: Tables of the processes without Spark.
-_BESIDE_THE_JOB: Mapping[str, type] = {"collector": CollectorSettings, "executor": ExecutorSettings, "log": LogSettings}
+_BESIDE_THE_JOB: Mapping[str, type] = {
+    "collector": CollectorSettings,
+    "executor": ExecutorSettings,
+    "log": LogSettings,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,17 @@ class Leaf:
 class _Shedding:
     """The shedding strategy; the settings of each strategy are in tables beside these two keys."""
 
-    strategy: Annotated[Literal["?"], Setting("The rule that selects bundles to move", pulsar="loadBalancerLoadSheddingStrategy")]
-    mode: Annotated[Mode, Setting("`parity`: exactly as Pulsar's class, with its defects; `fixed`: with known defects repaired")]
+    strategy: Annotated[
+        Literal["?"],
+        Setting("The rule that selects bundles to move", pulsar="loadBalancerLoadSheddingStrategy"),
+    ]
+    mode: Annotated[
+        Mode,
+        Setting(
+            "`parity`: exactly as Pulsar's class, with its defects; `fixed`: with known "
+            "defects repaired"
+        ),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +93,8 @@ class _Placement:
     strategy: Annotated[
         Literal["?"],
         Setting(
-            "The rule that selects destinations; auto: Pulsar's usual one for the shedding strategy; none: Pulsar selects",
+            "The rule that selects destinations; auto: Pulsar's usual one for the shedding "
+            "strategy; none: Pulsar selects",
             pulsar="loadBalancerLoadPlacementStrategy",
         ),
     ]
@@ -105,15 +121,24 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
 
 @cache
 def all_leaves(shedders: Shedders = SHEDDERS) -> tuple[Leaf, ...]:
-    """All settings, those of `shedders` included. Cached: reading annotations takes longer than reading a settings file."""
+    """All settings, those of `shedders` included. Cached: reading annotations takes longer than
+    reading a settings file.
+    """
     found = {section: list(leaves_of(cls, section)) for section, cls in sections(shedders).items()}
     found["placement"] = [_placement(), *found["placement"]]
-    ordered = {"round": found.pop("round"), "weights": found.pop("weights"), "shedding": _choice(shedders), **found}
+    ordered = {
+        "round": found.pop("round"),
+        "weights": found.pop("weights"),
+        "shedding": _choice(shedders),
+        **found,
+    }
     return tuple(leaf for group in ordered.values() for leaf in group)
 
 
 def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
-    """The annotated fields of a settings class; fields without a `Setting` are not settings. A topic is written as its URI."""
+    """The annotated fields of a settings class; fields without a `Setting` are not settings. A
+    topic is written as its URI.
+    """
     hints = typing.get_type_hints(cls, include_extras=True)
     for field in dataclasses.fields(cls):
         setting = _setting(hints[field.name])
@@ -127,14 +152,24 @@ def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
 def nested(cls: type) -> Mapping[str, type]:
     """Settings classes inside a settings class; each is a table named after its field."""
     hints = typing.get_type_hints(cls)
-    found = {field.name: hints[field.name] for field in dataclasses.fields(cls) if dataclasses.is_dataclass(hints[field.name])}
+    found = {
+        field.name: hints[field.name]
+        for field in dataclasses.fields(cls)
+        if dataclasses.is_dataclass(hints[field.name])
+    }
     return MappingProxyType(found)
 
 
 def is_text(kind: Any) -> bool:
     """Whether values of this type need no quotes in the environment."""
-    options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
-    return all(option in (str, type(None)) or typing.get_origin(option) is Literal for option in options)
+    options = (
+        typing.get_args(kind)
+        if typing.get_origin(kind) in (typing.Union, types.UnionType)
+        else (kind,)
+    )
+    return all(
+        option in (str, type(None)) or typing.get_origin(option) is Literal for option in options
+    )
 
 
 def is_optional(kind: Any) -> bool:

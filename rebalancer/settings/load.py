@@ -29,7 +29,9 @@ from streaming.settings import JobSettings
 
 @dataclass(frozen=True, slots=True)
 class SettingEntry:
-    """One setting with its effective value and source (`source`: file, variable or flag; empty for defaults)."""
+    """One setting with its effective value and source (`source`: file, variable or flag; empty for
+    defaults).
+    """
 
     leaf: Leaf
     value: Any
@@ -39,7 +41,9 @@ class SettingEntry:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings: as entries, and as the objects of the other packages. `clusters`: the named ones, or [pulsar] if there are none."""
+    """All settings: as entries, and as the objects of the other packages. `clusters`: the named
+    ones, or [pulsar] if there are none.
+    """
 
     entries: tuple[SettingEntry, ...]
     engine: EngineSettings
@@ -61,9 +65,11 @@ def load(
     flags: Sequence[str] = (),
     shedders: Shedders = SHEDDERS,
 ) -> Settings:
-    """Loads settings; flags override the environment, the environment the file, the file defaults. SettingsError has all complaints.
+    """Loads settings; flags override the environment, the environment the file, the file defaults.
+    SettingsError has all complaints.
 
-    `shedders`: the known strategies; a program adds its own to the registry with `SHEDDERS.extended(...)`.
+    `shedders`: the known strategies; a program adds its own to the registry with
+    `SHEDDERS.extended(...)`.
     """
     leaves = all_leaves(shedders)
     from_env, env_complaints = from_environment(environment or {}, leaves)
@@ -72,8 +78,12 @@ def load(
     return resolved(given, [*env_complaints, *set_complaints], shedders)
 
 
-def resolved(given: Sequence[Assignment], complained: Sequence[str] = (), shedders: Shedders = SHEDDERS) -> Settings:
-    """Settings from assignments; later ones override earlier ones. SettingsError has all complaints, `complained` included."""
+def resolved(
+    given: Sequence[Assignment], complained: Sequence[str] = (), shedders: Shedders = SHEDDERS
+) -> Settings:
+    """Settings from assignments; later ones override earlier ones. SettingsError has all
+    complaints, `complained` included.
+    """
     leaves = all_leaves(shedders)
     common, named = split_by_cluster(given)
     found = [*complaints.about_paths(common, leaves), *complained]
@@ -83,29 +93,41 @@ def resolved(given: Sequence[Assignment], complained: Sequence[str] = (), shedde
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    collector, executor, log = (_build(section, entries) for section in ("collector", "executor", "log"))
+    collector, executor, log = (
+        _build(section, entries) for section in ("collector", "executor", "log")
+    )
     job = _job(entries, topics)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (job.pulsar,)
-    return Settings(entries, _engine(entries, shedders), job, job.pulsar, collector, executor, log, known)
+    return Settings(
+        entries, _engine(entries, shedders), job, job.pulsar, collector, executor, log, known
+    )
 
 
-def _cluster(name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]) -> PulsarSettings | None:
+def _cluster(
+    name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]
+) -> PulsarSettings | None:
     """[pulsar] with the values of [clusters.NAME] over it; adds complaints to `found`."""
     leaves = tuple(leaf for leaf in all_leaves() if leaf.section == "pulsar")
     wrong = complaints.about_paths(own, leaves)
-    entries, values = _merge([*(one for one in common if one.path.startswith("pulsar.")), *own], leaves)
+    entries, values = _merge(
+        [*(one for one in common if one.path.startswith("pulsar.")), *own], leaves
+    )
     found += [named_complaint(name, complaint) for complaint in wrong or values]
     made: PulsarSettings | None = None if wrong or values else _build("pulsar", entries)
     return made
 
 
-def _merge(given: Sequence[Assignment], leaves: tuple[Leaf, ...]) -> tuple[tuple[SettingEntry, ...], list[str]]:
+def _merge(
+    given: Sequence[Assignment], leaves: tuple[Leaf, ...]
+) -> tuple[tuple[SettingEntry, ...], list[str]]:
     newest = {assignment.path: assignment for assignment in given}
     known = {leaf.path: newest[leaf.path] for leaf in leaves if leaf.path in newest}
     try:
         model = build_model(leaves).model_validate(_nested(known))
     except ValidationError as error:
-        return (), complaints.about_values(error, leaves, {path: one.source for path, one in known.items()})
+        return (), complaints.about_values(
+            error, leaves, {path: one.source for path, one in known.items()}
+        )
     return tuple(_entry(leaf, model, known.get(leaf.path)) for leaf in leaves), []
 
 
@@ -152,7 +174,10 @@ def _topics(entries: Sequence[SettingEntry], found: list[str]) -> Topics:
         try:
             topics[entry.leaf.key] = parse_topic(entry.value)
         except SettingsError as error:
-            found += [f"{entry.leaf.path}: {complaint.rstrip('.')} ({entry.source or 'default'})" for complaint in error.complaints]
+            found += [
+                f"{entry.leaf.path}: {complaint.rstrip('.')} ({entry.source or 'default'})"
+                for complaint in error.complaints
+            ]
     return Topics(**topics)
 
 
@@ -190,5 +215,9 @@ def _build(section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
 def _built(cls: type, section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
     """The object of a table; skips keys that select a class."""
     known = {field.name for field in dataclasses.fields(cls)}
-    values = {entry.leaf.key: entry.value for entry in entries if entry.leaf.section == section and entry.leaf.key in known}
+    values = {
+        entry.leaf.key: entry.value
+        for entry in entries
+        if entry.leaf.section == section and entry.leaf.key in known
+    }
     return cls(**values, **more)

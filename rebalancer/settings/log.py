@@ -13,5 +13,9 @@ class LogSettings:
     """Format of the output of `run`, `collect` and `execute`."""
 
     format: Annotated[
-        Literal["text", "json"], Setting("Log format of run, collect and execute: text with a UTC timestamp, or one JSON object per line")
+        Literal["text", "json"],
+        Setting(
+            "Log format of run, collect and execute: text with a UTC timestamp, or one JSON "
+            "object per line"
+        ),
     ] = "text"

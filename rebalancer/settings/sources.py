@@ -1,4 +1,6 @@
-"""Sources of values: a TOML file, the environment, flags. Each value keeps its origin; nothing is checked here."""
+"""Sources of values: a TOML file, the environment, flags. Each value keeps its origin; nothing is
+checked here.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,18 @@ class Assignment:
 
 def from_file(path: Path) -> list[Assignment]:
     """All values of a TOML file. SettingsError names the file and the unreadable line."""
-    return [Assignment(dotted, value, "file", str(path)) for dotted, value in flattened(_read_toml(path))]
+    return [
+        Assignment(dotted, value, "file", str(path))
+        for dotted, value in flattened(_read_toml(path))
+    ]
 
 
-def from_environment(environment: Mapping[str, str], leaves: Sequence[Leaf]) -> tuple[list[Assignment], list[str]]:
-    """Values of `REBALANCER_SECTION__KEY` variables, and complaints about unknown variables of that form."""
+def from_environment(
+    environment: Mapping[str, str], leaves: Sequence[Leaf]
+) -> tuple[list[Assignment], list[str]]:
+    """Values of `REBALANCER_SECTION__KEY` variables, and complaints about unknown variables of that
+    form.
+    """
     by_env = {leaf.env: leaf for leaf in leaves}
     tables = {leaf.env.removeprefix(_PREFIX).split("__")[0] for leaf in leaves}
     found, complaints = [], []
@@ -58,12 +67,16 @@ def from_flags(flags: Sequence[str], leaves: Sequence[Leaf]) -> tuple[list[Assig
         if equals and path:
             found.append(Assignment(path, parse(text, by_path.get(path)), "flag", f"--set {path}"))
         else:
-            complaints.append(f"{flag or '(empty)'}: write it as path=value, for example round.interval_ms=30000")
+            complaints.append(
+                f"{flag or '(empty)'}: write it as path=value, for example round.interval_ms=30000"
+            )
     return found, complaints
 
 
 def parse(text: str, leaf: Leaf | None) -> Any:
-    """A value written in a shell: plain text for texts, otherwise TOML; text that is not TOML stays text."""
+    """A value written in a shell: plain text for texts, otherwise TOML; text that is not TOML stays
+    text.
+    """
     if leaf is not None and is_optional(leaf.kind) and text == "":
         return None
     if leaf is not None and is_text(leaf.kind):
@@ -81,15 +94,24 @@ def _means_a_setting(name: str, tables: set[str]) -> bool:
 
 def _unknown_variable(name: str, known: list[str]) -> str:
     path = name.removeprefix(_PREFIX).replace("__", ".").lower()
-    close = get_close_matches(name.removeprefix(_PREFIX), [other.removeprefix(_PREFIX) for other in known], n=1, cutoff=0.75)
-    return f"{path}: the environment variable {name} sets nothing" + (f"; did you mean {_PREFIX}{close[0]}?" if close else "")
+    close = get_close_matches(
+        name.removeprefix(_PREFIX),
+        [other.removeprefix(_PREFIX) for other in known],
+        n=1,
+        cutoff=0.75,
+    )
+    return f"{path}: the environment variable {name} sets nothing" + (
+        f"; did you mean {_PREFIX}{close[0]}?" if close else ""
+    )
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SettingsError([f"{path}: cannot be read ({error.strerror}); check --config"]) from error
+        raise SettingsError(
+            [f"{path}: cannot be read ({error.strerror}); check --config"]
+        ) from error
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

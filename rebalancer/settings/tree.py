@@ -13,12 +13,15 @@ from rebalancer.settings.leaves import Leaf
 
 SCHEMA_ID = "urn:pulsar-rebalancer:settings:v1"
 
-_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True, protected_namespaces=())
+_CONFIG = ConfigDict(
+    extra="forbid", strict=True, allow_inf_nan=False, frozen=True, protected_namespaces=()
+)
 
 
 @lru_cache(maxsize=1)
 def build_model(leaves: tuple[Leaf, ...]) -> type[BaseModel]:
-    """A model with one nested model per table; unknown keys, wrong types, NaN and values out of bounds are errors.
+    """A model with one nested model per table; unknown keys, wrong types, NaN and values out of
+    bounds are errors.
 
     Cached by leaves: making it takes longer than everything else about settings.
     """
@@ -26,10 +29,16 @@ def build_model(leaves: tuple[Leaf, ...]) -> type[BaseModel]:
 
 
 def json_schema(leaves: tuple[Leaf, ...]) -> dict[str, Any]:
-    """JSON Schema (2020-12) of a settings file. Units, Pulsar's keys and environment variables are in `x-` fields."""
+    """JSON Schema (2020-12) of a settings file. Units, Pulsar's keys and environment variables are
+    in `x-` fields.
+    """
     schema = build_model(leaves).model_json_schema(schema_generator=_Schema)
     text = "Several Pulsar clusters by name; values of such a table override [pulsar]"
-    clusters = {"type": "object", "description": text, "additionalProperties": {"$ref": "#/$defs/Pulsar"}}
+    clusters = {
+        "type": "object",
+        "description": text,
+        "additionalProperties": {"$ref": "#/$defs/Pulsar"},
+    }
     schema["properties"]["clusters"] = clusters
     return {"$schema": GenerateJsonSchema.schema_dialect, "$id": SCHEMA_ID, **schema}
 

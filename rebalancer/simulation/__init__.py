@@ -1,1 +1,3 @@
-"""A deterministic model of a Pulsar cluster in virtual time: load reports of its brokers and effects of moves."""
+"""A deterministic model of a Pulsar cluster in virtual time: load reports of its brokers and
+effects of moves.
+"""

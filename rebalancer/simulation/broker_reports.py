@@ -1,4 +1,6 @@
-"""The load reports of a modelled cluster in a round, as the engine reads them: new ones, or reports that brokers wrote earlier."""
+"""The load reports of a modelled cluster in a round, as the engine reads them: new ones, or reports
+that brokers wrote earlier.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,18 @@ from strategies.usage import unweighted_usage
 
 @dataclass(frozen=True, slots=True)
 class _WrittenReport:
-    """The last report that a broker wrote, and the figures that its next report is compared with."""
+    """The last report that a broker wrote, and the figures that its next report is compared
+    with.
+    """
 
     report: LoadReport
     compared: Reported
 
 
 class BrokerReports:
-    """Makes one report per present broker. `trigger`: None for a collector, whose requests always return the newest figures."""
+    """Makes one report per present broker. `trigger`: None for a collector, whose requests always
+    return the newest figures.
+    """
 
     def __init__(self, world: World, cluster: str, trigger: ReportTrigger | None) -> None:
         self._world, self._cluster, self._trigger = world, cluster, trigger
@@ -34,17 +40,30 @@ class BrokerReports:
         """Reports of the present brokers, in the order of the fleet."""
         world = self._world
         self._sample += 1
-        order = world.ownership.order[np.argsort(world.listed[world.ownership.order], kind="stable")]
+        order = world.ownership.order[
+            np.argsort(world.listed[world.ownership.order], kind="stable")
+        ]
         edges = np.searchsorted(world.listed[order], np.arange(len(world.present) + 1))
         traffic = np.ascontiguousarray(world.sampled.T)
         sessions = world.demand.topics * 2
         found = []
         for broker in np.flatnonzero(world.present).tolist():
             rows = order[edges[broker] : edges[broker + 1]]
-            stats = BundleStats(self._names(broker, rows), traffic[rows], world.demand.topics[rows], sessions[rows])
-            figures = world.fleet.figures(broker, float(world.cpu[broker]), world.totals[:, broker], len(rows))
+            stats = BundleStats(
+                self._names(broker, rows), traffic[rows], world.demand.topics[rows], sessions[rows]
+            )
+            figures = world.fleet.figures(
+                broker, float(world.cpu[broker]), world.totals[:, broker], len(rows)
+            )
             digest = f"{broker}/{self._sample}"
-            found.append(self._reported(broker, LoadReport(self._cluster, world.fleet.names[broker], now_ms, figures, stats, digest)))
+            found.append(
+                self._reported(
+                    broker,
+                    LoadReport(
+                        self._cluster, world.fleet.names[broker], now_ms, figures, stats, digest
+                    ),
+                )
+            )
         return found
 
     def forget(self, broker: int) -> None:
@@ -58,7 +77,9 @@ class BrokerReports:
         figures = report.figures
         compared = Reported(figures.traffic, figures.bundle_count, unweighted_usage(figures))
         before = self._written.get(broker)
-        if before is not None and not self._trigger.writes(before.compared, compared, report.ts - before.report.ts):
+        if before is not None and not self._trigger.writes(
+            before.compared, compared, report.ts - before.report.ts
+        ):
             return replace(before.report, ts=report.ts)
         self._written[broker] = _WrittenReport(report, compared)
         return report
@@ -67,7 +88,11 @@ class BrokerReports:
         """Names of bundle rows. Equal rows return the same tuple object, which compares faster."""
         key = rows.tobytes()
         known = self._rows.get(broker)
-        if known is not None and known[0] == key and (not known[1] or known[1][-1] == self._world.names[rows[-1]]):
+        if (
+            known is not None
+            and known[0] == key
+            and (not known[1] or known[1][-1] == self._world.names[rows[-1]])
+        ):
             return known[1]
         names = tuple(self._world.names[row] for row in rows.tolist())
         self._rows[broker] = (key, names)

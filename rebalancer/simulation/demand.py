@@ -1,4 +1,6 @@
-"""The demand of a cluster's clients: the traffic of each bundle in any time range, before noise and limits."""
+"""The demand of a cluster's clients: the traffic of each bundle in any time range, before noise and
+limits.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from strategies.bundles.bundle_loads import Floats, Ints
 
 @dataclass(eq=False)
 class Flow:
-    """Topics of one kind. `rate`: float64[bundles], messages/s in at factor 1; the waves of producers and consumers.
+    """Topics of one kind. `rate`: float64[bundles], messages/s in at factor 1; the waves of
+    producers and consumers.
 
     `topics`: float64[bundles], number of these topics in each bundle; fractions after a split.
     """
@@ -33,7 +36,9 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """The demand of one flow: messages/s in, out, and out if all consumers were connected; float64[bundles] each."""
+    """The demand of one flow: messages/s in, out, and out if all consumers were connected;
+    float64[bundles] each.
+    """
 
     rate_in: Floats
     rate_out: Floats
@@ -48,18 +53,25 @@ class Demand:
     topics: Ints
 
     def between(self, begin_s: Floats, end_s: Floats, owner: Ints, lasting: bool = False) -> Floats:
-        """float64[5, bundles]: mean traffic (columns of a bundle table), and the messages/s that all consumers together request.
+        """float64[5, bundles]: mean traffic (columns of a bundle table), and the messages/s that
+        all consumers together request.
 
         `begin_s`, `end_s`: float64[brokers]; a bundle is measured in the window of its `owner`.
         """
         return self.together(self.parts(begin_s, end_s, owner, lasting))
 
-    def parts(self, begin_s: Floats, end_s: Floats, owner: Ints, lasting: bool = False) -> list[Part]:
+    def parts(
+        self, begin_s: Floats, end_s: Floats, owner: Ints, lasting: bool = False
+    ) -> list[Part]:
         """The demand of each flow; arguments as in `between`."""
         found = []
         for flow in self.flows:
-            produced = mean_between(flow.lasting_produced if lasting else flow.produced, begin_s, end_s)[owner]
-            consumed = mean_between(flow.lasting_consumed if lasting else flow.consumed, begin_s, end_s)[owner]
+            produced = mean_between(
+                flow.lasting_produced if lasting else flow.produced, begin_s, end_s
+            )[owner]
+            consumed = mean_between(
+                flow.lasting_consumed if lasting else flow.consumed, begin_s, end_s
+            )[owner]
             rate_in = flow.rate * produced
             owed = rate_in * flow.fan_out
             found.append(Part(rate_in, owed * consumed, owed))
@@ -77,7 +89,9 @@ class Demand:
         return total
 
     def split(self, row: int, share: float) -> None:
-        """Splits a bundle: the new bundle, appended after all others, takes this share of its traffic and topics."""
+        """Splits a bundle: the new bundle, appended after all others, takes this share of its
+        traffic and topics.
+        """
         for flow in self.flows:
             for name in ("rate", "topics"):
                 column = getattr(flow, name)
@@ -89,9 +103,17 @@ class Demand:
 
 
 def steady_demand(rates_in: Sequence[float], message_bytes: float, topics: int = 4) -> Demand:
-    """Constant demand: `rates_in`, messages/s in of each bundle, read once; the same number of topics in each."""
+    """Constant demand: `rates_in`, messages/s in of each bundle, read once; the same number of
+    topics in each.
+    """
     count = len(rates_in)
-    each = Flow(np.array(rates_in, dtype=np.float64), np.full(count, float(topics)), message_bytes, 1.0, *[summed_of(None, 0.0)] * 4)
+    each = Flow(
+        np.array(rates_in, dtype=np.float64),
+        np.full(count, float(topics)),
+        message_bytes,
+        1.0,
+        *[summed_of(None, 0.0)] * 4,
+    )
     return Demand([each], np.full(count, topics))
 
 
@@ -99,7 +121,10 @@ def demand_of(scenario: Scenario, stream: Stream) -> Demand:
     """The traffic of a scenario; partitions are assigned to bundles at random, from `stream`."""
     topics = np.zeros(scenario.bundles, dtype=np.int64)
     places = scenario.places
-    flows = [_flow(traffic, places[scenario.namespace_of(traffic)], topics, stream) for traffic in scenario.traffic]
+    flows = [
+        _flow(traffic, places[scenario.namespace_of(traffic)], topics, stream)
+        for traffic in scenario.traffic
+    ]
     return Demand(flows, topics)
 
 
@@ -131,9 +156,13 @@ def _even(place: range, topics: Ints) -> Floats:
 
 
 def _by_chance(traffic: ScenarioTraffic, place: range, topics: Ints, stream: Stream) -> Floats:
-    """float64[bundles]: random shares that sum to 1, all in the bundles of `place`, because topics are placed by their hash."""
+    """float64[bundles]: random shares that sum to 1, all in the bundles of `place`, because topics
+    are placed by their hash.
+    """
     partitions = stream.whole(traffic.partitions)
     weights = 1.0 + (traffic.skew - 1.0) * stream.uniform(partitions)
     rows = (stream.uniform(partitions) * len(place)).astype(np.int64) + place.start
     topics += np.bincount(rows, minlength=len(topics))
-    return np.asarray(np.bincount(rows, weights / weights.sum(), minlength=len(topics)), dtype=np.float64)
+    return np.asarray(
+        np.bincount(rows, weights / weights.sum(), minlength=len(topics)), dtype=np.float64
+    )

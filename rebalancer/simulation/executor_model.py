@@ -1,4 +1,6 @@
-"""Changes of a modelled cluster: an executor applies commands, brokers join and leave, and the leader places their bundles."""
+"""Changes of a modelled cluster: an executor applies commands, brokers join and leave, and the
+leader places their bundles.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from dataclasses import dataclass
 from rebalancer.simulation.leader import Placing
 from rebalancer.simulation.ownership import NO_BROKER
 from rebalancer.simulation.world import World
-from strategies.admission import AdmissionRules, ClusterFacts, CommandFacts, Objection, may_be_applied, may_be_considered
+from strategies.admission import (
+    AdmissionRules,
+    ClusterFacts,
+    CommandFacts,
+    Objection,
+    may_be_applied,
+    may_be_considered,
+)
 from strategies.bundles.ranges import parse_bundle
 from strategies.filters.contract import namespace_of
 from strategies.filters.policies import PoliciesView
@@ -33,7 +42,9 @@ class CommandDone:
 
 @dataclass(frozen=True, slots=True)
 class BundlePlaced:
-    """A bundle that was placed on a new broker without a command. Times in seconds of virtual time."""
+    """A bundle that was placed on a new broker without a command. Times in seconds of virtual
+    time.
+    """
 
     bundle: str
     source: str
@@ -45,13 +56,20 @@ class BundlePlaced:
 
 
 class ExecutorModel:
-    """Changes the owners of bundles. Independent of rounds. Refuses the commands that `strategies.admission` refuses.
+    """Changes the owners of bundles. Independent of rounds. Refuses the commands that
+    `strategies.admission` refuses.
 
-    `returns`: a bundle that is unloaded without a destination may return to its source. `policies`: of the cluster.
+    `returns`: a bundle that is unloaded without a destination may return to its source. `policies`:
+    of the cluster.
     """
 
     def __init__(
-        self, world: World, leader: Placing, start_ms: int, returns: bool = False, policies: PoliciesView = PoliciesView()
+        self,
+        world: World,
+        leader: Placing,
+        start_ms: int,
+        returns: bool = False,
+        policies: PoliciesView = PoliciesView(),
     ) -> None:
         self._world, self._leader, self._start_ms = world, leader, start_ms
         self._returns, self._policies = returns, policies
@@ -66,16 +84,27 @@ class ExecutorModel:
         return done
 
     def leave(self, brokers: Sequence[str], now_s: float, killed: bool) -> list[BundlePlaced]:
-        """Removes brokers at the same time; clients look up their bundles, and the leader places these in sequence."""
+        """Removes brokers at the same time; clients look up their bundles, and the leader places
+        these in sequence.
+        """
         world = self._world
         gone = [self._numbers[name] for name in brokers]
         world.present[gone] = False
         staying = self._present()
-        rows = [(row, world.fleet.names[broker]) for broker in gone for row in world.rows_of(broker).tolist()]
+        rows = [
+            (row, world.fleet.names[broker])
+            for broker in gone
+            for row in world.rows_of(broker).tolist()
+        ]
         rows.sort(key=lambda pair: world.names[pair[0]])
-        chosen = self._leader.places([(world.names[row], source) for row, source in rows], staying, self._served())
+        chosen = self._leader.places(
+            [(world.names[row], source) for row, source in rows], staying, self._served()
+        )
         wait = DEAD_AFTER_S if killed else 0.0
-        return [self._placed(row, source, where, now_s, wait) for (row, source), where in zip(rows, chosen, strict=True)]
+        return [
+            self._placed(row, source, where, now_s, wait)
+            for (row, source), where in zip(rows, chosen, strict=True)
+        ]
 
     def join(self, brokers: Sequence[str]) -> None:
         """Adds brokers without bundles."""
@@ -86,12 +115,16 @@ class ExecutorModel:
         row = self._row(bundle)
         return float("nan") if row < 0 else self._size(row)[0]
 
-    def _placed(self, row: int, source: str, destination: str | None, now_s: float, wait_s: float) -> BundlePlaced:
+    def _placed(
+        self, row: int, source: str, destination: str | None, now_s: float, wait_s: float
+    ) -> BundlePlaced:
         blip = wait_s + self._world.chance.reconnect_s()
         where = NO_BROKER if destination is None else self._numbers[destination]
         traffic, topics = self._size(row)
         self._world.move(row, where, now_s, now_s + blip)
-        return BundlePlaced(self._world.names[row], source, destination, now_s, traffic, topics, blip)
+        return BundlePlaced(
+            self._world.names[row], source, destination, now_s, traffic, topics, blip
+        )
 
     def _one(self, command: Command, clock: float, number: int) -> tuple[CommandDone, float]:
         row = self._row(command.bundle)
@@ -104,9 +137,13 @@ class ExecutorModel:
         destination = command.destination
         if destination is None:
             others = [name for name in self._present() if self._returns or name != command.source]
-            destination = self._leader.places([(command.bundle, command.source)], others, self._served(row))[0]
+            destination = self._leader.places(
+                [(command.bundle, command.source)], others, self._served(row)
+            )[0]
         if destination is None:
-            return self._failed(command, "failed", "no broker can take the bundle", owner, clock), clock
+            return self._failed(
+                command, "failed", "no broker can take the bundle", owner, clock
+            ), clock
         took = self._world.chance.took_s(number)
         blip = took + self._world.chance.reconnect_s()
         topics = self._size(row)[1]
@@ -114,19 +151,29 @@ class ExecutorModel:
         outcome = self._outcome(command, clock + took, owners=(owner, destination), took_s=took)
         return CommandDone(outcome, topics, blip), clock + took
 
-    def _split(self, command: Command, row: int, clock: float, number: int) -> tuple[CommandDone, float]:
+    def _split(
+        self, command: Command, row: int, clock: float, number: int
+    ) -> tuple[CommandDone, float]:
         parsed = parse_bundle(command.bundle)
         took = self._world.chance.took_s(number)
         owner = command.source
         if parsed is None or not parsed[1].can_split:
-            return self._failed(command, "failed", "the bundle cannot be split", owner, clock), clock
+            return self._failed(
+                command, "failed", "the bundle cannot be split", owner, clock
+            ), clock
         range_ = parsed[1]
         self._world.split(row, (range_.lower + range_.upper) // 2)
-        return CommandDone(self._outcome(command, clock + took, owners=(owner, owner), took_s=took)), clock + took
+        return CommandDone(
+            self._outcome(command, clock + took, owners=(owner, owner), took_s=took)
+        ), clock + took
 
-    def _objection(self, command: Command, row: int, owner: str | None, clock: float) -> Objection | None:
+    def _objection(
+        self, command: Command, row: int, owner: str | None, clock: float
+    ) -> Objection | None:
         facts = ClusterFacts(self._present(), owner, self._policies, exists=row >= 0)
-        return may_be_considered(command, CommandFacts(self._ms(clock)), _RULES) or may_be_applied(command, facts)
+        return may_be_considered(command, CommandFacts(self._ms(clock)), _RULES) or may_be_applied(
+            command, facts
+        )
 
     def _present(self) -> list[str]:
         return [name for name, number in self._numbers.items() if self._world.present[number]]
@@ -136,7 +183,9 @@ class ExecutorModel:
         return self._start_ms + int(at_s * 1000 + 1e-6)
 
     def _served(self, wanted: int | None = None) -> dict[str, Counter[str]]:
-        """Broker → namespace → number of bundles, without the `wanted` one; empty counters unless the placement needs them."""
+        """Broker → namespace → number of bundles, without the `wanted` one; empty counters unless
+        the placement needs them.
+        """
         found: dict[str, Counter[str]] = {name: Counter() for name in self._numbers}
         if self._leader.counts_namespaces:
             for row, owner in enumerate(self._world.ownership.owner.tolist()):
@@ -157,10 +206,16 @@ class ExecutorModel:
 
     def _size(self, row: int) -> tuple[float, int]:
         """Bytes/s in + out of a bundle, and its number of topics."""
-        return float(self._world.sampled[2, row] + self._world.sampled[3, row]), int(self._world.demand.topics[row])
+        return float(self._world.sampled[2, row] + self._world.sampled[3, row]), int(
+            self._world.demand.topics[row]
+        )
 
-    def _failed(self, command: Command, status: OutcomeStatus, reason: str, owner: str | None, at_s: float) -> CommandDone:
-        return CommandDone(self._outcome(command, at_s, status=status, reason=reason, owners=(owner, owner)))
+    def _failed(
+        self, command: Command, status: OutcomeStatus, reason: str, owner: str | None, at_s: float
+    ) -> CommandDone:
+        return CommandDone(
+            self._outcome(command, at_s, status=status, reason=reason, owners=(owner, owner))
+        )
 
     def _outcome(
         self,
@@ -173,4 +228,13 @@ class ExecutorModel:
         reason: str | None = None,
     ) -> Outcome:
         took_ms = int(took_s * 1000 + 1e-6)
-        return Outcome(command.id, command.cluster, command.bundle, status, reason, *owners, took_ms, self._ms(at_s))
+        return Outcome(
+            command.id,
+            command.cluster,
+            command.bundle,
+            status,
+            reason,
+            *owners,
+            took_ms,
+            self._ms(at_s),
+        )

@@ -1,4 +1,6 @@
-"""The brokers of a drawn cluster as columns: capacity of their machines, cost of traffic, presence."""
+"""The brokers of a drawn cluster as columns: capacity of their machines, cost of traffic,
+presence.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,12 @@ _PORT = 8080
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """All brokers of a scenario; float64[brokers] each. `idle`: percent of the machine; `joins_s`: time at which they join.
+    """All brokers of a scenario; float64[brokers] each. `idle`: percent of the machine; `joins_s`:
+    time at which they join.
 
-    `per_message`, `per_byte`: percent of the machine for a message/s or byte/s in or out. `dispatch`: the rates of their broker.conf.
-    `ceiling`: percent of CPU at which a broker sends less than its consumers request.
+    `per_message`, `per_byte`: percent of the machine for a message/s or byte/s in or out.
+    `dispatch`: the rates of their broker.conf. `ceiling`: percent of CPU at which a broker sends
+    less than its consumers request.
     """
 
     names: tuple[str, ...]
@@ -46,7 +50,9 @@ class Fleet:
         return self.idle + self.per_message * messages + self.per_byte * data
 
     def usage(self, totals: Floats) -> Floats:
-        """float64[brokers]: the largest of CPU and network as a fraction, for totals float64[4, brokers]."""
+        """float64[brokers]: the largest of CPU and network as a fraction, for totals float64[4,
+        brokers].
+        """
         cpu = np.minimum(self.cpu(totals[0] + totals[1], totals[2] + totals[3]), 100.0) / 100.0
         network = np.maximum(totals[2], totals[3]) * 8 / BITS_PER_KBIT / self.network_kbit
         return np.asarray(np.maximum(cpu, np.minimum(network, 1.0)), dtype=np.float64)
@@ -56,20 +62,28 @@ class Fleet:
         traffic = Traffic(*totals.tolist())
         cores = float(self.cores[row])
         network, direct = float(self.network_kbit[row]), float(self.direct_limit[row])
-        used = float(self.direct_idle[row]) + float(self.direct_per_byte[row]) * traffic.msg_throughput
+        used = (
+            float(self.direct_idle[row]) + float(self.direct_per_byte[row]) * traffic.msg_throughput
+        )
         return Figures(
             cpu=Resource(min(FULL, max(0.0, cpu_percent)) * cores, FULL * cores),
             memory=Resource(1400.0, 4096.0),
             direct_memory=Resource(min(direct, used), direct),
-            bandwidth_in=Resource(min(network, traffic.msg_throughput_in * 8 / BITS_PER_KBIT), network),
-            bandwidth_out=Resource(min(network, traffic.msg_throughput_out * 8 / BITS_PER_KBIT), network),
+            bandwidth_in=Resource(
+                min(network, traffic.msg_throughput_in * 8 / BITS_PER_KBIT), network
+            ),
+            bandwidth_out=Resource(
+                min(network, traffic.msg_throughput_out * 8 / BITS_PER_KBIT), network
+            ),
             traffic=traffic,
             bundle_count=bundles,
         )
 
 
 def fleet_of(scenario: Scenario, stream: Stream) -> Fleet:
-    """The brokers of a scenario; lasting differences between brokers of one kind are drawn from `stream`."""
+    """The brokers of a scenario; lasting differences between brokers of one kind are drawn from
+    `stream`.
+    """
     machines: list[Machine] = []
     joins: list[float] = []
     dispatch: list[BrokerRates] = []
@@ -80,7 +94,9 @@ def fleet_of(scenario: Scenario, stream: Stream) -> Fleet:
         dispatch += [_rates_of(group)] * count
     names = [f"{name}:{_PORT}" for name in scenario.broker_names]
     bias = 1.0 + scenario.noise.cpu_bias * stream.normal(len(machines))
-    return fleet_from(names, machines, bias=bias, dispatch=dispatch, joins_s=np.array(joins, dtype=np.float64))
+    return fleet_from(
+        names, machines, bias=bias, dispatch=dispatch, joins_s=np.array(joins, dtype=np.float64)
+    )
 
 
 def fleet_from(
@@ -92,7 +108,9 @@ def fleet_from(
     joins_s: Floats | None = None,
     ceiling: float = FULL,
 ) -> Fleet:
-    """One broker per machine. `bias`: factor by which traffic costs more on it than on its kind of machine."""
+    """One broker per machine. `bias`: factor by which traffic costs more on it than on its kind of
+    machine.
+    """
 
     def column(name: str, scale: float = 1.0) -> Floats:
         return np.array([getattr(machine, name) * scale for machine in machines], dtype=np.float64)
@@ -116,12 +134,22 @@ def fleet_from(
 
 def rate_of(rate: Rate | None) -> DispatchRate:
     """A limit of a scenario as Pulsar's DispatchRate; no limit is 0."""
-    return DispatchRate() if rate is None else DispatchRate(rate.messages or 0, int((rate.mib or 0) * MIB), rate.period_s, rate.relative)
+    return (
+        DispatchRate()
+        if rate is None
+        else DispatchRate(
+            rate.messages or 0, int((rate.mib or 0) * MIB), rate.period_s, rate.relative
+        )
+    )
 
 
 def _rates_of(group: Brokers) -> BrokerRates:
     stated = group.dispatch
-    broker, topic, subscription = rate_of(stated.broker), rate_of(stated.topic), rate_of(stated.subscription)
+    broker, topic, subscription = (
+        rate_of(stated.broker),
+        rate_of(stated.topic),
+        rate_of(stated.subscription),
+    )
     return BrokerRates(
         messages=broker.messages,
         bytes=broker.bytes if group.dispatch_mib is None else int(group.dispatch_mib * MIB),

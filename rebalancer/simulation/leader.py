@@ -1,8 +1,10 @@
 """Placement of bundles without an owner by Pulsar's leader.
 
-Between rounds, clients look up bundles in sequence (a broker died, or a command named no destination). `Leader` calls the placement of the
-settings, with the reports and the memory of the rounds. In parity mode a look-up affects later ones only through the placement's own
-memory, as in Java; in fixed mode the placed bundle counts too. `LongTermRates` uses the traffic itself, for loops with another decider.
+Between rounds, clients look up bundles in sequence (a broker died, or a command named no
+destination). `Leader` calls the placement of the settings, with the reports and the memory of the
+rounds. In parity mode a look-up affects later ones only through the placement's own memory, as in
+Java; in fixed mode the placed bundle counts too. `LongTermRates` uses the traffic itself, for loops
+with another decider.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ class Placing(Protocol):
     def counts_namespaces(self) -> bool:
         """Whether `places` needs `served`."""
 
-    def places(self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING) -> list[str | None]:
+    def places(
+        self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING
+    ) -> list[str | None]:
         """A broker for each (bundle, previous broker), in sequence; None if there is no candidate.
 
         `served` does not count the bundles in `wanted`.
@@ -55,12 +59,27 @@ class Placing(Protocol):
 
 
 class Leader:
-    """Places bundles with the rounds' settings and memory. Applies only the filters for isolation and anti-affinity."""
+    """Places bundles with the rounds' settings and memory. Applies only the filters for isolation
+    and anti-affinity.
+    """
 
-    def __init__(self, settings: EngineSettings, cluster: str, store: InMemoryStore, policies: PoliciesView = NO_POLICIES) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        cluster: str,
+        store: InMemoryStore,
+        policies: PoliciesView = NO_POLICIES,
+    ) -> None:
         name, placing = placement_of(settings)
-        self._placer: Placer = placer(_PULSARS_OWN if name == "none" else name, placing, settings.mode)
-        self._settings, self._cluster, self._store, self._policies = settings, cluster, store, policies
+        self._placer: Placer = placer(
+            _PULSARS_OWN if name == "none" else name, placing, settings.mode
+        )
+        self._settings, self._cluster, self._store, self._policies = (
+            settings,
+            cluster,
+            store,
+            policies,
+        )
         self._lookups = 0
 
     @property
@@ -68,7 +87,9 @@ class Leader:
         """Whether there are anti-affinity groups, which need the counts."""
         return bool(self._policies.groups)
 
-    def places(self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING) -> list[str | None]:
+    def places(
+        self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING
+    ) -> list[str | None]:
         """See `Placing.places`."""
         counted = {broker: Counter(served.get(broker, {})) for broker in candidates}
         known = sorted(self._store.brokers(), key=lambda state: state.order)
@@ -80,8 +101,15 @@ class Leader:
             averages = ledger.averages(bundle, source)
             self._lookups += 1
             allowed = self._allowed(namespace_of(bundle), candidates, counted)
-            asked = {name: ledger.candidate(name) for name in allowed if ledger.candidate(name) is not None}
-            found = self._placer.place(Request(bundle, averages, asked, seed_of(self._cluster, -self._lookups, bundle)), memory)
+            asked = {
+                name: ledger.candidate(name)
+                for name in allowed
+                if ledger.candidate(name) is not None
+            }
+            found = self._placer.place(
+                Request(bundle, averages, asked, seed_of(self._cluster, -self._lookups, bundle)),
+                memory,
+            )
             memory = found.memory
             chosen.append(found.chosen)
             if found.chosen is not None:
@@ -91,14 +119,24 @@ class Leader:
         self._remember(memory, known)
         return chosen
 
-    def _allowed(self, namespace: str, candidates: list[str], served: Mapping[str, Counts]) -> tuple[str, ...]:
-        """Candidates that isolation allows; of these, the ones with the fewest members of the namespace's anti-affinity group."""
-        allowed = remaining(candidates, isolated(self._policies, namespace, candidates, non_persistent=False))
+    def _allowed(
+        self, namespace: str, candidates: list[str], served: Mapping[str, Counts]
+    ) -> tuple[str, ...]:
+        """Candidates that isolation allows; of these, the ones with the fewest members of the
+        namespace's anti-affinity group.
+        """
+        allowed = remaining(
+            candidates, isolated(self._policies, namespace, candidates, non_persistent=False)
+        )
         members = group_members(self._policies.groups, namespace)
         if not members:
             return allowed
         counts = namespaces_served(members, allowed, served.__getitem__)
-        domains = self._policies.domains if self._settings.filters.failure_domains and self._policies.domains else None
+        domains = (
+            self._policies.domains
+            if self._settings.filters.failure_domains and self._policies.domains
+            else None
+        )
         return remaining(allowed, anti_affine(allowed, counts, domains))
 
     def _remember(self, memory: Memory, known: list[BrokerState]) -> None:
@@ -111,7 +149,9 @@ class Leader:
 
 
 class LongTermRates:
-    """Chooses the broker with the lowest long-term message rate, the first among equals. Counts all earlier moves."""
+    """Chooses the broker with the lowest long-term message rate, the first among equals. Counts all
+    earlier moves.
+    """
 
     counts_namespaces = False
 
@@ -125,7 +165,9 @@ class LongTermRates:
         before = np.append(self._rate, np.zeros(len(now) - len(self._rate)))
         self._rate = ((self._samples - 1) * before + now) / self._samples
 
-    def places(self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING) -> list[str | None]:
+    def places(
+        self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING
+    ) -> list[str | None]:
         """See `Placing.places`."""
         return [min(candidates, key=self._of_broker, default=None)] * len(wanted)
 
@@ -135,7 +177,11 @@ class LongTermRates:
 
 def _load(state: BrokerState, store: InMemoryStore) -> BrokerLoad:
     return BrokerLoad(
-        state.broker, state.figures, partial(_table, store, state.broker), summary=state.table, reported_at_ms=state.reported_at_ms
+        state.broker,
+        state.figures,
+        partial(_table, store, state.broker),
+        summary=state.table,
+        reported_at_ms=state.reported_at_ms,
     )
 
 

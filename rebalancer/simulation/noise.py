@@ -1,6 +1,7 @@
 """Random values of a running cluster: the noise of measured figures, and the duration of moves.
 
-Uses raw PCG64 bits, which are the same in all numpy versions. A normal value is the sum of four uniform ones, which needs no logarithm.
+Uses raw PCG64 bits, which are the same in all numpy versions. A normal value is the sum of four
+uniform ones, which needs no logarithm.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from strategies.bundles.bundle_loads import Floats
 
 #: Duration of a transfer, between these bounds; on a small real cluster it took 150–175 ms.
 TOOK_S = (0.12, 0.24)
-#: Time from the transfer until a bundle's clients are served again: they back off, look up and connect.
+#: Time from the transfer until a bundle's clients are served again: they back off, look up and
+#: connect.
 RECONNECT_S = (0.3, 2.0)
 #: The sum of four uniform values has a variance of 4/12.
 _FOUR = sqrt(3.0)
@@ -31,7 +33,9 @@ class Stream:
 
     def uniform(self, size: int) -> Floats:
         """float64[size] in [0, 1)."""
-        return np.asarray((self._bits.random_raw(size) >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
+        return np.asarray(
+            (self._bits.random_raw(size) >> np.uint64(11)) * 2.0**-53, dtype=np.float64
+        )
 
     def normal(self, size: int) -> Floats:
         """float64[size] with mean 0 and standard deviation 1, within ± 3.5."""
@@ -52,7 +56,9 @@ class Stream:
 
 
 class Wander:
-    """Values that drift and return to 0: each step keeps 1 − 1/`memory` of the last value and adds noise; standard deviation `amount`."""
+    """Values that drift and return to 0: each step keeps 1 − 1/`memory` of the last value and adds
+    noise; standard deviation `amount`.
+    """
 
     def __init__(self, stream: Stream, size: int, amount: float, memory: float) -> None:
         self._stream, self._amount = stream, amount
@@ -63,7 +69,9 @@ class Wander:
     def step(self) -> None:
         """Advances all values by one sample."""
         if self._amount:
-            self.now = self._kept * self.now + self._added * self._amount * self._stream.normal(len(self.now))
+            self.now = self._kept * self.now + self._added * self._amount * self._stream.normal(
+                len(self.now)
+            )
 
     def grow(self, rows: int) -> None:
         """Adds values that start at 0."""
@@ -74,7 +82,9 @@ class Chance(Protocol):
     """Draws the random values of a running cluster; called in the order of the samples."""
 
     def traffic(self, bundles: int) -> Floats:
-        """float64[bundles]: factors by which the traffic of the next sample differs from the demand."""
+        """float64[bundles]: factors by which the traffic of the next sample differs from the
+        demand.
+        """
 
     def reported(self, traffic: Floats) -> Floats:
         """Traffic rounded to the resolution of the reports."""
@@ -93,9 +103,13 @@ class Chance(Protocol):
 
 
 class Drifting:
-    """The noise of a scenario: figures drift for minutes, single samples deviate, CPU has spikes. `clients`: stream of move durations."""
+    """The noise of a scenario: figures drift for minutes, single samples deviate, CPU has spikes.
+    `clients`: stream of move durations.
+    """
 
-    def __init__(self, noise: Noise, bundles: int, brokers: int, samples: Stream, clients: Stream) -> None:
+    def __init__(
+        self, noise: Noise, bundles: int, brokers: int, samples: Stream, clients: Stream
+    ) -> None:
         self._noise, self._samples, self._clients = noise, samples, clients
         self._bundles = Wander(samples, bundles, noise.wander, noise.wander_minutes)
         self._brokers = Wander(samples, brokers, noise.cpu_wander_points, noise.wander_minutes)
@@ -104,7 +118,9 @@ class Drifting:
         self._bundles.step()
         factors = 1.0 + self._bundles.now
         white = self._noise.traffic
-        return np.maximum(factors + white * self._samples.normal(bundles), 0.0) if white else factors
+        return (
+            np.maximum(factors + white * self._samples.normal(bundles), 0.0) if white else factors
+        )
 
     def reported(self, traffic: Floats) -> Floats:
         return traffic
@@ -112,7 +128,9 @@ class Drifting:
     def cpu(self, busy: Floats) -> Floats:
         noise, count = self._noise, len(busy)
         self._brokers.step()
-        points = self._brokers.now + (noise.cpu_points * self._samples.normal(count) if noise.cpu_points else 0.0)
+        points = self._brokers.now + (
+            noise.cpu_points * self._samples.normal(count) if noise.cpu_points else 0.0
+        )
         if noise.spikes_a_day:
             hit = self._samples.uniform(count) < noise.spikes_a_day * PERIOD_S / 86_400.0
             points = points + hit * noise.spike_points
@@ -130,7 +148,8 @@ class Drifting:
 
 @dataclass(slots=True)
 class Wobble:
-    """Each sample deviates by its own factor, within 1 ± `traffic_part` and 1 ± `cpu_part`; clients find a moved bundle at once.
+    """Each sample deviates by its own factor, within 1 ± `traffic_part` and 1 ± `cpu_part`; clients
+    find a moved bundle at once.
 
     A draw depends only on the seed and the sample, not on earlier draws.
     """

@@ -1,4 +1,6 @@
-"""Owners of bundles over time, changed by moves, reconnecting clients, broker failures and splits."""
+"""Owners of bundles over time, changed by moves, reconnecting clients, broker failures and
+splits.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ _EVER_S = -1e12
 
 
 class Ownership:
-    """Columns, one row per bundle: `owner`, `before` (previous owner), `down_s` (time it left that one), `up_s` (start of service).
+    """Columns, one row per bundle: `owner`, `before` (previous owner), `down_s` (time it left that
+    one), `up_s` (start of service).
 
-    `order`: int64[bundles], the order in which brokers list their bundles: that of their assignment if given, otherwise by row.
+    `order`: int64[bundles], the order in which brokers list their bundles: that of their assignment
+    if given, otherwise by row.
     """
 
     def __init__(self, owner: Ints, order: Ints | None = None) -> None:
@@ -25,7 +29,9 @@ class Ownership:
         self.up_s = np.full(len(owner), _EVER_S)
 
     def move(self, row: int, destination: int, down_s: float, up_s: float) -> None:
-        """Moves a bundle: it leaves its owner at `down_s`, and `destination` serves it from `up_s` on."""
+        """Moves a bundle: it leaves its owner at `down_s`, and `destination` serves it from `up_s`
+        on.
+        """
         self.before[row], self.owner[row] = self.owner[row], destination
         self.down_s[row], self.up_s[row] = down_s, up_s
         if self._as_taken_over:
@@ -40,17 +46,25 @@ class Ownership:
         return len(self.owner) - 1
 
     def presence(self, begin_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
-        """float64[bundles] twice: the part of its window (float64[brokers]) in which the owner, and the previous owner, served a bundle."""
+        """float64[bundles] twice: the part of its window (float64[brokers]) in which the owner, and
+        the previous owner, served a bundle.
+        """
         owner, before = self.owner, self.before
         end, begin = end_s[owner], begin_s[owner]
         now = np.clip((end - self.up_s) / (end - begin), 0.0, 1.0)
         once = before != NO_BROKER
         earlier_end, earlier_begin = end_s[before], begin_s[before]
-        was = np.where(once, np.clip((self.down_s - earlier_begin) / (earlier_end - earlier_begin), 0.0, 1.0), 0.0)
+        was = np.where(
+            once,
+            np.clip((self.down_s - earlier_begin) / (earlier_end - earlier_begin), 0.0, 1.0),
+            0.0,
+        )
         return np.where(owner == NO_BROKER, 0.0, now), was
 
     def listed(self, end_s: Floats) -> Ints:
-        """int64[bundles]: the broker whose report of that time (float64[brokers]) lists a bundle, or NO_BROKER."""
+        """int64[bundles]: the broker whose report of that time (float64[brokers]) lists a bundle,
+        or NO_BROKER.
+        """
         mine = (self.owner != NO_BROKER) & (self.up_s <= end_s[self.owner])
         theirs = (self.before != NO_BROKER) & (self.down_s > end_s[self.before])
         return np.where(mine, self.owner, np.where(theirs, self.before, NO_BROKER))

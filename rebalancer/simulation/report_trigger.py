@@ -1,6 +1,8 @@
-"""Trigger of load reports in the modular load manager (Pulsar 4.2.4: `ModularLoadManagerImpl.needBrokerDataUpdate`).
+"""Trigger of load reports in the modular load manager (Pulsar 4.2.4:
+`ModularLoadManagerImpl.needBrokerDataUpdate`).
 
-Between two writes the leader uses the older report. `rebalancer collect` requests reports from brokers, which always return current ones.
+Between two writes the leader uses the older report. `rebalancer collect` requests reports from
+brokers, which always return current ones.
 """
 
 from __future__ import annotations
@@ -28,19 +30,37 @@ class ReportTrigger:
     """Limits of change and age; a report is written when one is exceeded."""
 
     threshold_percent: Annotated[
-        float, Setting("Minimum change for a new report", "%", "loadBalancerReportUpdateThresholdPercentage", ge=0, le=100)
+        float,
+        Setting(
+            "Minimum change for a new report",
+            "%",
+            "loadBalancerReportUpdateThresholdPercentage",
+            ge=0,
+            le=100,
+        ),
     ] = 10
     max_interval_ms: Annotated[
-        int, Setting("Maximum age of a report", "ms", "loadBalancerReportUpdateMaxIntervalMinutes", ge=0, le=86_400_000)
+        int,
+        Setting(
+            "Maximum age of a report",
+            "ms",
+            "loadBalancerReportUpdateMaxIntervalMinutes",
+            ge=0,
+            le=86_400_000,
+        ),
     ] = 900_000
 
     def writes(self, written: Reported, now: Reported, age_ms: int) -> bool:
-        """Whether a broker writes a new report: `now` differs enough from `written`, or `written`, `age_ms` old, is too old."""
+        """Whether a broker writes a new report: `now` differs enough from `written`, or `written`,
+        `age_ms` old, is too old.
+        """
         return age_ms > self.max_interval_ms or max(_changes(written, now)) > self.threshold_percent
 
 
 def _changes(written: Reported, now: Reported) -> Iterator[float]:
-    """Changes in percent of the older figure; of usage in points, so that 50 % and 60 % differ by 10."""
+    """Changes in percent of the older figure; of usage in points, so that 50 % and 60 % differ by
+    10.
+    """
     yield _percent(written.traffic.msg_rate, now.traffic.msg_rate)
     yield _percent(written.traffic.msg_throughput, now.traffic.msg_throughput)
     yield _percent(written.bundles, now.bundles)

@@ -1,4 +1,6 @@
-"""One run of a scenario: brokers report, the engine decides, the executor model applies, and the next reports show the effect."""
+"""One run of a scenario: brokers report, the engine decides, the executor model applies, and the
+next reports show the effect.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,17 @@ from strategies.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.store import InMemoryStore
 
 _ANSWER_MS = 100
-_LIMITED = "Brokers send no more than the dispatch limits of the scenario; {:,.0f} messages were unread at the end."
+_LIMITED = (
+    "Brokers send no more than the dispatch limits of the scenario; {:,.0f} messages were "
+    "unread at the end."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Parameters of one run. `reached`: whether a round meets the strategy's goal; `label`: its name in tables."""
+    """Parameters of one run. `reached`: whether a round meets the strategy's goal; `label`: its
+    name in tables.
+    """
 
     named: Named
     seed: int
@@ -47,7 +54,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The true state at the end of a round: `owner`: int64[bundles]; `traffic`: float64[4, bundles] without noise; present brokers."""
+    """The true state at the end of a round: `owner`: int64[bundles]; `traffic`: float64[4, bundles]
+    without noise; present brokers.
+    """
 
     round: int
     owner: Ints
@@ -57,7 +66,8 @@ class Snapshot:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedRun:
-    """The result of a task. `snapshots`: the first and last round, and all rounds with moves or events.
+    """The result of a task. `snapshots`: the first and last round, and all rounds with moves or
+    events.
 
     `backlog`: unread messages at the end.
     """
@@ -70,10 +80,14 @@ class SimulatedRun:
 
     @property
     def truth(self) -> Truth:
-        """Sizes of bundles at the end, in percent of the first broker, and the brokers' capacity."""
+        """Sizes of bundles at the end, in percent of the first broker, and the brokers'
+        capacity.
+        """
         fleet, traffic = self.world.fleet, self.snapshots[-1].traffic
         rows = [fleet.names.index(name) for name in self.timeline.brokers]
-        sizes = (traffic[0] + traffic[1]) * fleet.per_message[0] + (traffic[2] + traffic[3]) * fleet.per_byte[0]
+        sizes = (traffic[0] + traffic[1]) * fleet.per_message[0] + (
+            traffic[2] + traffic[3]
+        ) * fleet.per_byte[0]
         messages, data = float(traffic[:2].sum()), float(traffic[2:].sum())
         cost = messages * fleet.per_message + data * fleet.per_byte
         strength = cost[0] / cost if cost.min() > 0 else np.ones(len(cost))
@@ -88,7 +102,9 @@ class SimulatedRun:
 
 
 def run(task: Task) -> SimulatedRun:
-    """Runs a scenario from its first to its last minute. Deterministic: the result depends on the task only."""
+    """Runs a scenario from its first to its last minute. Deterministic: the result depends on the
+    task only.
+    """
     return _Running(task).to_the_end()
 
 
@@ -100,12 +116,20 @@ class _Running:
         self._world = drawn_world(self._scenario, task.seed)
         store = InMemoryStore()
         late = self._scenario.placed_at_lookup and task.settings.mode == "parity"
-        self._decider = EngineDecider(replace(task.settings, placement="none") if late else task.settings, store)
-        self._policies = json.dumps(self._scenario.policies, sort_keys=True) if self._scenario.policies else None
+        self._decider = EngineDecider(
+            replace(task.settings, placement="none") if late else task.settings, store
+        )
+        self._policies = (
+            json.dumps(self._scenario.policies, sort_keys=True) if self._scenario.policies else None
+        )
         policies = read_policies(self._policies)
         leader = Leader(task.settings, self._cluster, store, policies)
-        self._executor = ExecutorModel(self._world, leader, START_MS, returns=late, policies=policies)
-        written = self._scenario.reports == "written" or (self._scenario.reports == "auto" and task.settings.mode == "parity")
+        self._executor = ExecutorModel(
+            self._world, leader, START_MS, returns=late, policies=policies
+        )
+        written = self._scenario.reports == "written" or (
+            self._scenario.reports == "auto" and task.settings.mode == "parity"
+        )
         trigger = ReportTrigger() if written else None
         self._reports = BrokerReports(self._world, self._cluster, trigger)
         self._tracer = Tracer(
@@ -117,7 +141,10 @@ class _Running:
             seed=task.seed,
             interval_ms=PERIOD_MS,
             settings=task.shown or {},
-            notes=("A modelled cluster: parameters that are not published are guesses (docs/SIMULATION.md).",),
+            notes=(
+                "A modelled cluster: parameters that are not published are guesses "
+                "(docs/SIMULATION.md).",
+            ),
         )
         self._due = _due(self._scenario)
         self._loads: list[tuple[float, Happening]] = []
@@ -138,7 +165,14 @@ class _Running:
                 self._tracer.outcome(one.outcome, one.topics, int(one.blip_s * 1000))
             self._pending += done
             if done or placed or number in (0, rounds - 1):
-                self._snapshots.append(Snapshot(number, self._world.ownership.owner.copy(), traffic, tuple(self._world.present.tolist())))
+                self._snapshots.append(
+                    Snapshot(
+                        number,
+                        self._world.ownership.owner.copy(),
+                        traffic,
+                        tuple(self._world.present.tolist()),
+                    )
+                )
         backlog = float(self._world.backlog.sum())
         timeline = self._tracer.timeline(len(self._world.names))
         if self._world.dispatching is not None:
@@ -148,10 +182,18 @@ class _Running:
     def _records(self, now_s: float) -> list[TelemetryRecord]:
         """Records that arrive in a round, in order."""
         now_ms = START_MS + int(now_s * 1000)
-        # A sequence of hundreds of moves takes longer than a round; an outcome is published when its move is done.
-        done = sorted((one.outcome for one in self._pending if one.outcome.ts <= now_ms), key=lambda outcome: outcome.ts)
+        # A sequence of hundreds of moves takes longer than a round; an outcome is published when
+        # its move is done.
+        done = sorted(
+            (one.outcome for one in self._pending if one.outcome.ts <= now_ms),
+            key=lambda outcome: outcome.ts,
+        )
         self._pending = [one for one in self._pending if one.outcome.ts > now_ms]
-        policies = [Policies(self._cluster, now_ms, self._policies)] if now_s == 0 and self._policies is not None else []
+        policies = (
+            [Policies(self._cluster, now_ms, self._policies)]
+            if now_s == 0 and self._policies is not None
+            else []
+        )
         reports = self._reports.reports(now_ms)
         present = tuple(report.broker for report in reports)
         sweep = Sweep(self._cluster, now_ms + _ANSWER_MS, int(now_s // PERIOD_S) + 1, present, {})
@@ -162,10 +204,16 @@ class _Running:
         rate, data = totals[0] + totals[1], totals[2] + totals[3]
         names = self._world.fleet.names
         measured = {
-            name: Measured(float(rate[n]), float(data[n]), float(usage[n])) for n, name in enumerate(names) if self._world.present[n]
+            name: Measured(float(rate[n]), float(data[n]), float(usage[n]))
+            for n, name in enumerate(names)
+            if self._world.present[n]
         }
-        traffic = {command.bundle: self._executor.traffic_of(command.bundle) for command in answer.commands}
-        self._tracer.round(answer.round, answer.commands, self._task.reached(answer.round), measured, traffic)
+        traffic = {
+            command.bundle: self._executor.traffic_of(command.bundle) for command in answer.commands
+        }
+        self._tracer.round(
+            answer.round, answer.commands, self._task.reached(answer.round), measured, traffic
+        )
 
     def _happen(self, now_s: float) -> list[BundlePlaced]:
         """Applies all happenings that are due, in order of time."""
@@ -205,7 +253,14 @@ class _Running:
 
     def _member(self, brokers: Iterable[str], at_s: float, change: str, why: str) -> None:
         for name in brokers:
-            self._tracer.member(Membership(START_MS + int(at_s * 1000), name, "joined" if change == "joined" else "left", why))
+            self._tracer.member(
+                Membership(
+                    START_MS + int(at_s * 1000),
+                    name,
+                    "joined" if change == "joined" else "left",
+                    why,
+                )
+            )
 
     def _as_move(self, one: BundlePlaced, now_s: float) -> Move:
         return Move(
@@ -226,5 +281,9 @@ class _Running:
 def _due(scenario: Scenario) -> list[Happening]:
     """All happenings in order of time, including brokers that join later."""
     groups = zip(scenario.brokers, scenario.names_of_groups, strict=True)
-    joins = [Happening(minute=group.joins, kind="join", brokers=names) for group, names in groups if group.joins]
+    joins = [
+        Happening(minute=group.joins, kind="join", brokers=names)
+        for group, names in groups
+        if group.joins
+    ]
     return sorted([*joins, *scenario.happenings], key=lambda one: one.minute)

@@ -1,7 +1,8 @@
-"""Records of a modelled cluster as a collector publishes them. A load report is the JSON of a Pulsar 4.2 broker's response.
+"""Records of a modelled cluster as a collector publishes them. A load report is the JSON of a
+Pulsar 4.2 broker's response.
 
-The field order is that of `GET /admin/v2/broker-stats/load-report`. JSON carries the same figures as the records in memory, so a
-loop without JSON makes the same decisions.
+The field order is that of `GET /admin/v2/broker-stats/load-report`. JSON carries the same figures
+as the records in memory, so a loop without JSON makes the same decisions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ CACHE_SECONDS = 2.0
 
 
 class TelemetryWriter:
-    """Writes the records of one cluster in order: a report names the bundles gained and lost since the broker's previous one."""
+    """Writes the records of one cluster in order: a report names the bundles gained and lost since
+    the broker's previous one.
+    """
 
     def __init__(self, cluster: PolledCluster) -> None:
         self._cluster = cluster
@@ -30,7 +33,9 @@ class TelemetryWriter:
 
     def json(self, record: TelemetryRecord) -> bytes:
         """One compact JSON object, UTF-8, without a line end."""
-        return json.dumps(self._fields(record), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return json.dumps(
+            self._fields(record), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        ).encode()
 
     def _fields(self, record: TelemetryRecord) -> dict[str, Any]:
         match record:
@@ -38,9 +43,15 @@ class TelemetryWriter:
                 head = _envelope("load-report", record.cluster, record.broker, record.ts)
                 return head | {"report": self._report(record, figures, bundles)}
             case OutcomeReport():
-                return _envelope("outcome", record.cluster, None, record.ts) | {"report": {"v": 1, **asdict(record.outcome)}}
+                return _envelope("outcome", record.cluster, None, record.ts) | {
+                    "report": {"v": 1, **asdict(record.outcome)}
+                }
             case Sweep():
-                done = {"sweep": record.sweep, "brokers": list(record.brokers), "missing": dict(record.missing)}
+                done = {
+                    "sweep": record.sweep,
+                    "brokers": list(record.brokers),
+                    "missing": dict(record.missing),
+                }
                 return {"v": 1, "kind": "sweep", "cluster": record.cluster, "ts": record.ts} | done
         raise TypeError(f"a modelled cluster publishes no such record: {record!r:.200}")
 
@@ -50,7 +61,14 @@ class TelemetryWriter:
         producers = [count // 2 for count in sessions]
         consumers = [count - half for count, half in zip(sessions, producers, strict=True)]
         gains, losses = self._changes(report.broker, bundles.names)
-        columns = zip(names, bundles.traffic.tolist(), consumers, producers, bundles.topics.tolist(), strict=True)
+        columns = zip(
+            names,
+            bundles.traffic.tolist(),
+            consumers,
+            producers,
+            bundles.topics.tolist(),
+            strict=True,
+        )
         return {
             "webServiceUrl": f"http://{report.broker}",
             "pulsarServiceUrl": f"pulsar://{host}:6650",
@@ -83,7 +101,9 @@ class TelemetryWriter:
         """Bundles gained, in the order of the report, and lost, in the order of the cluster."""
         before, now = frozenset(self._listed.get(broker, ())), frozenset(names)
         self._listed[broker] = names
-        return [name for name in names if name not in before], sorted(before - now, key=self._cluster.world.names.index)
+        return [name for name in names if name not in before], sorted(
+            before - now, key=self._cluster.world.names.index
+        )
 
 
 def _envelope(kind: str, cluster: str, broker: str | None, ts: int) -> dict[str, Any]:
@@ -100,7 +120,9 @@ def _resources(figures: Figures) -> dict[str, dict[str, float]]:
     }
 
 
-def _stats(traffic: list[float], consumers: int, producers: int, topics: int) -> dict[str, float | int]:
+def _stats(
+    traffic: list[float], consumers: int, producers: int, topics: int
+) -> dict[str, float | int]:
     rate_in, rate_out, throughput_in, throughput_out = traffic
     return {
         "msgRateIn": rate_in,

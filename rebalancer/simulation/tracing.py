@@ -55,25 +55,50 @@ class Tracer:
         measured: Mapping[str, Measured] | None = None,
         traffic: Mapping[str, float] | None = None,
     ) -> None:
-        """Adds a round and its commands. `measured`: by broker; `traffic`: bytes/s in + out of each bundle that a command moves."""
+        """Adds a round and its commands. `measured`: by broker; `traffic`: bytes/s in + out of each
+        bundle that a command moves.
+        """
         self._cluster = record.cluster
         self._note_members(record)
         known = measured or {}
         columns = [self._columns.setdefault(broker, len(self._columns)) for broker in record.usage]
         rows = [(usage, known.get(broker, _UNKNOWN)) for broker, usage in record.usage.items()]
-        figures = [(u, m.msg_rate, m.msg_throughput, u if m.lasting != m.lasting else m.lasting) for u, m in rows]
-        self._rows.append((np.array(columns, dtype=np.int64), np.array(figures, dtype=np.float64).reshape(-1, 4)))
+        figures = [
+            (u, m.msg_rate, m.msg_throughput, u if m.lasting != m.lasting else m.lasting)
+            for u, m in rows
+        ]
+        self._rows.append(
+            (np.array(columns, dtype=np.int64), np.array(figures, dtype=np.float64).reshape(-1, 4))
+        )
         self._times.append(record.ts)
         self._reached.append(reached)
         for command in commands:
             if command.is_move:
                 self._by_command[command.id] = len(self._moves)
-                self._moves.append(_move(command, len(self._times) - 1, (traffic or {}).get(command.bundle, float("nan"))))
+                self._moves.append(
+                    _move(
+                        command,
+                        len(self._times) - 1,
+                        (traffic or {}).get(command.bundle, float("nan")),
+                    )
+                )
 
-    def block(self, cluster: str, times_ms: Ints, brokers: Sequence[str], figures: Sequence[Floats], reached: Sequence[bool]) -> None:
-        """Adds consecutive rounds without a move. `figures`: usage, msg_rate, msg_throughput and lasting, float64[rounds, brokers] each."""
+    def block(
+        self,
+        cluster: str,
+        times_ms: Ints,
+        brokers: Sequence[str],
+        figures: Sequence[Floats],
+        reached: Sequence[bool],
+    ) -> None:
+        """Adds consecutive rounds without a move. `figures`: usage, msg_rate, msg_throughput and
+        lasting, float64[rounds, brokers] each.
+        """
         self._cluster = cluster
-        columns = np.array([self._columns.setdefault(broker, len(self._columns)) for broker in brokers], dtype=np.int64)
+        columns = np.array(
+            [self._columns.setdefault(broker, len(self._columns)) for broker in brokers],
+            dtype=np.int64,
+        )
         cells = np.stack(figures, axis=-1)
         self._rows += [(columns, row) for row in cells]
         self._times += times_ms.tolist()
@@ -86,7 +111,9 @@ class Tracer:
         if index is not None:
             move = self._moves[index]
             went = outcome.owner_after or move.destination
-            self._moves[index] = replace(move, outcome=outcome.status, destination=went, topics=topics, blip_ms=blip_ms)
+            self._moves[index] = replace(
+                move, outcome=outcome.status, destination=went, topics=topics, blip_ms=blip_ms
+            )
 
     def add(self, move: Move) -> None:
         """Adds a move without a command."""
@@ -128,14 +155,19 @@ class Tracer:
         )
 
     def _note_members(self, record: Round) -> None:
-        """Adds brokers that joined or left since the last round. Those of the first round were present before; a silent one stays present
-        until the engine forgets it."""
+        """Adds brokers that joined or left since the last round. Those of the first round were
+        present before; a silent one stays present until the engine forgets it.
+        """
         there = frozenset([*record.usage, *record.stale])
         if self._times:
             came = sorted(there - self._present)
             gone = sorted(self._present - there)
-            self._memberships += [Membership(record.ts, name, "joined", "first report") for name in came]
-            self._memberships += [Membership(record.ts, name, "left", "no longer listed") for name in gone]
+            self._memberships += [
+                Membership(record.ts, name, "joined", "first report") for name in came
+            ]
+            self._memberships += [
+                Membership(record.ts, name, "left", "no longer listed") for name in gone
+            ]
         self._present = there
 
 

@@ -1,4 +1,6 @@
-"""A running modelled cluster: the measurements of its brokers per statistics period, and changes of its bundles."""
+"""A running modelled cluster: the measurements of its brokers per statistics period, and changes of
+its bundles.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ from strategies.bundles.ranges import parse_bundle
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A cluster before its first minute. `names`: of its bundles, one per row; `present`: bool[brokers].
+    """A cluster before its first minute. `names`: of its bundles, one per row; `present`:
+    bool[brokers].
 
-    `lag_s`: float64[brokers], time between a broker's measurement and the round. None: all brokers measure at the round, and the next
-    figures show the whole effect of a move. `catch_up`: factor by which consumers read a backlog faster than usual.
+    `lag_s`: float64[brokers], time between a broker's measurement and the round. None: all brokers
+    measure at the round, and the next figures show the whole effect of a move. `catch_up`: factor
+    by which consumers read a backlog faster than usual.
     """
 
     names: Sequence[str]
@@ -38,13 +42,18 @@ class Layout:
 class World:
     """Brokers, bundles and their traffic at one point of virtual time.
 
-    `present`: bool[brokers]. Last measurement: `sampled` float64[4, bundles], `totals` float64[4, brokers], `cpu` (percent)
-    float64[brokers], `listed` int64[bundles] (broker whose report lists the bundle).
+    `present`: bool[brokers]. Last measurement: `sampled` float64[4, bundles], `totals` float64[4,
+    brokers], `cpu` (percent) float64[brokers], `listed` int64[bundles] (broker whose report lists
+    the bundle).
     """
 
     def __init__(self, layout: Layout) -> None:
         self.fleet, self.demand, self.ownership = layout.fleet, layout.demand, layout.ownership
-        self.dispatching, self.chance, self._catch_up_times = layout.dispatching, layout.chance, layout.catch_up
+        self.dispatching, self.chance, self._catch_up_times = (
+            layout.dispatching,
+            layout.chance,
+            layout.catch_up,
+        )
         self.names = list(layout.names)
         brokers, bundles = len(self.fleet.names), len(self.names)
         self._at_once = layout.lag_s is None
@@ -74,16 +83,24 @@ class World:
         kept = self._kept_by_ceiling(wanted, earlier, now, was)
         self.listed = self.ownership.listed(end)
         here = self.listed == self.ownership.owner
-        served = wanted[:4].copy() if self.dispatching is None else np.where(here, wanted[:4], earlier[:4])
+        served = (
+            wanted[:4].copy()
+            if self.dispatching is None
+            else np.where(here, wanted[:4], earlier[:4])
+        )
         served[1] *= kept
         served[3] *= kept
         self.sampled = served * np.where(here, now, 1.0)
         self.totals = self._summed(self.listed, self.sampled)
 
     def lasting(self, now_s: float) -> tuple[Floats, Floats]:
-        """Usage (fraction, float64[brokers]) and traffic (float64[4, bundles]) without noise, transients and after-effects of moves."""
+        """Usage (fraction, float64[brokers]) and traffic (float64[4, bundles]) without noise,
+        transients and after-effects of moves.
+        """
         now = np.full(len(self.present), now_s)
-        traffic = self.demand.between(now - PERIOD_S, now, np.maximum(self.ownership.owner, 0), lasting=True)[:4]
+        traffic = self.demand.between(
+            now - PERIOD_S, now, np.maximum(self.ownership.owner, 0), lasting=True
+        )[:4]
         if self.dispatching is not None:
             traffic[[1, 3]] = np.minimum(traffic[[1, 3]], self.dispatching.held)
         usage = self.fleet.usage(self._summed(self.ownership.owner, traffic))
@@ -94,13 +111,17 @@ class World:
         return np.flatnonzero(self.ownership.owner == broker)
 
     def move(self, row: int, destination: int, down_s: float, up_s: float) -> None:
-        """Moves a bundle: it leaves its owner at `down_s`, and `destination` serves it from `up_s` on."""
+        """Moves a bundle: it leaves its owner at `down_s`, and `destination` serves it from `up_s`
+        on.
+        """
         if self._at_once:
             down_s = up_s = self._measured_s
         self.ownership.move(row, destination, down_s, up_s)
 
     def split(self, row: int, middle: int) -> tuple[str, str]:
-        """Splits a bundle at the hash `middle` into two on the same broker; returns their names. KeyError if it cannot be split."""
+        """Splits a bundle at the hash `middle` into two on the same broker; returns their names.
+        KeyError if it cannot be split.
+        """
         parsed = parse_bundle(self.names[row])
         if parsed is None or not parsed[1].inside(middle):
             raise KeyError(self.names[row])
@@ -127,17 +148,28 @@ class World:
         wanted[3] *= factor
 
     def _dispatched(
-        self, limits: Dispatching, wanted: Floats, parts: Sequence[Part], factors: Floats, there: Presence
+        self,
+        limits: Dispatching,
+        wanted: Floats,
+        parts: Sequence[Part],
+        factors: Floats,
+        there: Presence,
     ) -> tuple[Floats, Floats]:
-        """The demand on the owner and on the previous broker, as far as dispatch limits allow it."""
+        """The demand on the owner and on the previous broker, as far as dispatch limits allow
+        it.
+        """
         mine, theirs = limits.serve(parts, factors, self._catch_up_times, there)
         earlier = wanted.copy()
         wanted[[1, 3]], earlier[[1, 3]] = mine, theirs
         return wanted, earlier
 
     def _kept_by_ceiling(self, wanted: Floats, earlier: Floats, now: Floats, was: Floats) -> Floats:
-        """float64[bundles]: the part that is sent, less than 1 on a broker at its ceiling. Sets CPU and backlog as well."""
-        carried = self._summed(self.ownership.owner, wanted[:4] * now) + self._summed(self.ownership.before, earlier[:4] * was)
+        """float64[bundles]: the part that is sent, less than 1 on a broker at its ceiling. Sets CPU
+        and backlog as well.
+        """
+        carried = self._summed(self.ownership.owner, wanted[:4] * now) + self._summed(
+            self.ownership.before, earlier[:4] * was
+        )
         room = np.maximum(self.fleet.ceiling - self.foreign, 1.0)
         demand = self.fleet.cpu(carried[0] + carried[1], carried[2] + carried[3])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -154,6 +186,13 @@ class World:
         return np.asarray(kept, dtype=np.float64)
 
     def _summed(self, owner: Ints, traffic: Floats) -> Floats:
-        """float64[4, brokers]: sums over each broker's bundles, in the order in which it lists them."""
+        """float64[4, brokers]: sums over each broker's bundles, in the order in which it lists
+        them.
+        """
         rows = self.ownership.order[owner[self.ownership.order] != NO_BROKER]
-        return np.stack([np.bincount(owner[rows], column[rows], minlength=len(self.present)) for column in traffic])
+        return np.stack(
+            [
+                np.bincount(owner[rows], column[rows], minlength=len(self.present))
+                for column in traffic
+            ]
+        )

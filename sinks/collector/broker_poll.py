@@ -1,7 +1,8 @@
-"""One pass over all brokers of a cluster: the load reports that arrived in time, and the reason for each missing one.
+"""One pass over all brokers of a cluster: the load reports that arrived in time, and the reason for
+each missing one.
 
-A slow broker delays others at most by its own deadline: brokers are asked concurrently, those that failed last time come last, and one
-that keeps failing is skipped in more and more passes.
+A slow broker delays others at most by its own deadline: brokers are asked concurrently, those that
+failed last time come last, and one that keeps failing is skipped in more and more passes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ Kind = Literal["load-report", "broker-load-data", "top-bundles-load-data"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A broker's report as one line of JSON, with its time (ms since the epoch, by the collector's clock)."""
+    """A broker's report as one line of JSON, with its time (ms since the epoch, by the collector's
+    clock).
+    """
 
     broker: str
     ts: int
@@ -30,7 +33,8 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Result of one pass. `answered`: brokers with figures; `missing`: broker → reason; `ts`: end of the pass.
+    """Result of one pass. `answered`: brokers with figures; `missing`: broker → reason; `ts`: end
+    of the pass.
 
     `owned`: bundles of each broker where they changed; only if reports do not contain them.
     """
@@ -57,7 +61,9 @@ class Poll(Protocol):
 
 @dataclass(slots=True)
 class _Failures:
-    """Failures of a broker: how many in a row, how many further passes skip it, and the last reason."""
+    """Failures of a broker: how many in a row, how many further passes skip it, and the last
+    reason.
+    """
 
     count: int = 0
     off: int = 0
@@ -66,7 +72,9 @@ class _Failures:
 
 @dataclass
 class BrokerPoll:
-    """Requests the load reports of all brokers, pass after pass, and tracks failures. `ask` must not retry by itself."""
+    """Requests the load reports of all brokers, pass after pass, and tracks failures. `ask` must
+    not retry by itself.
+    """
 
     ask: Callable[[str], bytes]
     at_once: int
@@ -77,17 +85,34 @@ class BrokerPoll:
 
     def run(self, brokers: Sequence[str]) -> Pass:
         """Runs one pass over these brokers."""
-        self._failures = {broker: failures for broker, failures in self._failures.items() if broker in brokers}
+        self._failures = {
+            broker: failures for broker, failures in self._failures.items() if broker in brokers
+        }
         off = {broker for broker in brokers if self._is_off(broker)}
-        asked = sorted((broker for broker in brokers if broker not in off), key=lambda broker: broker in self._failures)
-        with ThreadPoolExecutor(max(1, min(self.at_once, len(asked))), thread_name_prefix="collect") as pool:
+        asked = sorted(
+            (broker for broker in brokers if broker not in off),
+            key=lambda broker: broker in self._failures,
+        )
+        with ThreadPoolExecutor(
+            max(1, min(self.at_once, len(asked))), thread_name_prefix="collect"
+        ) as pool:
             answers = dict(zip(asked, pool.map(self._ask, asked), strict=True))
         self._passes += 1
         for broker, answer in answers.items():
             self._remember(broker, answer)
-        missing = {broker: self._failures[broker].reason for broker in brokers if broker in self._failures}
-        reports = tuple(report for broker in brokers if isinstance(report := answers.get(broker), Report))
-        return Pass(self._passes, self.clock_ms(), reports, tuple(report.broker for report in reports), missing)
+        missing = {
+            broker: self._failures[broker].reason for broker in brokers if broker in self._failures
+        }
+        reports = tuple(
+            report for broker in brokers if isinstance(report := answers.get(broker), Report)
+        )
+        return Pass(
+            self._passes,
+            self.clock_ms(),
+            reports,
+            tuple(report.broker for report in reports),
+            missing,
+        )
 
     def close(self) -> None:
         """Does nothing: the admin client owns the connections."""
@@ -105,10 +130,16 @@ class BrokerPoll:
             body = msgspec.json.format(self.ask(broker), indent=-1)
         except AdminError as error:
             if "UnsupportedOperationException" in str(error):
-                return f"{broker} runs the extensible load manager, which has no load report; set pulsar.load_manager to extensible"
+                return (
+                    f"{broker} runs the extensible load manager, which has no load report; set "
+                    "pulsar.load_manager to extensible"
+                )
             return str(error)
         except (ValueError, RecursionError) as error:
-            return f"{broker} sent an answer that is not JSON ({error}); check that the address is a broker's"
+            return (
+                f"{broker} sent an answer that is not JSON ({error}); check that the address is a "
+                "broker's"
+            )
         return Report(broker, self.clock_ms(), body)
 
     def _remember(self, broker: str, answer: Report | str) -> None:
@@ -117,6 +148,10 @@ class BrokerPoll:
             return
         failures = self._failures.setdefault(broker, _Failures())
         # The first failure may be an accident: the next pass asks again.
-        failures.off = min(self.most_passes_off, 2**failures.count - 1) if failures.count < 30 else self.most_passes_off
+        failures.off = (
+            min(self.most_passes_off, 2**failures.count - 1)
+            if failures.count < 30
+            else self.most_passes_off
+        )
         failures.count += 1
         failures.reason = answer

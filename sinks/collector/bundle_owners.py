@@ -1,7 +1,9 @@
-"""Finds the owner of each bundle, one call per bundle, for brokers whose reports do not contain their bundles.
+"""Finds the owner of each bundle, one call per bundle, for brokers whose reports do not contain
+their bundles.
 
-Pulsar has one call that lists a broker's bundles. It can freeze a modular broker (docs/PULSAR_FAULTS.md), and the brokers at an address
-can change their load manager between two passes, so this module does not use it.
+Pulsar has one call that lists a broker's bundles. It can freeze a modular broker
+(docs/PULSAR_FAULTS.md), and the brokers at an address can change their load manager between two
+passes, so this module does not use it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from strategies.errors import AdminError, NotFound, Unauthorized
 
 @dataclass
 class OwnerPoll:
-    """Checks all bundles of a cluster in turn; a pass ends after `budget_s`, and the next one continues there.
+    """Checks all bundles of a cluster in turn; a pass ends after `budget_s`, and the next one
+    continues there.
 
     `at_once`: number of concurrent calls; `clock_ms`: timestamps of reports.
     """
@@ -37,7 +40,9 @@ class OwnerPoll:
     _published: dict[str, bytes] = field(default_factory=dict)
 
     def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
-        """All bundles of each of these brokers where they changed: bundle → `{}`, sorted by name. Raises Unauthorized."""
+        """All bundles of each of these brokers where they changed: bundle → `{}`, sorted by name.
+        Raises Unauthorized.
+        """
         if not brokers:
             return ()
         until = self.clock() + self.budget_s
@@ -49,7 +54,9 @@ class OwnerPoll:
         return self._changed(brokers)
 
     def _next(self, until: float) -> list[str]:
-        """The next bundles; empty at the end of a turn, or if they cannot be listed. After that a new turn begins."""
+        """The next bundles; empty at the end of a turn, or if they cannot be listed. After that a
+        new turn begins.
+        """
         if self._turn is None:
             self._turn, self._seen = self._bundles(), set()
         bundles: list[str] = []
@@ -64,7 +71,9 @@ class OwnerPoll:
             self._turn = None
             return []
         if not bundles:
-            self._owner = {bundle: owner for bundle, owner in self._owner.items() if bundle in self._seen}
+            self._owner = {
+                bundle: owner for bundle, owner in self._owner.items() if bundle in self._seen
+            }
             self._turn = None
         return bundles
 
@@ -96,7 +105,11 @@ class OwnerPoll:
         for bundle, owner in sorted(self._owner.items()):
             owned[owner][bundle] = {}
         reports = {broker: json.dumps(owned[broker]).encode() for broker in brokers}
-        changed = tuple(Report(broker, self.clock_ms(), body) for broker, body in reports.items() if self._published.get(broker) != body)
+        changed = tuple(
+            Report(broker, self.clock_ms(), body)
+            for broker, body in reports.items()
+            if self._published.get(broker) != body
+        )
         self._published = reports
         return changed
 

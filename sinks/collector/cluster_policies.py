@@ -1,4 +1,5 @@
-"""Snapshot of a cluster's policies, each part as Pulsar's admin API returns it (format: strategies/filters/policies.py).
+"""Snapshot of a cluster's policies, each part as Pulsar's admin API returns it (format:
+strategies/filters/policies.py).
 
 Contains no topic counts: a modular broker's load report has them for every bundle.
 """
@@ -27,8 +28,11 @@ class _Facts(msgspec.Struct):
 _FACTS = msgspec.json.Decoder(_Facts)
 
 
-def collect_policies(admin: PulsarAdmin, brokers: Mapping[str, Any], at_once: int) -> dict[str, Any]:
-    """One snapshot; equal policies give equal snapshots. `brokers`: from `reported_facts` or `asked_facts`.
+def collect_policies(
+    admin: PulsarAdmin, brokers: Mapping[str, Any], at_once: int
+) -> dict[str, Any]:
+    """One snapshot; equal policies give equal snapshots. `brokers`: from `reported_facts` or
+    `asked_facts`.
 
     Raises AdminError if a part cannot be read: an incomplete snapshot would lift protections.
     """
@@ -46,7 +50,9 @@ def reported_facts(reports: Iterable[Report]) -> dict[str, Any]:
 
 
 def asked_facts(admin: PulsarAdmin, brokers: Sequence[str], at_once: int) -> dict[str, Any]:
-    """The same facts, requested from each broker, for extensible ones; without brokers that do not answer. Raises Unauthorized."""
+    """The same facts, requested from each broker, for extensible ones; without brokers that do not
+    answer. Raises Unauthorized.
+    """
     with ThreadPoolExecutor(at_once, thread_name_prefix="facts") as pool:
         found = zip(brokers, pool.map(lambda broker: _ask(admin, broker), brokers), strict=True)
         return {broker: facts for broker, facts in found if facts is not None}
@@ -58,9 +64,13 @@ def text_of(snapshot: Mapping[str, Any]) -> str:
 
 
 def _groups(admin: PulsarAdmin, at_once: int) -> Iterator[tuple[str, str]]:
-    namespaces = sorted(namespace for tenant in admin.tenants() for namespace in _namespaces(admin, tenant))
+    namespaces = sorted(
+        namespace for tenant in admin.tenants() for namespace in _namespaces(admin, tenant)
+    )
     with ThreadPoolExecutor(at_once, thread_name_prefix="policies") as pool:
-        for namespace, group in zip(namespaces, pool.map(lambda name: _group(admin, name), namespaces), strict=True):
+        for namespace, group in zip(
+            namespaces, pool.map(lambda name: _group(admin, name), namespaces), strict=True
+        ):
             if group:
                 yield namespace, group
 
@@ -96,7 +106,9 @@ def _ask(admin: PulsarAdmin, broker: str) -> dict[str, Any] | None:
         raise
     except AdminError:
         return None
-    topics = (given.get(key) != "false" for key in ("enablePersistentTopics", "enableNonPersistentTopics"))
+    topics = (
+        given.get(key) != "false" for key in ("enablePersistentTopics", "enableNonPersistentTopics")
+    )
     return _entry(_Facts(version, given.get("loadManagerClassName"), *topics))
 
 

@@ -1,4 +1,6 @@
-"""The collector: publishes load reports of a cluster's brokers, and less often its policies, to the telemetry topic."""
+"""The collector: publishes load reports of a cluster's brokers, and less often its policies, to the
+telemetry topic.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ from dataclasses import dataclass
 
 from sinks.collector.broker_poll import Pass, Poll
 from sinks.collector.cluster_policies import asked_facts, collect_policies, reported_facts, text_of
-from sinks.collector.encoding_telemetry import encode_owned, encode_policies, encode_report, encode_sweep
+from sinks.collector.encoding_telemetry import (
+    encode_owned,
+    encode_policies,
+    encode_report,
+    encode_sweep,
+)
 from sinks.collector.load_source import LoadManager
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -23,7 +30,9 @@ def wall_clock_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Result of one step. `done`: the pass, None if the cluster's brokers could not be listed; `complaints`: what went wrong."""
+    """Result of one step. `done`: the pass, None if the cluster's brokers could not be listed;
+    `complaints`: what went wrong.
+    """
 
     done: Pass | None
     policies: bool
@@ -75,13 +84,19 @@ class Collector:
         return StepResult(done, changed, complaints)
 
     def _look_at_policies(self, brokers: Sequence[str], done: Pass) -> tuple[bool, tuple[str, ...]]:
-        """Publishes the policies if they have changed; after a failed read the published ones stay valid."""
+        """Publishes the policies if they have changed; after a failed read the published ones stay
+        valid.
+        """
         if done.ts < self._policies_due_ms:
             return False, ()
         self._policies_due_ms = done.ts + self._settings.policies_interval_ms
         at_once = min(self._settings.max_concurrent, 16)
         try:
-            facts = reported_facts(done.reports) if self._manager == "modular" else asked_facts(self._admin, brokers, at_once)
+            facts = (
+                reported_facts(done.reports)
+                if self._manager == "modular"
+                else asked_facts(self._admin, brokers, at_once)
+            )
             snapshot = collect_policies(self._admin, facts, at_once)
         except Unauthorized:
             raise

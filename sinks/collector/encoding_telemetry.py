@@ -1,4 +1,6 @@
-"""Encodes the collector's records: reports verbatim in their envelope, sweep markers, policies, and notes on bundle ownership."""
+"""Encodes the collector's records: reports verbatim in their envelope, sweep markers, policies, and
+notes on bundle ownership.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,23 @@ class _Note(msgspec.Struct):
 
 def encode_report(cluster: str, report: Report) -> bytes:
     """A broker's report; its body is copied without being parsed."""
-    return _ENCODER.encode(ReportEnvelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body)))
+    return _ENCODER.encode(
+        ReportEnvelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body))
+    )
 
 
 def encode_owned(cluster: str, owned: Report) -> bytes:
     """All bundles of a broker, as a note, which rounds ignore."""
-    return _ENCODER.encode(_Note(1, "note", "owned-bundles", cluster, owned.broker, owned.ts, msgspec.Raw(owned.body)))
+    return _ENCODER.encode(
+        _Note(1, "note", "owned-bundles", cluster, owned.broker, owned.ts, msgspec.Raw(owned.body))
+    )
 
 
 def encode_sweep(cluster: str, done: Pass) -> bytes:
     """The sweep marker of a pass."""
-    return _ENCODER.encode(SweepRecord(1, cluster, done.ts, done.number, list(done.answered), dict(done.missing)))
+    return _ENCODER.encode(
+        SweepRecord(1, cluster, done.ts, done.number, list(done.answered), dict(done.missing))
+    )
 
 
 def encode_policies(cluster: str, ts: int, snapshot: Mapping[str, Any]) -> bytes:

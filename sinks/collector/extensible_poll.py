@@ -1,7 +1,9 @@
-"""One pass over brokers with the extensible load manager: reports published since the last pass, and older ones that are still valid.
+"""One pass over brokers with the extensible load manager: reports published since the last pass,
+and older ones that are still valid.
 
-These brokers publish when their load changes, at the latest after 15 minutes. They use each other's newest report until it is withdrawn
-or older than `loadBalancerBrokerLoadDataTTLInSeconds`. A pass does the same: it ends with the newest figures of every broker.
+These brokers publish when their load changes, at the latest after 15 minutes. They use each other's
+newest report until it is withdrawn or older than `loadBalancerBrokerLoadDataTTLInSeconds`. A pass
+does the same: it ends with the newest figures of every broker.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def liveness_call(admin: PulsarAdmin) -> Callable[[str], bytes]:
 
 @dataclass
 class ExtensiblePoll:
-    """`liveness`: checks whether a broker answers (`liveness_call`); `keep_ms`: how long a broker's report stays valid."""
+    """`liveness`: checks whether a broker answers (`liveness_call`); `keep_ms`: how long a broker's
+    report stays valid.
+    """
 
     arrivals: Arrivals
     liveness: BrokerPoll
@@ -60,7 +64,9 @@ class ExtensiblePoll:
     _published_ms: dict[tuple[Kind, str], int] = field(default_factory=dict)
 
     def run(self, brokers: Sequence[str]) -> Pass:
-        """Runs one pass; also passes on reports of brokers not listed any more: they may be their last. Raises SinkError."""
+        """Runs one pass; also passes on reports of brokers not listed any more: they may be their
+        last. Raises SinkError.
+        """
         arrived = [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
         polled = self.liveness.run(brokers)
@@ -69,7 +75,9 @@ class ExtensiblePoll:
         self._forget(brokers)
         repeated = self._still_valid({(report.kind, report.broker) for report in arrived})
         missing = dict(polled.missing) | {
-            broker: why for broker in brokers if broker not in polled.missing and (why := self._missing_reason(broker))
+            broker: why
+            for broker in brokers
+            if broker not in polled.missing and (why := self._missing_reason(broker))
         }
         answered = tuple(broker for broker in brokers if broker not in missing)
         return Pass(polled.number, self.clock_ms(), (*arrived, *repeated), answered, missing, owned)
@@ -79,10 +87,14 @@ class ExtensiblePoll:
         self.arrivals.close()
 
     def _note(self, report: Report) -> Report:
-        """Keeps the report. The next report of a broker gets a later timestamp, even within the same millisecond."""
+        """Keeps the report. The next report of a broker gets a later timestamp, even within the
+        same millisecond.
+        """
         key = report.kind, report.broker
         last = self._newest.get(key)
-        self._newest[key] = report if last is None or report.ts > last.ts else replace(report, ts=last.ts + 1)
+        self._newest[key] = (
+            report if last is None or report.ts > last.ts else replace(report, ts=last.ts + 1)
+        )
         self._published_ms[key] = report.ts
         return self._newest[key]
 
@@ -97,21 +109,39 @@ class ExtensiblePoll:
         self._published_ms = {key: ts for key, ts in self._published_ms.items() if key[1] in alive}
 
     def _still_valid(self, fresh: set[tuple[Kind, str]]) -> list[Report]:
-        """Earlier reports that are still valid. Their equal content marks them as repeated samples in rounds."""
+        """Earlier reports that are still valid. Their equal content marks them as repeated samples
+        in rounds.
+        """
         now = self.clock_ms()
-        held = [key for key, report in sorted(self._newest.items()) if key not in fresh and report.body != WITHDRAWN]
+        held = [
+            key
+            for key, report in sorted(self._newest.items())
+            if key not in fresh and report.body != WITHDRAWN
+        ]
         for key in held:
             self._newest[key] = replace(self._newest[key], ts=max(now, self._newest[key].ts + 1))
         return [self._newest[key] for key in held]
 
     def _missing_reason(self, broker: str) -> str:
         """Why a live broker has no figures; empty if it has."""
-        newest, published_ms = self._newest.get((FIGURES, broker)), self._published_ms.get((FIGURES, broker))
+        newest, published_ms = (
+            self._newest.get((FIGURES, broker)),
+            self._published_ms.get((FIGURES, broker)),
+        )
         if newest is not None and newest.body != WITHDRAWN:
             return ""
         if published_ms is None:
-            return f"{broker} has not published its load since the collector started; it does so when its load changes, or after 15 minutes"
+            return (
+                f"{broker} has not published its load since the collector started; it does so "
+                "when its load changes, or after 15 minutes"
+            )
         age_s = (self.clock_ms() - published_ms) / 1000
         if newest is not None:
-            return f"{broker} withdrew its figures {age_s:.0f} s ago, as brokers do when a bundle moves; new ones follow"
-        return f"{broker} last published its load {age_s:.0f} s ago, which is too old to use; check the broker"
+            return (
+                f"{broker} withdrew its figures {age_s:.0f} s ago, as brokers do when a bundle "
+                "moves; new ones follow"
+            )
+        return (
+            f"{broker} last published its load {age_s:.0f} s ago, which is too old to use; check "
+            "the broker"
+        )

@@ -1,4 +1,6 @@
-"""Finds a cluster's load manager, and opens the matching source of load: load reports over HTTP, or the load topics."""
+"""Finds a cluster's load manager, and opens the matching source of load: load reports over HTTP, or
+the load topics.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +33,29 @@ def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager
         return "extensible"
     if name.startswith("Modular"):
         return "modular"
-    raise Refused(f"{settings.cluster} runs the load manager {name or 'without a name'}, which is not supported; see pulsar.load_manager")
+    raise Refused(
+        f"{settings.cluster} runs the load manager {name or 'without a name'}, which is not "
+        "supported; see pulsar.load_manager"
+    )
 
 
 def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
-    """The URL for clients: the configured one, or the addresses of two brokers, so that one of them may be down.
+    """The URL for clients: the configured one, or the addresses of two brokers, so that one of them
+    may be down.
 
-    Asks the brokers in `pulsar.admin_urls`, and reads the cluster's list of brokers only if these are not enough.
+    Asks the brokers in `pulsar.admin_urls`, and reads the cluster's list of brokers only if these
+    are not enough.
 
     Raises AdminError, SettingsError.
     """
     if settings.service_url:
         return settings.service_url
     urls = admin_urls(settings)
-    scheme, key = ("pulsar+ssl", "brokerServicePortTls") if urls[0].scheme == "https" else ("pulsar", "brokerServicePort")
+    scheme, key = (
+        ("pulsar+ssl", "brokerServicePortTls")
+        if urls[0].scheme == "https"
+        else ("pulsar", "brokerServicePort")
+    )
     found: dict[str, None] = {}
     failed: AdminError | None = None
     for web in _web_services(admin, [url.netloc for url in urls]):
@@ -60,7 +71,9 @@ def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
 
 
 def _web_services(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
-    """Web services of brokers: the configured ones, then the others of the cluster's list, which is read only when needed."""
+    """Web services of brokers: the configured ones, then the others of the cluster's list, which is
+    read only when needed.
+    """
     yield from named
     yield from (broker for broker in admin.brokers() if broker not in named)
 
@@ -68,7 +81,9 @@ def _web_services(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
 def _port(admin: PulsarAdmin, web: str, key: str) -> str:
     port = _PORT.search(admin.configuration(web).get(key, ""))
     if port is None:
-        raise Refused(f"{web} has no {key}; name the binary protocol's address as pulsar.service_url")
+        raise Refused(
+            f"{web} has no {key}; name the binary protocol's address as pulsar.service_url"
+        )
     return port[0]
 
 
@@ -81,14 +96,24 @@ def open_poll(
 ) -> Poll:
     """The poll for a load manager. Raises AdminError, SettingsError, SinkError.
 
-    `admins`: one client for the cluster, one for single brokers, which must not retry (see `single_try`).
+    `admins`: one client for the cluster, one for single brokers, which must not retry (see
+    `single_try`).
     """
     admin, quick = admins
     if manager == "modular":
-        return BrokerPoll(FrozenReports(quick).load_report, collector.max_concurrent, collector.most_passes_off, clock_ms)
+        return BrokerPoll(
+            FrozenReports(quick).load_report,
+            collector.max_concurrent,
+            collector.most_passes_off,
+            clock_ms,
+        )
     arrivals = LoadTopics(service_url_of(admin, settings), settings, clock_ms)
-    liveness = BrokerPoll(liveness_call(quick), collector.max_concurrent, collector.most_passes_off, clock_ms)
-    owners = OwnerPoll(quick, collector.max_concurrent, collector.broker_deadline_ms / 1000, clock_ms)
+    liveness = BrokerPoll(
+        liveness_call(quick), collector.max_concurrent, collector.most_passes_off, clock_ms
+    )
+    owners = OwnerPoll(
+        quick, collector.max_concurrent, collector.broker_deadline_ms / 1000, clock_ms
+    )
     return ExtensiblePoll(arrivals, liveness, owners, collector.keep_ms, clock_ms)
 
 
@@ -97,5 +122,7 @@ HASTY_DEADLINE = "collector.broker_deadline_ms"
 
 
 def single_try(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
-    """Settings of the admin client for calls to single brokers: a shorter deadline and no retries."""
+    """Settings of the admin client for calls to single brokers: a shorter deadline and no
+    retries.
+    """
     return replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms)

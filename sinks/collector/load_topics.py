@@ -1,7 +1,7 @@
 """Reads the two topics on which brokers with the extensible load manager publish their load.
 
-The topics are not persistent: a late subscriber has missed earlier messages. Key = broker, value = JSON; an empty value withdraws the
-previous message (Pulsar 4.2.4, `TableViewLoadDataStoreImpl`).
+The topics are not persistent: a late subscriber has missed earlier messages. Key = broker, value =
+JSON; an empty value withdraws the previous message (Pulsar 4.2.4, `TableViewLoadDataStoreImpl`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ TOPICS: Mapping[Kind, str] = {
     "top-bundles-load-data": "non-persistent://pulsar/system/loadbalancer-top-bundles-load-data",
 }
 _QUEUE_WAIT_MS = 500
-#: The broker drops messages beyond this queue: room for 1,000 brokers that report twice within a second.
+#: The broker drops messages beyond this queue: room for 1,000 brokers that report twice within a
+#: second.
 _QUEUE = 10_000
 
 
 class LoadTopics:
     """Buffers reports, stamped with the collector's clock on arrival, until `take`."""
 
-    def __init__(self, service_url: str, settings: PulsarSettings, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, service_url: str, settings: PulsarSettings, clock_ms: Callable[[], int]
+    ) -> None:
         """Subscribes at the present end. Raises SettingsError, SinkError."""
         self._where = (f"the load topics of {settings.cluster}", service_url, settings)
         self._clock_ms = clock_ms
@@ -51,14 +54,18 @@ class LoadTopics:
             self._client.close()
             raise
         self._threads = [
-            threading.Thread(target=self._follow, args=(kind, reader), name=f"follow-{kind}", daemon=True)
+            threading.Thread(
+                target=self._follow, args=(kind, reader), name=f"follow-{kind}", daemon=True
+            )
             for kind, reader in readers.items()
         ]
         for thread in self._threads:
             thread.start()
 
     def take(self) -> list[Report]:
-        """The reports since the last call, in order of arrival. Raises SinkError if the topics cannot be read any more."""
+        """The reports since the last call, in order of arrival. Raises SinkError if the topics
+        cannot be read any more.
+        """
         found = []
         with suppress(queue.Empty):
             while True:
@@ -77,7 +84,12 @@ class LoadTopics:
     def _reader(self, topic: str) -> pulsar.Reader:
         import pulsar
 
-        return self._client.create_reader(topic, pulsar.MessageId.latest, receiver_queue_size=_QUEUE, reader_name="pulsar-rebalancer")
+        return self._client.create_reader(
+            topic,
+            pulsar.MessageId.latest,
+            receiver_queue_size=_QUEUE,
+            reader_name="pulsar-rebalancer",
+        )
 
     def _follow(self, kind: Kind, reader: pulsar.Reader) -> None:
         import pulsar
@@ -97,7 +109,9 @@ class LoadTopics:
 
 
 def one_line(data: bytes) -> bytes:
-    """A payload as one line of JSON, `null` if empty. Bytes that are not JSON become a string, which the job rejects."""
+    """A payload as one line of JSON, `null` if empty. Bytes that are not JSON become a string,
+    which the job rejects.
+    """
     if not data.strip():
         return WITHDRAWN
     try:

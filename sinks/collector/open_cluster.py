@@ -9,7 +9,13 @@ from dataclasses import dataclass
 
 from sinks.collector.broker_poll import Pass, Poll
 from sinks.collector.collector import Collector, wall_clock_ms
-from sinks.collector.load_source import HASTY_DEADLINE, LoadManager, load_manager_of, open_poll, single_try
+from sinks.collector.load_source import (
+    HASTY_DEADLINE,
+    LoadManager,
+    load_manager_of,
+    open_poll,
+    single_try,
+)
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.known_brokers import KnownBrokers
@@ -21,7 +27,9 @@ _PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One cluster: its brokers at opening time, its load manager, and the poll that reads their load."""
+    """One cluster: its brokers at opening time, its load manager, and the poll that reads their
+    load.
+    """
 
     cluster: str
     brokers: tuple[str, ...]
@@ -32,19 +40,37 @@ class Source:
 
     def collector(self, telemetry: Publisher) -> Collector:
         """The collector that publishes to `telemetry`."""
-        return Collector(self.cluster, self.settings, manager=self.manager, admin=self.admin, poll=self.poll, telemetry=telemetry)
+        return Collector(
+            self.cluster,
+            self.settings,
+            manager=self.manager,
+            admin=self.admin,
+            poll=self.poll,
+            telemetry=telemetry,
+        )
 
 
 @contextmanager
 def opened(
-    pulsar: PulsarSettings, collector: CollectorSettings, wait: Callable[[float], bool], known: KnownBrokers | None = None
+    pulsar: PulsarSettings,
+    collector: CollectorSettings,
+    wait: Callable[[float], bool],
+    known: KnownBrokers | None = None,
 ) -> Iterator[Source]:
-    """Reads the cluster's brokers and load manager, and opens the poll. Raises SettingsError, AdminError, SinkError.
+    """Reads the cluster's brokers and load manager, and opens the poll. Raises SettingsError,
+    AdminError, SinkError.
 
-    `wait`: sleeps; returns True if the program is to end. `known`: brokers to ask besides `pulsar.admin_urls`.
+    `wait`: sleeps; returns True if the program is to end. `known`: brokers to ask besides
+    `pulsar.admin_urls`.
     """
     known = known or KnownBrokers(pulsar)
-    hurried = PulsarAdmin(single_try(pulsar, collector), wait, keep_open=False, deadline_name=HASTY_DEADLINE, known=known)
+    hurried = PulsarAdmin(
+        single_try(pulsar, collector),
+        wait,
+        keep_open=False,
+        deadline_name=HASTY_DEADLINE,
+        known=known,
+    )
     with closing(PulsarAdmin(pulsar, wait, known=known)) as admin, closing(hurried) as quick:
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
         with closing(open_poll(manager, pulsar, collector, (admin, quick), wall_clock_ms)) as poll:
@@ -52,9 +78,16 @@ def opened(
 
 
 def run_until_complete(source: Source, limit_s: float, wait: Callable[[float], bool]) -> Pass:
-    """Runs one pass; for brokers that publish on their own schedule, passes until all have published or `limit_s` is over."""
+    """Runs one pass; for brokers that publish on their own schedule, passes until all have
+    published or `limit_s` is over.
+    """
     until = time.monotonic() + limit_s
     while True:
         done = source.poll.run(source.admin.brokers())
-        if source.manager == "modular" or not done.missing or time.monotonic() > until or wait(_PAUSE_S):
+        if (
+            source.manager == "modular"
+            or not done.missing
+            or time.monotonic() > until
+            or wait(_PAUSE_S)
+        ):
             return done

@@ -1,1 +1,3 @@
-"""The executor: takes commands from the control topic, judges them and applies them to the cluster."""
+"""The executor: takes commands from the control topic, judges them and applies them to the
+cluster.
+"""

@@ -1,8 +1,10 @@
-"""Carries out one command on the cluster and sees whether it took effect. Whether it may is decided in strategies/admission.py.
+"""Carries out one command on the cluster and sees whether it took effect. Whether it may is decided
+in strategies/admission.py.
 
-An unload is not repeated on a guess. When its result is unknown (the answer was lost, the process died), or ownership is changing (another
-unload is under way), the applier looks up the owner of the bundle and repeats the unload only if nothing happened. It never repeats a
-release without a destination, because the bundle may have been released and have come back.
+An unload is not repeated on a guess. When its result is unknown (the answer was lost, the process
+died), or ownership is changing (another unload is under way), the applier looks up the owner of the
+bundle and repeats the unload only if nothing happened. It never repeats a release without a
+destination, because the bundle may have been released and have come back.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _FIRST_LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to look for a released bundle at its new broker, and how often and after which pause a failed call is tried again."""
+    """How long to look for a released bundle at its new broker, and how often and after which pause
+    a failed call is tried again.
+    """
 
     arrival_ms: int = 5_000
     attempts: int = 3
@@ -45,13 +49,17 @@ class Applier:
     """Threads may share it, each with a bundle of its own."""
 
     def __init__(self, admin: PulsarAdmin, retry: RetryPolicy, wait: Wait) -> None:
-        """`wait` sleeps; True from it means that the program is to end, which is obeyed between two calls."""
+        """`wait` sleeps; True from it means that the program is to end, which is obeyed between two
+        calls.
+        """
         self._admin = admin
         self._retry = retry
         self._wait = wait
 
     def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
-        """Calls Pulsar until it took effect, or cannot. `may_go_on` is asked before each repetition. Raises Unauthorized."""
+        """Calls Pulsar until it took effect, or cannot. `may_go_on` is asked before each
+        repetition. Raises Unauthorized.
+        """
         for attempt in range(1, self._retry.attempts + 1):
             failure = self._call(command)
             if failure is None:
@@ -65,16 +73,24 @@ class Applier:
         raise AssertionError("the last attempt has an effect")
 
     def after_interruption(self, command: CommandRecord) -> Effect | None:
-        """The effect of a command that was being carried out when the process died; None if it certainly had none and may be applied."""
+        """The effect of a command that was being carried out when the process died; None if it
+        certainly had none and may be applied.
+        """
         place = self._watch(command, _released)
         if not place.known:
-            return Effect("failed", "interrupted: the process died meanwhile, and the cluster does not report the result", None)
+            return Effect(
+                "failed",
+                "interrupted: the process died meanwhile, and the cluster does not report the "
+                "result",
+                None,
+            )
         if _released(command, place):
             return self._arrival(command)
         if _is_plain(command):
             return Effect(
                 "failed",
-                "interrupted: the process died meanwhile; the bundle is at its source, where it never left or came back to",
+                "interrupted: the process died meanwhile; the bundle is at its source, where "
+                "it never left or came back to",
                 place.owner,
             )
         return None
@@ -83,7 +99,11 @@ class Applier:
         try:
             if command.action == "split":
                 boundaries = None if command.boundaries is UNSET else command.boundaries
-                self._admin.split(command.bundle, None if command.algorithm is UNSET else command.algorithm, boundaries)
+                self._admin.split(
+                    command.bundle,
+                    None if command.algorithm is UNSET else command.algorithm,
+                    boundaries,
+                )
             else:
                 self._admin.unload(command.bundle, command.destination)
         except Unauthorized:
@@ -92,7 +112,9 @@ class Applier:
             return error
         return None
 
-    def _after_failure(self, command: CommandRecord, failure: AdminError, final: bool) -> Effect | None:
+    def _after_failure(
+        self, command: CommandRecord, failure: AdminError, final: bool
+    ) -> Effect | None:
         """The effect in spite of, or because of, a failed call; None when it may be tried again."""
         unsure = isinstance(failure, Unanswered | NotOwned)
         place = self._watch(command, _released) if unsure else self._look(command)
@@ -107,26 +129,57 @@ class Applier:
         place = self._watch(command, _settled)
         if command.action == "split":
             if place.split or not place.known:
-                return Effect("applied", None if place.split else "unverified: the cluster does not report the bundles", command.source)
-            return Effect("failed", "nothing-split: Pulsar accepted the split and did nothing; it found no place to cut", place.owner)
+                return Effect(
+                    "applied",
+                    None if place.split else "unverified: the cluster does not report the bundles",
+                    command.source,
+                )
+            return Effect(
+                "failed",
+                "nothing-split: Pulsar accepted the split and did nothing; it found no place "
+                "to cut",
+                place.owner,
+            )
         if not place.known:
-            return Effect("applied", "unverified: Pulsar released the bundle; the cluster does not report its owner", None)
+            return Effect(
+                "applied",
+                "unverified: Pulsar released the bundle; the cluster does not report its owner",
+                None,
+            )
         if place.owner is None:
-            return Effect("applied", "not-looked-up: Pulsar released the bundle; no client has looked it up yet", None)
+            return Effect(
+                "applied",
+                "not-looked-up: Pulsar released the bundle; no client has looked it up yet",
+                None,
+            )
         if place.owner == command.source:
-            return Effect("failed", f"came-back: Pulsar released the bundle, and {command.source} has it again", place.owner)
+            return Effect(
+                "failed",
+                f"came-back: Pulsar released the bundle, and {command.source} has it again",
+                place.owner,
+            )
         if command.destination not in (None, place.owner):
-            return Effect("applied", f"elsewhere: the bundle went to {place.owner}, not to {command.destination}", place.owner)
+            return Effect(
+                "applied",
+                f"elsewhere: the bundle went to {place.owner}, not to {command.destination}",
+                place.owner,
+            )
         return Effect("applied", None, place.owner)
 
-    def _watch(self, command: CommandRecord, enough: Callable[[CommandRecord, Place], bool]) -> Place:
+    def _watch(
+        self, command: CommandRecord, enough: Callable[[CommandRecord, Place], bool]
+    ) -> Place:
         """Looks ever more rarely until it has seen enough or `arrival_ms` have passed."""
         deadline = time.monotonic() + self._retry.arrival_ms / 1000
         pause = _FIRST_LOOK_S
         while True:
             place = self._look(command)
             left = deadline - time.monotonic()
-            if (place.known and enough(command, place)) or left <= 0 or self._wait(min(pause, left)):
+            if (
+                (place.known and enough(command, place))
+                or left <= 0
+                or self._wait(min(pause, left))
+            ):
                 return place
             pause *= 2
 
@@ -135,7 +188,9 @@ class Applier:
         try:
             if command.action == "split":
                 return Place(command.source, split=range_ not in self._admin.ranges(namespace))
-            likely = [broker for broker in (command.destination, command.source) if broker is not None]
+            likely = [
+                broker for broker in (command.destination, command.source) if broker is not None
+            ]
             return Place(self._admin.owner(command.bundle, likely))
         except Unauthorized:
             raise

@@ -10,7 +10,9 @@ from strategies.model import OutcomeStatus
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """`reason` is None when the effect is just as commanded; `owner_after`: who owns the bundle then."""
+    """`reason` is None when the effect is just as commanded; `owner_after`: who owns the bundle
+    then.
+    """
 
     status: OutcomeStatus
     reason: str | None

@@ -1,7 +1,8 @@
-"""The executor: intake → judge → apply → publish. Each record passes once, and what one part makes is the input of the next.
+"""The executor: intake → judge → apply → publish. Each record passes once, and what one part makes
+is the input of the next.
 
-For each record exactly one outcome, published before the record's position is committed. What must survive a death in between is in the
-journal: see there for the three states of a command.
+For each record exactly one outcome, published before the record's position is committed. What must
+survive a death in between is in the journal: see there for the three states of a command.
 """
 
 from __future__ import annotations
@@ -70,26 +71,36 @@ class Executor:
         on_outcome: Callable[[Done], None] = lambda _: None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is. `on_outcome` is called with every
-        outcome after it was published. `clock_ms`: ms since the epoch."""
+        """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is.
+        `on_outcome` is called with every outcome after it was published. `clock_ms`: ms since the
+        epoch.
+        """
         self._config = config
         self._commands = topics.commands
         self._journal = journal
         self._applier = applier
         self._limiter = limiter
         self._clock_ms = clock_ms
-        self._intake = Intake(config, topics.commands, topics.rounds, journal=journal, clock_ms=clock_ms)
+        self._intake = Intake(
+            config, topics.commands, topics.rounds, journal=journal, clock_ms=clock_ms
+        )
         self._facts = Facts(config, journal, admin, frozen, clock_ms)
-        self._publisher = ResultPublisher(topics.outcomes, topics.telemetry, topics.rejected, journal, on_outcome)
+        self._publisher = ResultPublisher(
+            topics.outcomes, topics.telemetry, topics.rejected, journal, on_outcome
+        )
 
     def recover(self) -> None:
-        """What the last process left: looks after open commands, publishes decided ones. Raises SinkError, Unauthorized."""
+        """What the last process left: looks after open commands, publishes decided ones. Raises
+        SinkError, Unauthorized.
+        """
         for task in self._intake.unfinished():
             self._publisher.publish(self._result(task))
         self._intake.forget_at_start()
 
     def step(self, timeout_s: float = _POLL_S) -> int:
-        """Works off the next few records; how many. Raises SinkError, Unauthorized, Stopped; then what was not finished comes again."""
+        """Works off the next few records; how many. Raises SinkError, Unauthorized, Stopped; then
+        what was not finished comes again.
+        """
         self._intake.learn_epochs()
         wave = self._intake.next_wave(timeout_s)
         if not wave:
@@ -105,7 +116,8 @@ class Executor:
         with ThreadPoolExecutor(self._config.at_once, thread_name_prefix="apply") as pool:
             results = [pool.submit(self._result, arrival.content) for arrival in wave]
             while wait(results, _LEARN_EVERY_S).not_done:
-                # What waits for its turn is judged by the newest epoch; a topic that cannot be read stops the next step, not this one.
+                # What waits for its turn is judged by the newest epoch; a topic that cannot be read
+                # stops the next step, not this one.
                 with suppress(SinkError):
                     self._intake.learn_epochs()
         return results
@@ -114,20 +126,26 @@ class Executor:
         return Done(content, self._outcome(content)) if isinstance(content, Task) else content
 
     def _outcome(self, task: Task) -> Outcome:
-        """Of a command that was being carried out when the last process ended, the cluster is asked before anything is done."""
+        """Of a command that was being carried out when the last process ended, the cluster is asked
+        before anything is done.
+        """
         if task.entry is not None:
             if task.entry.outcome is not None:
                 return decode_outcome(task.entry.outcome)
             effect = self._applier.after_interruption(task.wire)
             if effect is not None:
                 return self._decided(task, effect, task.entry.owner)
-        judgement = judge(task.command, self._facts.of_command(task), self._facts.of_cluster, self._config)
+        judgement = judge(
+            task.command, self._facts.of_command(task), self._facts.of_cluster, self._config
+        )
         if judgement.effect is not None:
             return self._decided(task, judgement.effect, judgement.owner)
         return self._applied(task, judgement)
 
     def _applied(self, task: Task, judgement: Judgement) -> Outcome:
-        """Waits for the command's turn; the last objections are asked for after that, right before each call."""
+        """Waits for the command's turn; the last objections are asked for after that, right before
+        each call.
+        """
         if not self._limiter.acquire():
             raise Stopped("The executor is stopping; the command is left for the next start.")
         owner, brokers = judgement.owner, judgement.brokers
@@ -136,12 +154,24 @@ class Executor:
             return self._decided(task, refusal(objection, owner), owner)
         begun = time.monotonic()
         self._journal.intend(task.received, owner, self._clock_ms())
-        effect = self._applier.apply(task.wire, lambda: self._facts.objection(task, brokers) is None)
+        effect = self._applier.apply(
+            task.wire, lambda: self._facts.objection(task, brokers) is None
+        )
         return self._decided(task, effect, owner, int((time.monotonic() - begun) * 1000))
 
     def _decided(self, task: Task, effect: Effect, before: str | None, took_ms: int = 0) -> Outcome:
         command, now_ms = task.command, self._clock_ms()
         reason = effect.reason and effect.reason[:_LONGEST_REASON]
-        outcome = Outcome(command.id, command.cluster, command.bundle, effect.status, reason, before, effect.owner_after, took_ms, now_ms)
+        outcome = Outcome(
+            command.id,
+            command.cluster,
+            command.bundle,
+            effect.status,
+            reason,
+            before,
+            effect.owner_after,
+            took_ms,
+            now_ms,
+        )
         self._journal.decide(task.received, effect.status, encode_outcome(outcome), now_ms)
         return outcome

@@ -9,14 +9,23 @@ from sinks.executor.intake import Task
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.admission import ClusterFacts, CommandFacts, Objection, frozen_objection, isolation_of, may_be_considered
+from strategies.admission import (
+    ClusterFacts,
+    CommandFacts,
+    Objection,
+    frozen_objection,
+    isolation_of,
+    may_be_considered,
+)
 from strategies.errors import NotFound
 from strategies.model import Command
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Threads may share it. `frozen`: a sentence about those of the live brokers that are frozen, empty when none is."""
+    """Threads may share it. `frozen`: a sentence about those of the live brokers that are frozen,
+    empty when none is.
+    """
 
     config: ExecutorConfig
     journal: Journal
@@ -26,15 +35,28 @@ class Facts:
 
     def of_command(self, task: Task) -> CommandFacts:
         """What the executor knows without asking the cluster."""
-        pause, newest_epoch = self.config.pause_file, self.journal.newest_epoch(task.command.cluster)
-        return CommandFacts(self.clock_ms(), task.signature, newest_epoch, task.earlier, pause is not None and pause.exists())
+        pause, newest_epoch = (
+            self.config.pause_file,
+            self.journal.newest_epoch(task.command.cluster),
+        )
+        return CommandFacts(
+            self.clock_ms(),
+            task.signature,
+            newest_epoch,
+            task.earlier,
+            pause is not None and pause.exists(),
+        )
 
     def of_cluster(self, command: Command) -> ClusterFacts:
         """What the cluster says. Raises AdminError."""
         brokers = self.admin.brokers()
         if frozen := self.frozen(brokers):
             return ClusterFacts(brokers, None, frozen=frozen)
-        owner = self.admin.owner(command.bundle, [command.source, *([command.destination] if command.destination else [])], brokers)
+        owner = self.admin.owner(
+            command.bundle,
+            [command.source, *([command.destination] if command.destination else [])],
+            brokers,
+        )
         exists = owner is not None or self._exists(command.bundle)
         return ClusterFacts(brokers, owner, isolation_of(self.admin.isolation_policies()), exists)
 

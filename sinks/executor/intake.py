@@ -1,4 +1,6 @@
-"""Intake: records of the control topic become tasks, in waves whose commands are about different bundles; rounds announce newer epochs."""
+"""Intake: records of the control topic become tasks, in waves whose commands are about different
+bundles; rounds announce newer epochs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from strategies.model import Command, OutcomeStatus
 
 #: Signatures of commands and rounds whose times and epochs count.
 _BELIEVED: frozenset[Signature] = frozenset({"signed", "unchecked"})
-#: How long a verdict is remembered after its command has expired. From then on a repetition is refused because it is too late.
+#: How long a verdict is remembered after its command has expired. From then on a repetition is
+#: refused because it is too late.
 _REMEMBER_MS = 3_600_000
 #: The same at a start, where no command has shown yet whether this machine's clock is right.
 _REMEMBER_AT_START_MS = 7 * 86_400_000
@@ -34,8 +37,9 @@ _ROUNDS_BYTES = 8 * 2**20
 class Task:
     """A command to decide on, as it was received (`wire`) and as the rules read it (`command`).
 
-    `believed`: whether its times and its epoch count. `earlier`: the verdict on the same id from another position. `entry`: what the
-    journal has of this very record, whose outcome is not published yet.
+    `believed`: whether its times and its epoch count. `earlier`: the verdict on the same id from
+    another position. `entry`: what the journal has of this very record, whose outcome is not
+    published yet.
     """
 
     received: Received
@@ -56,7 +60,9 @@ class RefusedRecord:
 
 
 class Arrival(NamedTuple):
-    """A record and what it holds: a task, no command at all, or (None) nothing to do for this executor."""
+    """A record and what it holds: a task, no command at all, or (None) nothing to do for this
+    executor.
+    """
 
     record: TopicRecord
     content: Task | RefusedRecord | None
@@ -66,7 +72,13 @@ class Intake:
     """Reads both topics for one thread. All methods raise SinkError."""
 
     def __init__(
-        self, config: ExecutorConfig, commands: Consumer, rounds: Consumer, *, journal: Journal, clock_ms: Callable[[], int]
+        self,
+        config: ExecutorConfig,
+        commands: Consumer,
+        rounds: Consumer,
+        *,
+        journal: Journal,
+        clock_ms: Callable[[], int],
     ) -> None:
         self._config = config
         self._commands = commands
@@ -82,7 +94,9 @@ class Intake:
             yield self._task(entry.received, read_command(entry.received.record), entry=entry)
 
     def next_wave(self, timeout_s: float) -> list[Arrival]:
-        """The next records, as many as may be worked on at once, none of them about a bundle that another one is about."""
+        """The next records, as many as may be worked on at once, none of them about a bundle that
+        another one is about.
+        """
         free = self._config.at_once - len(self._waiting)
         if free > 0:
             self._waiting.extend(self._commands.poll(free, 0 if self._waiting else timeout_s))
@@ -94,10 +108,14 @@ class Intake:
         return [Arrival(record, self._content(record)) for record in wave]
 
     def learn_epochs(self) -> None:
-        """A new job announces its epoch with its first round, before it has any command to give. With a key, only a signed one counts."""
+        """A new job announces its epoch with its first round, before it has any command to give.
+        With a key, only a signed one counts.
+        """
         while records := self._rounds.poll(1_000, 0, _ROUNDS_BYTES):
             newest: dict[str, int] = {}
-            for seen in epochs_in(record.value for record in records if self._signature(record.value) in _BELIEVED):
+            for seen in epochs_in(
+                record.value for record in records if self._signature(record.value) in _BELIEVED
+            ):
                 newest[seen.cluster] = max(seen.epoch, newest.get(seen.cluster, 0))
             for cluster, epoch in newest.items():
                 self._journal.see_epoch(cluster, epoch)
@@ -108,9 +126,11 @@ class Intake:
         self._journal.forget(self._clock_ms() - _REMEMBER_AT_START_MS)
 
     def forget(self) -> None:
-        """Drops verdicts on commands that expired long ago, both by this machine's clock and by the times of believed commands.
+        """Drops verdicts on commands that expired long ago, both by this machine's clock and by the
+        times of believed commands.
 
-        A clock that is ahead by mistake does not make a command unknown that may still be carried out.
+        A clock that is ahead by mistake does not make a command unknown that may still be carried
+        out.
         """
         self._journal.forget(min(self._clock_ms(), self._issued_ms) - _REMEMBER_MS)
 
@@ -130,11 +150,24 @@ class Intake:
     def _read(self, record: TopicRecord) -> CommandRecord:
         check_read(record)
         if record.size > self._config.limits.max_record_bytes:
-            raise WireError("too-large", f"The record has {record.size} bytes, more than wire.max_record_bytes; no command is that large.")
+            raise WireError(
+                "too-large",
+                f"The record has {record.size} bytes, more than wire.max_record_bytes; no "
+                "command is that large.",
+            )
         return read_command(record.value)
 
-    def _task(self, received: Received, wire: CommandRecord, *, earlier: OutcomeStatus | None = None, entry: Entry | None = None) -> Task:
-        """Only a command that may be believed raises the epoch, and only while it has no outcome."""
+    def _task(
+        self,
+        received: Received,
+        wire: CommandRecord,
+        *,
+        earlier: OutcomeStatus | None = None,
+        entry: Entry | None = None,
+    ) -> Task:
+        """Only a command that may be believed raises the epoch, and only while it has no
+        outcome.
+        """
         signature = self._signature(received.record)
         believed = signature in _BELIEVED
         if believed and (entry is None or entry.outcome is None):

@@ -1,8 +1,9 @@
 """What an executor must not forget, on disk before it goes on: intents, verdicts, newest epochs.
 
-A command goes through three states. *Open*: it is about to be carried out, or was when the process died. *Decided*: its outcome is known
-and may not be published yet. *Published*: nothing is left to do. After a restart the open ones are looked after, the decided ones are
-published, and a command that is read again is known by its id and its position.
+A command goes through three states. *Open*: it is about to be carried out, or was when the process
+died. *Decided*: its outcome is known and may not be published yet. *Published*: nothing is left to
+do. After a restart the open ones are looked after, the decided ones are published, and a command
+that is read again is known by its id and its position.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _VERSION = 1
 #: SQLite's integers have 64 bits.
 _FOREVER_MS = 2**62
 _TABLES = """
-CREATE TABLE commands (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL, place INTEGER NOT NULL, record BLOB NOT NULL,
-                       owner TEXT, status TEXT, outcome BLOB, published INTEGER NOT NULL DEFAULT 0, at_ms INTEGER NOT NULL,
+CREATE TABLE commands (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL,
+                       place INTEGER NOT NULL, record BLOB NOT NULL, owner TEXT, status TEXT,
+                       outcome BLOB, published INTEGER NOT NULL DEFAULT 0, at_ms INTEGER NOT NULL,
                        PRIMARY KEY (id, topic, part, place)) WITHOUT ROWID;
 CREATE INDEX unfinished ON commands (published) WHERE published = 0;
 CREATE INDEX old ON commands (at_ms);
@@ -43,7 +45,9 @@ class Received(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What became of one record. `owner`: who owned the bundle before; `status`, `outcome`: None while it is open."""
+    """What became of one record. `owner`: who owned the bundle before; `status`, `outcome`: None
+    while it is open.
+    """
 
     received: Received
     owner: str | None
@@ -58,7 +62,8 @@ class JournalInUse(SinkError):
 
 
 def unfinished_commands(folder: Path) -> int | None:
-    """Number of commands in an unused journal that are open or not published; None without a journal. Changes nothing.
+    """Number of commands in an unused journal that are open or not published; None without a
+    journal. Changes nothing.
 
     Raises JournalInUse, SinkError, StateVersionError.
     """
@@ -72,15 +77,21 @@ def unfinished_commands(folder: Path) -> int | None:
 
 
 class Journal:
-    """Threads may share it; processes may not. Every change is on the disk when its method returns. All methods raise SinkError."""
+    """Threads may share it; processes may not. Every change is on the disk when its method returns.
+    All methods raise SinkError.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Creates the folder. Raises SinkError when another process uses it, StateVersionError for a file of another version."""
+        """Creates the folder. Raises SinkError when another process uses it, StateVersionError for
+        a file of another version.
+        """
         self._file = folder / _FILE
         self._lock = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self._file, timeout=1.0, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(
+                self._file, timeout=1.0, isolation_level=None, check_same_thread=False
+            )
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from error
         try:
@@ -94,10 +105,18 @@ class Journal:
         self._db.close()
 
     def earlier(self, received: Received) -> tuple[Entry | None, OutcomeStatus | None]:
-        """The entry of this very record, and the verdict on the same id from another position (dry runs left out), if there are any."""
+        """The entry of this very record, and the verdict on the same id from another position (dry
+        runs left out), if there are any.
+        """
         entries = self._entries("WHERE id = ?", received.id)
-        same = next((entry for entry in entries if entry.received.position == received.position), None)
-        others = [entry.status for entry in entries if entry is not same and entry.status not in (None, "dry-run")]
+        same = next(
+            (entry for entry in entries if entry.received.position == received.position), None
+        )
+        others = [
+            entry.status
+            for entry in entries
+            if entry is not same and entry.status not in (None, "dry-run")
+        ]
         return same, others[0] if others else None
 
     def unfinished(self) -> list[Entry]:
@@ -108,27 +127,34 @@ class Journal:
         """The command is about to be carried out; `owner` is where the bundle is now."""
         with self._writing() as db:
             db.execute(
-                "INSERT OR REPLACE INTO commands (id, topic, part, place, record, owner, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO commands (id, topic, part, place, record, owner, "
+                "at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (received.id, *received.position, received.record, owner, now_ms),
             )
 
-    def decide(self, received: Received, status: OutcomeStatus, outcome: bytes, now_ms: int) -> None:
+    def decide(
+        self, received: Received, status: OutcomeStatus, outcome: bytes, now_ms: int
+    ) -> None:
         """The outcome is known."""
         with self._writing() as db:
             db.execute(
-                "INSERT INTO commands (id, topic, part, place, record, status, outcome, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO UPDATE SET status = excluded.status, outcome = excluded.outcome, at_ms = excluded.at_ms",
+                "INSERT INTO commands (id, topic, part, place, record, status, outcome, "
+                "at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET status = excluded.status, outcome = "
+                "excluded.outcome, at_ms = excluded.at_ms",
                 (received.id, *received.position, received.record, status, outcome, now_ms),
             )
 
     def publish(self, received: Received, until_ms: int = 0) -> None:
-        """The outcome is on its topics. What remains is the verdict, for as long as the command could come back: until `until_ms`.
+        """The outcome is on its topics. What remains is the verdict, for as long as the command
+        could come back: until `until_ms`.
 
         The bytes are dropped: a record that is read again gets no second outcome.
         """
         with self._writing() as db:
             db.execute(
-                "UPDATE commands SET published = 1, record = x'', outcome = NULL, at_ms = max(at_ms, ?)"
+                "UPDATE commands SET published = 1, record = x'', outcome = NULL, at_ms = "
+                "max(at_ms, ?)"
                 " WHERE id = ? AND topic = ? AND part = ? AND place = ?",
                 (min(until_ms, _FOREVER_MS), received.id, *received.position),
             )
@@ -136,19 +162,24 @@ class Journal:
     def newest_epoch(self, cluster: str) -> int:
         """The newest epoch that was seen, 0 if none."""
         with self._lock, self._complaining():
-            row = self._db.execute("SELECT epoch FROM epochs WHERE cluster = ?", (cluster,)).fetchone()
+            row = self._db.execute(
+                "SELECT epoch FROM epochs WHERE cluster = ?", (cluster,)
+            ).fetchone()
         return 0 if row is None else int(row[0])
 
     def see_epoch(self, cluster: str, epoch: int) -> None:
         """Remembers an epoch if it is newer than what was seen."""
         with self._writing() as db:
             db.execute(
-                "INSERT INTO epochs VALUES (?, ?) ON CONFLICT DO UPDATE SET epoch = excluded.epoch WHERE excluded.epoch > epoch",
+                "INSERT INTO epochs VALUES (?, ?) ON CONFLICT DO UPDATE SET epoch = "
+                "excluded.epoch WHERE excluded.epoch > epoch",
                 (cluster, epoch),
             )
 
     def forget(self, before_ms: int) -> None:
-        """Drops published verdicts whose `at_ms` (decided, or expired if that is later) is before; epochs are never dropped."""
+        """Drops published verdicts whose `at_ms` (decided, or expired if that is later) is before;
+        epochs are never dropped.
+        """
         with self._writing() as db:
             db.execute("DELETE FROM commands WHERE at_ms < ? AND published = 1", (before_ms,))
 
@@ -167,7 +198,8 @@ class Journal:
             self._db.execute("COMMIT")
         if version not in (0, _VERSION):
             raise StateVersionError(
-                f"{self._file} was written by another version (format {version}, this one reads {_VERSION}): use the version that wrote "
+                f"{self._file} was written by another version (format {version}, this one "
+                f"reads {_VERSION}): use the version that wrote "
                 "it, or name a new folder as executor.state once all commands in it have expired."
             )
 
@@ -192,12 +224,25 @@ class Journal:
     def _unusable(self, error: Exception) -> SinkError:
         if "locked" in str(error):
             return JournalInUse(
-                f"Another executor uses {self._file.parent}: stop it, or give this one a folder of its own as executor.state."
+                f"Another executor uses {self._file.parent}: stop it, or give this one a "
+                "folder of its own as executor.state."
             )
-        return SinkError(f"{self._file} cannot be used ({error}); make room, or name a folder as executor.state that this user may write.")
+        return SinkError(
+            f"{self._file} cannot be used ({error}); make room, or name a folder as "
+            "executor.state that this user may write."
+        )
 
 
-def _entry(row: tuple[str, str, int, int, bytes, str | None, str | None, bytes | None, int, int]) -> Entry:
+def _entry(
+    row: tuple[str, str, int, int, bytes, str | None, str | None, bytes | None, int, int],
+) -> Entry:
     id_, topic, part, place, record, owner, recorded, outcome, published, at_ms = row
     status = next((known for known in get_args(OutcomeStatus) if known == recorded), None)
-    return Entry(Received(id_, Position(topic, part, place), record), owner, status, outcome, bool(published), at_ms)
+    return Entry(
+        Received(id_, Position(topic, part, place), record),
+        owner,
+        status,
+        outcome,
+        bool(published),
+        at_ms,
+    )

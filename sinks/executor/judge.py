@@ -1,7 +1,8 @@
-"""The judge: a command and facts become an effect, or the permission to carry the command out. Nothing acts here.
+"""The judge: a command and facts become an effect, or the permission to carry the command out.
+Nothing acts here.
 
-The rules themselves are in strategies/admission.py. Facts about the cluster cost calls, so they are asked for only where the command and
-what the executor knows raise no objection.
+The rules themselves are in strategies/admission.py. Facts about the cluster cost calls, so they are
+asked for only where the command and what the executor knows raise no objection.
 """
 
 from __future__ import annotations
@@ -18,15 +19,24 @@ from strategies.model import Command
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`effect`: what came of a command that is not carried out; None: it may be. `owner`, `brokers`: of the bundle, of the cluster."""
+    """`effect`: what came of a command that is not carried out; None: it may be. `owner`,
+    `brokers`: of the bundle, of the cluster.
+    """
 
     effect: Effect | None
     owner: str | None = None
     brokers: Sequence[str] = ()
 
 
-def judge(command: Command, known: CommandFacts, look: Callable[[Command], ClusterFacts], config: ExecutorConfig) -> Judgement:
-    """`look` asks the cluster and is called once at most; it raises AdminError. Raises Unauthorized."""
+def judge(
+    command: Command,
+    known: CommandFacts,
+    look: Callable[[Command], ClusterFacts],
+    config: ExecutorConfig,
+) -> Judgement:
+    """`look` asks the cluster and is called once at most; it raises AdminError. Raises
+    Unauthorized.
+    """
     objection = may_be_considered(command, known, config.rules)
     if objection is not None:
         return Judgement(refusal(objection, None))

@@ -33,7 +33,9 @@ class ResultPublisher:
     on_outcome: Callable[[Done], None]
 
     def publish(self, result: Done | RefusedRecord | None) -> None:
-        """Returns when the result is on its topics; None is the result of a record that is left to others."""
+        """Returns when the result is on its topics; None is the result of a record that is left to
+        others.
+        """
         match result:
             case Done():
                 self._publish_outcome(result)

@@ -14,8 +14,15 @@ _SHORTEST_WAIT_S = 0.001
 class RateLimiter:
     """Threads may share it; they wait for each other. A limit of 0 is none."""
 
-    def __init__(self, per_minute: int, wait: Callable[[float], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        """`wait` sleeps for a number of seconds; True from it means that the program is to end. `clock` counts seconds."""
+    def __init__(
+        self,
+        per_minute: int,
+        wait: Callable[[float], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`wait` sleeps for a number of seconds; True from it means that the program is to end.
+        `clock` counts seconds.
+        """
         self._per_minute = per_minute
         self._wait = wait
         self._clock = clock

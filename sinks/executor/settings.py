@@ -23,26 +23,54 @@ _ACTIONS = ("unload", "transfer", "split")
 class ExecutorSettings:
     """Lists are texts with commas between their entries."""
 
-    state: Annotated[str, Setting("Folder for what was done and how far it got; one executor at a time may use it")] = (
-        "/var/lib/pulsar-rebalancer/executor"
+    state: Annotated[
+        str,
+        Setting("Folder for what was done and how far it got; one executor at a time may use it"),
+    ] = "/var/lib/pulsar-rebalancer/executor"
+    actions: Annotated[str, Setting("What may be carried out; throttle is advice and never is")] = (
+        "unload,transfer,split"
     )
-    actions: Annotated[str, Setting("What may be carried out; throttle is advice and never is")] = "unload,transfer,split"
-    allow: Annotated[str, Setting("Namespaces that may be touched, for example orders/*,t/ns; empty = all")] = ""
+    allow: Annotated[
+        str, Setting("Namespaces that may be touched, for example orders/*,t/ns; empty = all")
+    ] = ""
     deny: Annotated[str, Setting("Namespaces that must not be touched, whatever `allow` says")] = ""
     windows: Annotated[
-        str, Setting("Times (UTC) at which bundles may move: [Mon-Fri ]22:00-06:00, with commas between; empty = always")
+        str,
+        Setting(
+            "Times (UTC) at which bundles may move: [Mon-Fri ]22:00-06:00, with commas "
+            "between; empty = always"
+        ),
     ] = ""
-    pause_file: Annotated[str, Setting("While this file exists nothing is carried out; empty = `pause` in the state folder")] = ""
-    max_concurrent: Annotated[int, Setting("Commands that are carried out at the same time", "", ge=1, le=64)] = 4
-    max_per_minute: Annotated[int, Setting("Commands that are begun within any minute; 0 = no limit", "", ge=0, le=100_000)] = 120
+    pause_file: Annotated[
+        str,
+        Setting(
+            "While this file exists nothing is carried out; empty = `pause` in the state folder"
+        ),
+    ] = ""
+    max_concurrent: Annotated[
+        int, Setting("Commands that are carried out at the same time", "", ge=1, le=64)
+    ] = 4
+    max_per_minute: Annotated[
+        int,
+        Setting("Commands that are begun within any minute; 0 = no limit", "", ge=0, le=100_000),
+    ] = 120
     arrival_timeout_ms: Annotated[
-        int, Setting("How long to look for a released bundle at its new broker; without clients no broker takes it", "ms", ge=0, le=600_000)
+        int,
+        Setting(
+            "How long to look for a released bundle at its new broker; without clients no "
+            "broker takes it",
+            "ms",
+            ge=0,
+            le=600_000,
+        ),
     ] = 5_000
 
 
 @dataclass(frozen=True)
 class ExecutorConfig:
-    """The cluster that an executor serves, the rules, whether it may act at all, the key it demands, the file that pauses it."""
+    """The cluster that an executor serves, the rules, whether it may act at all, the key it
+    demands, the file that pauses it.
+    """
 
     cluster: str
     rules: AdmissionRules = AdmissionRules()
@@ -65,7 +93,10 @@ def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
     for name in ("allow", "deny"):
         for pattern in patterns(getattr(settings, name)):
             if pattern != "*" and not _NAMESPACE.fullmatch(pattern):
-                complaints.append(f"executor.{name}: {pattern} is no tenant/namespace; * may stand for any text, as in orders/*")
+                complaints.append(
+                    f"executor.{name}: {pattern} is no tenant/namespace; * may stand for any "
+                    "text, as in orders/*"
+                )
     windows: tuple[Window, ...] = ()
     try:
         windows = read_windows(settings.windows, "executor.windows")
@@ -84,7 +115,12 @@ def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
 def state_folder(settings: ExecutorSettings) -> Path:
     """The folder of the journal and the positions. Raises SettingsError."""
     if not settings.state.startswith("/") or "\0" in settings.state:
-        raise SettingsError([f"executor.state: {settings.state!r} is no absolute path; name a folder of this machine"])
+        raise SettingsError(
+            [
+                f"executor.state: {settings.state!r} is no absolute path; name a folder of "
+                "this machine"
+            ]
+        )
     return Path(settings.state)
 
 

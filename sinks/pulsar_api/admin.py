@@ -1,7 +1,9 @@
-"""The admin API of one Pulsar cluster: the reads of executor and collector, and the executor's unload, transfer and split.
+"""The admin API of one Pulsar cluster: the reads of executor and collector, and the executor's
+unload, transfer and split.
 
-No call here loads a bundle, as topic look-ups do: the owner is found by a read of the bundle's topics. The list of all bundles that a
-broker owns is never read: that call can freeze a modular broker (docs/PULSAR_FAULTS.md).
+No call here loads a bundle, as topic look-ups do: the owner is found by a read of the bundle's
+topics. The list of all bundles that a broker owns is never read: that call can freeze a modular
+broker (docs/PULSAR_FAULTS.md).
 """
 
 from __future__ import annotations
@@ -19,18 +21,28 @@ from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.names import is_broker
-from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, Unauthorized
+from strategies.errors import (
+    AdminError,
+    BrokerUnavailable,
+    NotFound,
+    NotOwned,
+    Refused,
+    Unauthorized,
+)
 
 T = TypeVar("T")
 
 _API = "/admin/v2"
-#: Number of brokers that are asked for an owner, and number of equal answers that prove that there is none.
+#: Number of brokers that are asked for an owner, and number of equal answers that prove that there
+#: is none.
 _MAX_ASKED = 3
 _AGREEING_ANSWERS = 2
 
 
 class PulsarAdmin:
-    """All methods raise AdminError: BrokerUnavailable (may be retried), NotOwned, NotFound, Refused, Unauthorized."""
+    """All methods raise AdminError: BrokerUnavailable (may be retried), NotOwned, NotFound,
+    Refused, Unauthorized.
+    """
 
     def __init__(
         self,
@@ -43,13 +55,19 @@ class PulsarAdmin:
     ) -> None:
         """Opens no connection yet. Raises SettingsError.
 
-        `wait`: sleeps between retries; returns True to stop retrying. `keep_open=False`: for callers that ask many brokers rarely.
-        `deadline_name`: the setting that `settings.deadline_ms` comes from.
+        `wait`: sleeps between retries; returns True to stop retrying. `keep_open=False`: for
+        callers that ask many brokers rarely. `deadline_name`: the setting that
+        `settings.deadline_ms` comes from.
         `known`: brokers to ask besides `pulsar.admin_urls`; updated from the answers of `brokers`.
         """
         self._settings = settings
         self._http = PulsarHttp(
-            settings, lambda: frozenset(self.brokers()), wait, keep_open=keep_open, deadline_name=deadline_name, known=known
+            settings,
+            lambda: frozenset(self.brokers()),
+            wait,
+            keep_open=keep_open,
+            deadline_name=deadline_name,
+            known=known,
         )
 
     def close(self) -> None:
@@ -58,7 +76,12 @@ class PulsarAdmin:
 
     def brokers(self) -> tuple[str, ...]:
         """Ids of the live brokers, sorted by name."""
-        call = Call("the list of brokers", "GET", _path("brokers", self._settings.cluster), proof=_lists_brokers)
+        call = Call(
+            "the list of brokers",
+            "GET",
+            _path("brokers", self._settings.cluster),
+            proof=_lists_brokers,
+        )
         found = _broker_names(_json(call, self._http.ask(call), list))
         self._http.known.learn(found)
         return found
@@ -74,8 +97,17 @@ class PulsarAdmin:
 
     def configuration(self, broker: str | None = None) -> dict[str, str]:
         """The runtime configuration of a broker, or of any broker, by Pulsar's keys."""
-        call = Call(_of("the configuration", broker), "GET", _path("brokers", "configuration", "runtime"), at=broker)
-        return {key: value for key, value in _json(call, self._http.ask(call), dict).items() if isinstance(value, str)}
+        call = Call(
+            _of("the configuration", broker),
+            "GET",
+            _path("brokers", "configuration", "runtime"),
+            at=broker,
+        )
+        return {
+            key: value
+            for key, value in _json(call, self._http.ask(call), dict).items()
+            if isinstance(value, str)
+        }
 
     def version(self, broker: str | None = None) -> str:
         """The Pulsar version of a broker, or of any broker."""
@@ -83,20 +115,28 @@ class PulsarAdmin:
         return self._http.ask(call).decode("utf-8", errors="replace").strip()[:100]
 
     def read_metadata(self, broker: str) -> None:
-        """Makes a broker read from both of its metadata stores: milliseconds on a healthy broker, without end on a frozen one.
+        """Makes a broker read from both of its metadata stores: milliseconds on a healthy broker,
+        without end on a frozen one.
 
-        Asks for a tenant that does not exist, with a new name each time to bypass caches. Racks are in the store that holds bundles.
+        Asks for a tenant that does not exist, with a new name each time to bypass caches. Racks are
+        in the store that holds bundles.
         """
         tenant = f"rebalancer-look-{uuid4().hex[:12]}"
         with suppress(NotFound):
             self._http.ask(Call("a read of metadata", "GET", _path("tenants", tenant), at=broker))
         with suppress(NotFound):
-            self._http.ask(Call("a read of metadata", "GET", _path("bookies", "racks-info"), at=broker))
+            self._http.ask(
+                Call("a read of metadata", "GET", _path("bookies", "racks-info"), at=broker)
+            )
 
-    def owner(self, bundle: str, likely: Iterable[str] = (), brokers: Sequence[str] | None = None) -> str | None:
-        """The broker that owns a bundle; None if no broker does or the bundle does not exist. Asks the `likely` brokers first.
+    def owner(
+        self, bundle: str, likely: Iterable[str] = (), brokers: Sequence[str] | None = None
+    ) -> str | None:
+        """The broker that owns a bundle; None if no broker does or the bundle does not exist. Asks
+        the `likely` brokers first.
 
-        Raises NotOwned while ownership changes, BrokerUnavailable if none of the asked brokers answers.
+        Raises NotOwned while ownership changes, BrokerUnavailable if none of the asked brokers
+        answers.
         """
         alive = self.brokers() if brokers is None else brokers
         first = [broker for broker in dict.fromkeys(likely) if broker in alive]
@@ -106,7 +146,11 @@ class PulsarAdmin:
             try:
                 owner = self._owner_by(broker, bundle, alive)
                 if owner is not None:
-                    return owner if owner == broker or owner in failed else self._confirmed(owner, bundle, alive)
+                    return (
+                        owner
+                        if owner == broker or owner in failed
+                        else self._confirmed(owner, bundle, alive)
+                    )
             except NotFound:
                 return None
             except Unauthorized:
@@ -123,38 +167,64 @@ class PulsarAdmin:
 
     def ranges(self, namespace: str) -> tuple[str, ...]:
         """The ranges of a namespace's bundles, 0x…_0x…, ascending."""
-        call = Call(f"the bundles of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "bundles"))
+        call = Call(
+            f"the bundles of {namespace}",
+            "GET",
+            _path("namespaces", *namespace.split("/"), "bundles"),
+        )
         bounds = _json(call, self._http.ask(call), dict).get("boundaries")
         if not isinstance(bounds, list) or not all(isinstance(bound, str) for bound in bounds):
             raise _unexpected_answer(call)
         return tuple(f"{low}_{high}" for low, high in pairwise(bounds))
 
     def unload(self, bundle: str, destination: str | None) -> None:
-        """Unloads a bundle, to `destination` if given. Not retried here: check the owner before you try again."""
+        """Unloads a bundle, to `destination` if given. Not retried here: check the owner before you
+        try again.
+        """
         query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
         path = _path("namespaces", *bundle.split("/"), "unload") + query
-        self._http.ask(Call(f"the unload of {bundle}", "PUT", path, repeatable=False, missing=frozenset({412})))
+        self._http.ask(
+            Call(f"the unload of {bundle}", "PUT", path, repeatable=False, missing=frozenset({412}))
+        )
 
     def split(self, bundle: str, algorithm: str | None, boundaries: Sequence[int] | None) -> None:
         """Splits a bundle with an algorithm or at boundaries. Not retried here."""
-        query = "?unload=false" + ("" if algorithm is None else f"&splitAlgorithmName={quote(algorithm, safe='')}")
+        query = "?unload=false" + (
+            "" if algorithm is None else f"&splitAlgorithmName={quote(algorithm, safe='')}"
+        )
         body = None if boundaries is None else json.dumps(list(boundaries)).encode()
         path = _path("namespaces", *bundle.split("/"), "split") + query
         self._http.ask(Call(f"the split of {bundle}", "PUT", path, body=body, repeatable=False))
 
     def isolation_policies(self) -> dict[str, Any]:
-        """Policies by name, in Pulsar's order; empty after 404, Pulsar's answer if there are none."""
-        call = Call("the isolation policies", "GET", _path("clusters", self._settings.cluster, "namespaceIsolationPolicies"))
+        """Policies by name, in Pulsar's order; empty after 404, Pulsar's answer if there are
+        none.
+        """
+        call = Call(
+            "the isolation policies",
+            "GET",
+            _path("clusters", self._settings.cluster, "namespaceIsolationPolicies"),
+        )
         return self._object_or_nothing(call)
 
     def failure_domains(self) -> dict[str, Any]:
         """Domain → `{"brokers": […]}`."""
-        call = Call("the failure domains", "GET", _path("clusters", self._settings.cluster, "failureDomains"))
+        call = Call(
+            "the failure domains",
+            "GET",
+            _path("clusters", self._settings.cluster, "failureDomains"),
+        )
         return self._object_or_nothing(call)
 
     def anti_affinity(self, namespace: str) -> str | None:
-        """The anti-affinity group of a namespace; None if it has none (Pulsar answers with an empty body)."""
-        call = Call(f"the anti-affinity group of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "antiAffinity"))
+        """The anti-affinity group of a namespace; None if it has none (Pulsar answers with an empty
+        body).
+        """
+        call = Call(
+            f"the anti-affinity group of {namespace}",
+            "GET",
+            _path("namespaces", *namespace.split("/"), "antiAffinity"),
+        )
         return self._http.ask(call).decode("utf-8", errors="replace") or None
 
     def tenants(self) -> tuple[str, ...]:
@@ -167,36 +237,63 @@ class PulsarAdmin:
 
     def topics(self, namespace: str) -> tuple[str, ...]:
         """Names of all topics of a namespace, persistent or not."""
-        return self._names(Call(f"the topics of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "topics") + "?mode=ALL"))
+        return self._names(
+            Call(
+                f"the topics of {namespace}",
+                "GET",
+                _path("namespaces", *namespace.split("/"), "topics") + "?mode=ALL",
+            )
+        )
 
     def load_report(self, broker: str) -> bytes:
         """The load report of a modular broker, verbatim; extensible brokers refuse this call."""
-        return self._http.ask(Call(f"the load report of {broker}", "GET", _path("broker-stats", "load-report"), at=broker))
+        return self._http.ask(
+            Call(
+                f"the load report of {broker}",
+                "GET",
+                _path("broker-stats", "load-report"),
+                at=broker,
+            )
+        )
 
     def _owner_by(self, broker: str, bundle: str, alive: Sequence[str]) -> str | None:
-        """The owner by one broker's answer: 200 is itself, 307 another, 204 none. Neither load manager acquires the bundle for it."""
+        """The owner by one broker's answer: 200 is itself, 307 another, 204 none. Neither load
+        manager acquires the bundle for it.
+        """
         path = _path("non-persistent", *bundle.split("/"))
-        call = Call(f"the owner of {bundle}", "GET", path, at=broker, missing=frozenset({412}), follow=False)
+        call = Call(
+            f"the owner of {bundle}", "GET", path, at=broker, missing=frozenset({412}), follow=False
+        )
         try:
             return broker if self._http.ask(call).strip() else None
         except Elsewhere as named:
             owner = self._http.broker_at(named.netloc, alive)
             if owner not in (None, broker):
                 return owner
-            raise NotOwned(f"{named}, which does not own it (any more): ownership is changing; the next round decides again.") from named
+            raise NotOwned(
+                f"{named}, which does not own it (any more): ownership is changing; the next "
+                "round decides again."
+            ) from named
 
     def _confirmed(self, named: str, bundle: str, alive: Sequence[str]) -> str | None:
-        """Asks the named owner itself, because other brokers learn of a release later. Without its answer it counts as the owner."""
+        """Asks the named owner itself, because other brokers learn of a release later. Without its
+        answer it counts as the owner.
+        """
         try:
             owner = self._owner_by(named, bundle, alive)
         except BrokerUnavailable:
             return named
         if owner in (None, named):
             return owner
-        raise NotOwned(f"{named}, named as the owner of {bundle}, names {owner}: ownership is changing; the next round decides again.")
+        raise NotOwned(
+            f"{named}, named as the owner of {bundle}, names {owner}: ownership is changing; "
+            "the next round decides again."
+        )
 
     def _names(self, call: Call) -> tuple[str, ...]:
-        return tuple(name for name in _json(call, self._http.ask(call), list) if isinstance(name, str))
+        return tuple(
+            name for name in _json(call, self._http.ask(call), list) if isinstance(name, str)
+        )
 
     def _object_or_nothing(self, call: Call) -> dict[str, Any]:
         try:
@@ -238,5 +335,6 @@ def _json(call: Call, body: bytes, kind: type[T]) -> T:
 
 def _unexpected_answer(call: Call) -> Refused:
     return Refused(
-        f"The answer to {call.what} is not one of Pulsar's admin API; check that pulsar.admin_urls is the web service of a broker."
+        f"The answer to {call.what} is not one of Pulsar's admin API; check that "
+        "pulsar.admin_urls is the web service of a broker."
     )

@@ -1,4 +1,6 @@
-"""Converts statuses of Pulsar's admin API to errors, for all calls (statuses as observed on Pulsar 4.2.4)."""
+"""Converts statuses of Pulsar's admin API to errors, for all calls (statuses as observed on Pulsar
+4.2.4).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, Unauthorized
+from strategies.errors import (
+    AdminError,
+    BrokerUnavailable,
+    NotFound,
+    NotOwned,
+    Refused,
+    Unauthorized,
+)
 
 _LONGEST_REASON = 300
 _AGAIN_LATER = frozenset({425, 429, 503})
@@ -21,7 +30,9 @@ class Unanswered(BrokerUnavailable):
 
 
 class Elsewhere(NotOwned):
-    """A redirect of a call with `follow=False`. `netloc`: host:port of the web service in the redirect, a broker of the cluster."""
+    """A redirect of a call with `follow=False`. `netloc`: host:port of the web service in the
+    redirect, a broker of the cluster.
+    """
 
     def __init__(self, text: str, netloc: str) -> None:
         super().__init__(text)
@@ -30,12 +41,15 @@ class Elsewhere(NotOwned):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call. `path` is encoded, without scheme and host; `what` names the call in messages, for example "the list of brokers".
+    """One call. `path` is encoded, without scheme and host; `what` names the call in messages, for
+    example "the list of brokers".
 
-    `at`: the broker to ask; None = any configured one. `repeatable`: repeating the call does no harm.
+    `at`: the broker to ask; None = any configured one. `repeatable`: repeating the call does no
+    harm.
     `missing`: further statuses with which Pulsar reports that the subject does not exist.
     `follow`: follow redirects; False raises Elsewhere.
-    `proof`: whether a body proves that a broker of the cluster sent it; checked for addresses known only from a file.
+    `proof`: whether a body proves that a broker of the cluster sent it; checked for addresses known
+    only from a file.
     """
 
     what: str
@@ -60,12 +74,15 @@ def reason_of(body: bytes) -> str:
     text = body.decode("utf-8", errors="replace").strip()
     try:
         tree = json.loads(text)
-        text = str(tree.get("reason") or tree.get("message") or "") if isinstance(tree, dict) else text
+        text = (
+            str(tree.get("reason") or tree.get("message") or "") if isinstance(tree, dict) else text
+        )
     except (ValueError, RecursionError):
         pass
     if text.startswith("<"):
         return ""  # an HTML page
-    # For unexpected errors Pulsar sends the whole stack trace; its first line has the exception and its message.
+    # For unexpected errors Pulsar sends the whole stack trace; its first line has the exception and
+    # its message.
     line = (text.partition("Stacktrace:")[2].strip() or text.strip()).partition("\n")[0].rstrip()
     return "".join(c if c.isprintable() else " " for c in line)[:_LONGEST_REASON]
 
@@ -74,13 +91,20 @@ def _error(call: Call, host: str, status: int, reason: str) -> AdminError:
     said = f"{host} answered {status} to {call.what}" + (f" ({reason})" if reason else "")
     if status == 401:
         return Unauthorized(
-            f"{said}: the token is missing, invalid or expired, or its role is not a super user; check the token in "
+            f"{said}: the token is missing, invalid or expired, or its role is not a super "
+            "user; check the token in "
             "pulsar.token_file, and that its role is in the brokers' superUserRoles."
         )
     if status == 403:
-        return Unauthorized(f"{said}: the token's role lacks the permission; make it a super user (superUserRoles of the brokers).")
+        return Unauthorized(
+            f"{said}: the token's role lacks the permission; make it a super user "
+            "(superUserRoles of the brokers)."
+        )
     if status == 404 or status in call.missing:
-        return NotFound(f"{said}: it does not exist (any more); check the name, or wait for the decision of the next round.")
+        return NotFound(
+            f"{said}: it does not exist (any more); check the name, or wait for the decision "
+            "of the next round."
+        )
     if status in _AGAIN_LATER:
         return BrokerUnavailable(f"{said}: the broker is busy or starting; try again later.")
     if status in _GAVE_UP:
@@ -92,7 +116,13 @@ def _error(call: Call, host: str, status: int, reason: str) -> AdminError:
 
 def _refused(said: str, status: int) -> Refused:
     if status == 409:
-        return Refused(f"{said}: the subject of the call is not available; check that the destination is alive.")
+        return Refused(
+            f"{said}: the subject of the call is not available; check that the destination is "
+            "alive."
+        )
     if 300 <= status < 400:
-        return Refused(f"{said}, a redirect without usable address; if there is a proxy, name the brokers themselves in pulsar.admin_urls.")
+        return Refused(
+            f"{said}, a redirect without usable address; if there is a proxy, name the "
+            "brokers themselves in pulsar.admin_urls."
+        )
     return Refused(f"{said}; see the broker's log.")

@@ -13,7 +13,9 @@ _LARGEST = 2**20
 
 
 def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
-    """The broker's time in seconds since the epoch; None without a Date header. Raises SettingsError."""
+    """The broker's time in seconds since the epoch; None without a Date header. Raises
+    SettingsError.
+    """
     import httpcore
     import httpx
 
@@ -21,8 +23,17 @@ def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
     until = time.monotonic() + settings.deadline_ms / 1000
     try:
         with open_pool(tls_context(settings), 0, settings.connect_timeout_ms / 1000) as pool:
-            asked = exchange(pool, "GET", f"{url}/status.html", headers={}, body=None, until=until, most=_LARGEST)
+            asked = exchange(
+                pool, "GET", f"{url}/status.html", headers={}, body=None, until=until, most=_LARGEST
+            )
         date = asked.headers.get("date")
         return None if date is None else int(parsedate_to_datetime(date).timestamp())
-    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpx.InvalidURL, TooLarge, ValueError):
+    except (
+        httpcore.NetworkError,
+        httpcore.TimeoutException,
+        httpcore.ProtocolError,
+        httpx.InvalidURL,
+        TooLarge,
+        ValueError,
+    ):
         return None

@@ -1,7 +1,9 @@
-"""Detects frozen brokers: they answer calls that need no metadata, are in the list of brokers, and never finish a read of metadata.
+"""Detects frozen brokers: they answer calls that need no metadata, are in the list of brokers, and
+never finish a read of metadata.
 
-A fault of Pulsar leaves a modular broker in this state until it is restarted (docs/PULSAR_FAULTS.md). One slow answer is no proof: a
-broker is stuck if two probes in a row time out while it answers other calls at once, and frozen if another broker can read meanwhile.
+A fault of Pulsar leaves a modular broker in this state until it is restarted
+(docs/PULSAR_FAULTS.md). One slow answer is no proof: a broker is stuck if two probes in a row time
+out while it answers other calls at once, and frozen if another broker can read meanwhile.
 """
 
 from __future__ import annotations
@@ -19,15 +21,18 @@ from sinks.pulsar_api.answers import Unanswered
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Unauthorized
 
-#: reads: reads of metadata succeed; stuck: the broker answers, but not reads of metadata; silent: no answer, or a slow one.
+#: reads: reads of metadata succeed; stuck: the broker answers, but not reads of metadata; silent:
+#: no answer, or a slow one.
 Sign = Literal["reads", "stuck", "silent"]
 
 _RESTART = (
-    "restart that broker; keep a thread dump before (jstack PID): metadata-store-event in getOwnedNameSpacesStatusAsync … join is the "
+    "restart that broker; keep a thread dump before (jstack PID): metadata-store-event in "
+    "getOwnedNameSpacesStatusAsync … join is the "
     "fault in docs/PULSAR_FAULTS.md"
 )
 PATIENCE_MS = 30_000
-#: A broker that takes longer than this for its version is overloaded, which delays reads of metadata too.
+#: A broker that takes longer than this for its version is overloaded, which delays reads of
+#: metadata too.
 _QUICK_S = 3.0
 _LONG_S = 60.0
 _AT_ONCE = 16
@@ -36,7 +41,9 @@ _EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """Brokers that cannot read metadata. `others_read`: another broker can, so the metadata store is not the cause."""
+    """Brokers that cannot read metadata. `others_read`: another broker can, so the metadata store
+    is not the cause.
+    """
 
     brokers: tuple[str, ...] = ()
     others_read: bool = True
@@ -53,13 +60,22 @@ class Stuck:
         names = ", ".join(self.brokers)
         if self.others_read:
             verb = "is" if len(self.brokers) == 1 else "are"
-            return f"{names} {verb} frozen: listed and answering, but reads of metadata never finish"
-        return f"reads of metadata finish on no broker ({names}): the metadata store does not answer, or all brokers are frozen"
+            return (
+                f"{names} {verb} frozen: listed and answering, but reads of metadata never finish"
+            )
+        return (
+            f"reads of metadata finish on no broker ({names}): the metadata store does not "
+            "answer, or all brokers are frozen"
+        )
 
     @property
     def remedy(self) -> str:
         """The next step for the operator."""
-        return _RESTART if self.others_read else "check the metadata store, then restart the brokers one by one"
+        return (
+            _RESTART
+            if self.others_read
+            else "check the metadata store, then restart the brokers one by one"
+        )
 
 
 NONE = Stuck()
@@ -85,22 +101,39 @@ def look(admin: PulsarAdmin, broker: str) -> Sign:
     return "reads"
 
 
-def find_stuck(admin: PulsarAdmin, suspects: Collection[str], brokers: Sequence[str], before: Collection[str] = ()) -> Stuck:
-    """The suspects that are stuck now. `brokers`: all live ones; `before`: stuck until a read succeeds. Raises Unauthorized."""
+def find_stuck(
+    admin: PulsarAdmin,
+    suspects: Collection[str],
+    brokers: Sequence[str],
+    before: Collection[str] = (),
+) -> Stuck:
+    """The suspects that are stuck now. `brokers`: all live ones; `before`: stuck until a read
+    succeeds. Raises Unauthorized.
+    """
     first = _looks(admin, [broker for broker in brokers if broker in suspects])
-    doubtful = [broker for broker, sign in first.items() if sign == "stuck" or (sign == "silent" and broker in before)]
+    doubtful = [
+        broker
+        for broker, sign in first.items()
+        if sign == "stuck" or (sign == "silent" and broker in before)
+    ]
     if not doubtful:
         return NONE
     others = [broker for broker in brokers if broker not in doubtful]
     second = _looks(admin, [*doubtful, *others[:_AT_ONCE]])
-    stuck = tuple(broker for broker in doubtful if second[broker] == "stuck" or (second[broker] == "silent" and broker in before))
+    stuck = tuple(
+        broker
+        for broker in doubtful
+        if second[broker] == "stuck" or (second[broker] == "silent" and broker in before)
+    )
     return Stuck(stuck, "reads" in (*first.values(), *second.values())) if stuck else NONE
 
 
 class FrozenReports:
-    """Load reports. Skips a broker that seems frozen: each call would block one of its web threads for good, until none is left.
+    """Load reports. Skips a broker that seems frozen: each call would block one of its web threads
+    for good, until none is left.
 
-    Reports a broker as frozen after all probes of a minute found it stuck; a pass waits for one probe only.
+    Reports a broker as frozen after all probes of a minute found it stuck; a pass waits for one
+    probe only.
     """
 
     def __init__(self, admin: PulsarAdmin, clock: Callable[[], float] = time.monotonic) -> None:
@@ -110,7 +143,9 @@ class FrozenReports:
         self._frozen: set[str] = set()
 
     def load_report(self, broker: str) -> bytes:
-        """As `PulsarAdmin.load_report`; BrokerUnavailable names frozen brokers. Thread-safe, except for calls about the same broker."""
+        """As `PulsarAdmin.load_report`; BrokerUnavailable names frozen brokers. Thread-safe, except
+        for calls about the same broker.
+        """
         if broker in self._stuck_since:
             self._look_again(broker)
         try:
@@ -130,16 +165,30 @@ class FrozenReports:
         if broker in self._frozen or (seconds >= _LONG_S and self._others_read(broker)):
             self._frozen.add(broker)
             raise BrokerUnavailable(str(Stuck((broker,))))
-        raise BrokerUnavailable(f"{broker} answers, but has finished no read of metadata for {seconds:.0f} s; wait, or check the broker")
+        raise BrokerUnavailable(
+            f"{broker} answers, but has finished no read of metadata for {seconds:.0f} s; "
+            "wait, or check the broker"
+        )
 
     def _others_read(self, broker: str) -> bool:
-        return any(look(self._admin, other) == "reads" for other in self._admin.brokers() if other != broker)
+        return any(
+            look(self._admin, other) == "reads"
+            for other in self._admin.brokers()
+            if other != broker
+        )
 
 
 class FreezeWatch:
-    """The stuck brokers of a cluster, probed again every `every_s` seconds. Thread-safe; callers wait for a running probe."""
+    """The stuck brokers of a cluster, probed again every `every_s` seconds. Thread-safe; callers
+    wait for a running probe.
+    """
 
-    def __init__(self, admin: PulsarAdmin, every_s: float = _EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        admin: PulsarAdmin,
+        every_s: float = _EVERY_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`admin`: with settings as from `probing`."""
         self._admin, self._every_s, self._clock = admin, every_s, clock
         self._lock = threading.Lock()

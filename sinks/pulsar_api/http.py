@@ -1,7 +1,9 @@
-"""HTTP client for brokers: follows redirects itself, enforces deadlines, retries repeatable calls, protects the token.
+"""HTTP client for brokers: follows redirects itself, enforces deadlines, retries repeatable calls,
+protects the token.
 
-HTTP clients that follow a redirect to another host drop the Authorization header, and the redirected unload then gets 401. Here method,
-body and token are sent again, but only to brokers that the cluster itself lists, and never from https to http.
+HTTP clients that follow a redirect to another host drop the Authorization header, and the
+redirected unload then gets 401. Here method, body and token are sent again, but only to brokers
+that the cluster itself lists, and never from https to http.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from sinks.pulsar_api.settings import AdminUrl, PulsarSettings, admin_urls, base
 from sinks.pulsar_api.tls_errors import speaks_tls, tls_obstacle
 from sinks.secret_file import read_secret
 from sinks.wire.names import is_broker
-from strategies.errors import AdminError, BrokerUnavailable, NotOwned, Refused, SettingsError, Unauthorized
+from strategies.errors import (
+    AdminError,
+    BrokerUnavailable,
+    NotOwned,
+    Refused,
+    SettingsError,
+    Unauthorized,
+)
 
 if TYPE_CHECKING:
     import httpcore
@@ -58,9 +67,11 @@ class PulsarHttp:
         deadline_name: str = "pulsar.deadline_ms",
         known: KnownBrokers | None = None,
     ) -> None:
-        """Opens no connection yet. Without `keep_open` every connection serves one call. Raises SettingsError.
+        """Opens no connection yet. Without `keep_open` every connection serves one call. Raises
+        SettingsError.
 
-        `deadline_name`: the setting that `settings.deadline_ms` comes from. `known`: brokers to ask besides `pulsar.admin_urls`.
+        `deadline_name`: the setting that `settings.deadline_ms` comes from. `known`: brokers to ask
+        besides `pulsar.admin_urls`.
         """
         self._deadline_name = deadline_name
         self._kept = 8 if keep_open else 0
@@ -77,10 +88,19 @@ class PulsarHttp:
         token_header(settings)
 
     def ask(self, call: Call) -> bytes:
-        """Returns the body of a successful answer. Raises AdminError; SettingsError if the token's file has become unreadable."""
-        bases = self.known.bases() if call.at is None else (base_of(call.at, self._urls, self._settings),)
+        """Returns the body of a successful answer. Raises AdminError; SettingsError if the token's
+        file has become unreadable.
+        """
+        bases = (
+            self.known.bases()
+            if call.at is None
+            else (base_of(call.at, self._urls, self._settings),)
+        )
         began = time.monotonic()
-        deadline = min(began + self._settings.deadline_ms / 1000, getattr(self._refreshing, "until", float("inf")))
+        deadline = min(
+            began + self._settings.deadline_ms / 1000,
+            getattr(self._refreshing, "until", float("inf")),
+        )
         failed: list[BrokerUnavailable] = []
         for attempt in count(1):
             base = bases[(attempt - 1) % len(bases)]
@@ -88,7 +108,9 @@ class PulsarHttp:
             share = 2 if call.repeatable and attempt < len(bases) else 1
             now = time.monotonic()
             try:
-                body = self._verified_exchange(call, base, _Window(began, now + (deadline - now) / share))
+                body = self._verified_exchange(
+                    call, base, _Window(began, now + (deadline - now) / share)
+                )
                 if call.at is None:
                     self.known.helped(base, failed[0] if failed else None)
                 return body
@@ -104,8 +126,12 @@ class PulsarHttp:
                     raise self._all_failed(failed, bases) from error
         raise AssertionError("count() has no end")
 
-    def _all_failed(self, failed: Sequence[BrokerUnavailable], bases: Sequence[AdminUrl]) -> AdminError:
-        """The error after all addresses failed: the last one, or a refused token, or the first one with the number of other brokers."""
+    def _all_failed(
+        self, failed: Sequence[BrokerUnavailable], bases: Sequence[AdminUrl]
+    ) -> AdminError:
+        """The error after all addresses failed: the last one, or a refused token, or the first one
+        with the number of other brokers.
+        """
         first, last = failed[0], failed[-1]
         for error in failed:
             if isinstance(error.__cause__, Unauthorized):
@@ -113,11 +139,20 @@ class PulsarHttp:
         fallbacks = sum(self.known.is_fallback(base) for base in bases)
         if not fallbacks or len(bases) == 1:
             return last
-        return type(last)(f"{first} None of {fallbacks} more brokers of the cluster answers either.")
+        return type(last)(
+            f"{first} None of {fallbacks} more brokers of the cluster answers either."
+        )
 
     def broker_at(self, netloc: str, brokers: Sequence[str]) -> str | None:
         """The broker among these whose web service is at `netloc` (host:port)."""
-        return next((broker for broker in brokers if base_of(broker, self._urls, self._settings).netloc == netloc), None)
+        return next(
+            (
+                broker
+                for broker in brokers
+                if base_of(broker, self._urls, self._settings).netloc == netloc
+            ),
+            None,
+        )
 
     def close(self) -> None:
         """Closes all connections."""
@@ -132,7 +167,9 @@ class PulsarHttp:
         return time.monotonic() + seconds < deadline and not self._wait(seconds)
 
     def _verified_exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
-        """As `_exchange`, but an address known only from a file must prove that it is a broker of the cluster."""
+        """As `_exchange`, but an address known only from a file must prove that it is a broker of
+        the cluster.
+        """
         if call.at is not None or not self.known.is_doubtful(base):
             return self._exchange(call, base, window)
         try:
@@ -142,7 +179,9 @@ class PulsarHttp:
         except AdminError as error:
             raise _NoBroker(str(error)) from error
         if not call.proof(body):
-            raise _NoBroker(f"{base} does not answer {call.what} as a broker of {self._settings.cluster} does.")
+            raise _NoBroker(
+                f"{base} does not answer {call.what} as a broker of {self._settings.cluster} does."
+            )
         return body
 
     def _exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
@@ -158,7 +197,8 @@ class PulsarHttp:
             if not call.follow:
                 raise Elsewhere(f"{asked} names {_host(url)} in answer to {call.what}", _host(url))
         raise NotOwned(
-            f"{call.what} was redirected {_MOST_HOPS} times, last to {_host(url)}: no broker claims the bundle (ownership is changing); "
+            f"{call.what} was redirected {_MOST_HOPS} times, last to {_host(url)}: no broker "
+            "claims the bundle (ownership is changing); "
             "the next round decides again."
         )
 
@@ -174,21 +214,38 @@ class PulsarHttp:
             headers["Content-Type"] = "application/json"
         try:
             pool = self._pool(url)
-            return exchange(pool, call.method, url, headers=headers, body=call.body, until=window.until, most=_LARGEST_ANSWER)
+            return exchange(
+                pool,
+                call.method,
+                url,
+                headers=headers,
+                body=call.body,
+                until=window.until,
+                most=_LARGEST_ANSWER,
+            )
         except TooLarge as error:
             raise Refused(
-                f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; the address is not a broker's."
+                f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; "
+                "the address is not a broker's."
             ) from error
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
             raise _NeverSent(self._no_connection(call, url, error)) from error
         except httpcore.TimeoutException as error:
             raise self._late(call, url, window) from error
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, httpx.InvalidURL) as error:
+        except (
+            httpcore.NetworkError,
+            httpcore.ProtocolError,
+            httpcore.UnsupportedProtocol,
+            httpx.InvalidURL,
+        ) as error:
             obstacle = tls_obstacle(error, self._settings) or self._tls_at_plain_port(url, window)
             if obstacle:
-                raise Unanswered(f"{_host(url)} {obstacle}: {call.what} was not answered.") from error
+                raise Unanswered(
+                    f"{_host(url)} {obstacle}: {call.what} was not answered."
+                ) from error
             raise Unanswered(
-                f"{_host(url)} closed the connection during {call.what} ({_cause(error)}); check the broker and its log."
+                f"{_host(url)} closed the connection during {call.what} ({_cause(error)}); "
+                "check the broker and its log."
             ) from error
 
     def _no_connection(self, call: Call, url: str, error: Exception) -> str:
@@ -198,11 +255,13 @@ class PulsarHttp:
         if "handshake" in str(error):
             seconds = self._settings.connect_timeout_ms / 1000
             return (
-                f"{_host(url)} did not finish the TLS handshake within {seconds:g} s: {call.what} was not asked; check that this port is "
+                f"{_host(url)} did not finish the TLS handshake within {seconds:g} s: "
+                f"{call.what} was not asked; check that this port is "
                 "one with TLS (webServicePortTls), or raise pulsar.connect_timeout_ms."
             )
         return (
-            f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not asked; start the broker, or correct "
+            f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not "
+            "asked; start the broker, or correct "
             "pulsar.admin_urls."
         )
 
@@ -214,20 +273,28 @@ class PulsarHttp:
             return ""
         if not speaks_tls(host.strip("[]"), int(port), timeout_s):
             return ""
-        return "speaks TLS at this port; write https:// in pulsar.admin_urls, or name the port without TLS (webServicePort)"
+        return (
+            "speaks TLS at this port; write https:// in pulsar.admin_urls, or name the port "
+            "without TLS (webServicePort)"
+        )
 
     def _pool(self, url: str) -> httpcore.ConnectionPool:
-        """One pool per broker: finding a free connection in a shared pool of a thousand brokers takes longer than the call."""
+        """One pool per broker: finding a free connection in a shared pool of a thousand brokers
+        takes longer than the call.
+        """
         host = _host(url)
         with self._opening:
             if host not in self._pools:
-                self._pools[host] = open_pool(self._tls, self._kept, self._settings.connect_timeout_ms / 1000)
+                self._pools[host] = open_pool(
+                    self._tls, self._kept, self._settings.connect_timeout_ms / 1000
+                )
             return self._pools[host]
 
     def _late(self, call: Call, url: str, window: _Window) -> Unanswered:
         seconds = window.until - window.began
         return Unanswered(
-            f"{_host(url)} did not answer {call.what} within {seconds:.3g} s; check the broker, or raise {self._deadline_name}."
+            f"{_host(url)} did not answer {call.what} within {seconds:.3g} s; check the "
+            f"broker, or raise {self._deadline_name}."
         )
 
     def _redirected(self, call: Call, url: str, location: str, deadline: float) -> str:
@@ -235,7 +302,11 @@ class PulsarHttp:
         try:
             target = urljoin(url, location)
             parts = urlsplit(target)
-            netloc = parts.netloc.rpartition("@")[2] if parts.port else f"{parts.hostname}:{443 if parts.scheme == 'https' else 80}"
+            netloc = (
+                parts.netloc.rpartition("@")[2]
+                if parts.port
+                else f"{parts.hostname}:{443 if parts.scheme == 'https' else 80}"
+            )
         except ValueError:
             self._refuse_redirect(call, url, "an invalid address")
         if "@" in parts.netloc or parts.scheme != self._urls[0].scheme or not is_broker(netloc):
@@ -246,19 +317,25 @@ class PulsarHttp:
 
     def _refuse_redirect(self, call: Call, url: str, where: str) -> NoReturn:
         raise Refused(
-            f"{_host(url)} redirects {call.what} to {where}, which is no broker in the cluster's list: not followed, and the token was not "
+            f"{_host(url)} redirects {call.what} to {where}, which is no broker in the "
+            "cluster's list: not followed, and the token was not "
             "sent; add the address to pulsar.admin_urls if it is one of yours."
         )
 
     def _is_known(self, netloc: str, deadline: float) -> bool:
-        """Whether the address is a broker of the cluster; lists the brokers again, within the call's deadline: it may have just joined."""
+        """Whether the address is a broker of the cluster; lists the brokers again, within the
+        call's deadline: it may have just joined.
+        """
         if netloc in self._known:
             return True
         if self._refreshes():
             return False
         self._refreshing.until = deadline
         try:
-            listed = {base_of(broker, self._urls, self._settings).netloc for broker in self._list_brokers()}
+            listed = {
+                base_of(broker, self._urls, self._settings).netloc
+                for broker in self._list_brokers()
+            }
         finally:
             del self._refreshing.until
         self._known = frozenset(listed) | {url.netloc for url in self._urls}
@@ -290,7 +367,10 @@ def token_header(settings: PulsarSettings) -> Mapping[str, str]:
     token = read_secret(settings.token_file, "pulsar.token_file").reveal()
     if not all(33 <= byte <= 126 for byte in token):
         raise SettingsError(
-            [f"pulsar.token_file: {settings.token_file} contains more than one word, or other than ASCII; put only the token into it"]
+            [
+                f"pulsar.token_file: {settings.token_file} contains more than one word, or "
+                "other than ASCII; put only the token into it"
+            ]
         )
     return {"Authorization": f"Bearer {token.decode('ascii')}"}
 
@@ -302,18 +382,29 @@ def tls_context(settings: PulsarSettings, *, secure: bool | None = None) -> ssl.
     """
     wanted = "https:" in settings.admin_urls if secure is None else secure
     if not (settings.tls_ca_file or settings.tls_cert_file or wanted):
-        # A plain connection: trusts no certificate, because loading the system's authorities takes longer than a call.
+        # A plain connection: trusts no certificate, because loading the system's authorities takes
+        # longer than a call.
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context = ssl.create_default_context(cafile=settings.tls_ca_file or None)
     except (OSError, ValueError) as error:
-        raise SettingsError([f"pulsar.tls_ca_file: {settings.tls_ca_file} contains no certificates ({_cause(error)})"]) from error
+        raise SettingsError(
+            [
+                f"pulsar.tls_ca_file: {settings.tls_ca_file} contains no certificates "
+                f"({_cause(error)})"
+            ]
+        ) from error
     if settings.tls_cert_file:
         try:
-            context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file or None, password=_no_password)
+            context.load_cert_chain(
+                settings.tls_cert_file, settings.tls_key_file or None, password=_no_password
+            )
         except (OSError, ValueError) as error:
             raise SettingsError(
-                [f"pulsar.tls_cert_file: it and pulsar.tls_key_file are no certificate and its key ({_cause(error)})"]
+                [
+                    "pulsar.tls_cert_file: it and pulsar.tls_key_file are no certificate and "
+                    f"its key ({_cause(error)})"
+                ]
             ) from error
     return context
 

@@ -1,8 +1,9 @@
 """One HTTP exchange with a deadline, whatever the server does.
 
-A timeout of httpcore limits a single read or write, so a server that sends one byte at a time can hold a client without limit. Here the
-timeouts that httpcore passes to the network are deadlines (of `time.monotonic()`). Every operation gets the remaining time: the DNS
-look-up, the connection, the TLS handshake, each write, and each read of status line, header and body.
+A timeout of httpcore limits a single read or write, so a server that sends one byte at a time can
+hold a client without limit. Here the timeouts that httpcore passes to the network are deadlines (of
+`time.monotonic()`). Every operation gets the remaining time: the DNS look-up, the connection, the
+TLS handshake, each write, and each read of status line, header and body.
 """
 
 from __future__ import annotations
@@ -35,36 +36,58 @@ class TooLarge(Exception):
     """The body has more bytes than the caller accepts."""
 
 
-def open_pool(tls: ssl.SSLContext, kept: int, connect_s: float, look_up: LookUp | None = None) -> httpcore.ConnectionPool:
-    """`kept`: number of idle connections kept open; `connect_s`: limit of the TCP connection, and again of the TLS handshake."""
+def open_pool(
+    tls: ssl.SSLContext, kept: int, connect_s: float, look_up: LookUp | None = None
+) -> httpcore.ConnectionPool:
+    """`kept`: number of idle connections kept open; `connect_s`: limit of the TCP connection, and
+    again of the TLS handshake.
+    """
     import httpcore
 
     backend = cast("httpcore.NetworkBackend", _Backend(connect_s, look_up or _look_up))
-    return httpcore.ConnectionPool(tls, max_connections=None, max_keepalive_connections=kept, network_backend=backend)
+    return httpcore.ConnectionPool(
+        tls, max_connections=None, max_keepalive_connections=kept, network_backend=backend
+    )
 
 
 def exchange(
-    pool: httpcore.ConnectionPool, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, until: float, most: int
+    pool: httpcore.ConnectionPool,
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    until: float,
+    most: int,
 ) -> Answer:
-    """One request and its answer; redirects are not followed. `until`: deadline of `time.monotonic()`; `most`: largest body in bytes.
+    """One request and its answer; redirects are not followed. `until`: deadline of
+    `time.monotonic()`; `most`: largest body in bytes.
 
-    Raises httpx.InvalidURL, TooLarge, and httpcore's exceptions: ConnectError and ConnectTimeout before anything was sent.
+    Raises httpx.InvalidURL, TooLarge, and httpcore's exceptions: ConnectError and ConnectTimeout
+    before anything was sent.
     """
     import httpcore
     import httpx
 
     parsed = httpx.URL(url)
-    target = httpcore.URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
+    target = httpcore.URL(
+        scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path
+    )
     content = body if body is not None or method == "GET" else b""
     moments = dict.fromkeys(("connect", "read", "write"), until)
     sent = {"Host": parsed.netloc.decode("ascii"), **headers}
-    with pool.stream(method, target, headers=list(sent.items()), content=content, extensions={"timeout": moments}) as answer:
+    with pool.stream(
+        method, target, headers=list(sent.items()), content=content, extensions={"timeout": moments}
+    ) as answer:
         found = bytearray()
         for part in answer.iter_stream():
             found += part
             if len(found) > most:
                 raise TooLarge
-        named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+        named = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in answer.headers
+        }
         return Answer(answer.status, named, bytes(found))
 
 
@@ -76,7 +99,12 @@ class _Backend:
         self._names = _Names(look_up)
 
     def connect_tcp(
-        self, host: str, port: int, timeout: float | None = None, local_address: str | None = None, socket_options: Any = None
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
     ) -> _Stream:
         import httpcore
 
@@ -87,7 +115,12 @@ class _Backend:
             # An address that does not answer leaves time for the next ones.
             share = _remaining(until, _no_connection) / (len(addresses) - number)
             try:
-                return _Stream(httpcore.SyncBackend().connect_tcp(address, port, share, socket_options=socket_options), self._connect_s)
+                return _Stream(
+                    httpcore.SyncBackend().connect_tcp(
+                        address, port, share, socket_options=socket_options
+                    ),
+                    self._connect_s,
+                )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
         raise failed
@@ -103,7 +136,10 @@ class _Stream:
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         import httpcore
 
-        return self._inner.read(max_bytes, _remaining(_deadline(timeout), lambda: httpcore.ReadTimeout("the time is up")))
+        return self._inner.read(
+            max_bytes,
+            _remaining(_deadline(timeout), lambda: httpcore.ReadTimeout("the time is up")),
+        )
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Writes in pieces: the inner stream would give each piece the whole time."""
@@ -111,7 +147,9 @@ class _Stream:
 
         sock, rest = self._inner.get_extra_info("socket"), memoryview(buffer)
         while rest:
-            remaining = _remaining(_deadline(timeout), lambda: httpcore.WriteTimeout("the time is up"))
+            remaining = _remaining(
+                _deadline(timeout), lambda: httpcore.WriteTimeout("the time is up")
+            )
             try:
                 sock.settimeout(remaining)
                 rest = rest[sock.send(rest) :]
@@ -120,15 +158,27 @@ class _Stream:
             except OSError as error:
                 raise httpcore.WriteError(str(error)) from error
 
-    def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> _Stream:
         import httpcore
 
         until = min(_deadline(timeout), time.monotonic() + self._connect_s)
         try:
-            return _Stream(self._inner.start_tls(ssl_context, server_hostname, _remaining(until, _no_connection)), self._connect_s)
+            return _Stream(
+                self._inner.start_tls(
+                    ssl_context, server_hostname, _remaining(until, _no_connection)
+                ),
+                self._connect_s,
+            )
         except httpcore.ConnectError as error:
             if isinstance(error.__cause__, ConnectionError):
-                raise httpcore.ConnectError(str(error)) from ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the connection was closed")
+                raise httpcore.ConnectError(str(error)) from ssl.SSLEOFError(
+                    ssl.SSL_ERROR_EOF, "the connection was closed"
+                )
             raise
 
     def close(self) -> None:
@@ -139,7 +189,9 @@ class _Stream:
 
 
 class _Names:
-    """Resolves host names. The system's look-up has no timeout, so it runs in a thread of its own, one per name."""
+    """Resolves host names. The system's look-up has no timeout, so it runs in a thread of its own,
+    one per name.
+    """
 
     def __init__(self, look_up: LookUp) -> None:
         self._look_up = look_up
@@ -155,7 +207,9 @@ class _Names:
         try:
             found = self._answer(host, port).result(_remaining(until, _no_connection))
         except TimeoutError as error:
-            raise httpcore.ConnectTimeout(f"the look-up of {host} takes too long; check the name server of this machine") from error
+            raise httpcore.ConnectTimeout(
+                f"the look-up of {host} takes too long; check the name server of this machine"
+            ) from error
         except OSError as error:
             raise httpcore.ConnectError(str(error)) from error
         return list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -164,7 +218,9 @@ class _Names:
         with self._asking:
             if (host, port) not in self._under_way:
                 self._under_way[host, port] = Future()
-                threading.Thread(target=self._ask, args=(host, port), name=f"look-up-{host}", daemon=True).start()
+                threading.Thread(
+                    target=self._ask, args=(host, port), name=f"look-up-{host}", daemon=True
+                ).start()
             return self._under_way[host, port]
 
     def _ask(self, host: str, port: int) -> None:
@@ -203,7 +259,9 @@ def _deadline(timeout: float | None) -> float:
 
 
 def _remaining(until: float, late: Callable[[], Exception]) -> float:
-    """Seconds until the deadline. Raises `late()` if it has passed: a timeout of 0 would mean not to wait at all."""
+    """Seconds until the deadline. Raises `late()` if it has passed: a timeout of 0 would mean not
+    to wait at all.
+    """
     remaining = until - time.monotonic()
     if remaining <= 0:
         raise late()

@@ -1,7 +1,9 @@
-"""Addresses for calls that any broker answers: the configured ones, then the brokers in the cluster's list, stored for the next start.
+"""Addresses for calls that any broker answers: the configured ones, then the brokers in the
+cluster's list, stored for the next start.
 
-The token is sent to all of them, so the list contains only brokers that the cluster itself listed, with the scheme of `pulsar.admin_urls`.
-A file is used only for the same cluster and addresses, for a week, and if no other user can write it.
+The token is sent to all of them, so the list contains only brokers that the cluster itself listed,
+with the scheme of `pulsar.admin_urls`. A file is used only for the same cluster and addresses, for
+a week, and if no other user can write it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class KnownBrokers:
     ) -> None:
         """Reads the files in `folders`, without requests. Raises SettingsError.
 
-        `write`: stores the cluster's list in the first folder. `log`: gets the reason if a file is not used.
+        `write`: stores the cluster's list in the first folder. `log`: gets the reason if a file is
+        not used.
         """
         self._settings = settings
         self._urls = admin_urls(settings)
@@ -59,7 +62,8 @@ class KnownBrokers:
         self._written: tuple[tuple[str, ...], int] | None = None
         self._complained = False
         self._proved = False
-        #: The first broker that answered in place of the configured ones, and why it was asked; empty if none had to.
+        #: The first broker that answered in place of the configured ones, and why it was asked;
+        #: empty if none had to.
         self.used, self.why = "", ""
         self._order = self._urls
         self._set([name for file in files for name in self._read(file)])
@@ -75,15 +79,21 @@ class KnownBrokers:
         return base not in self._urls
 
     def is_doubtful(self, base: AdminUrl) -> bool:
-        """Whether the address is known only from a file: its host may have become another service since."""
+        """Whether the address is known only from a file: its host may have become another service
+        since.
+        """
         return not self._proved and self.is_fallback(base)
 
     def helped(self, base: AdminUrl, failed: Exception | None) -> None:
-        """Records that a broker answered after another failed; reports the first time that an address of the cluster's list had to help."""
+        """Records that a broker answered after another failed; reports the first time that an
+        address of the cluster's list had to help.
+        """
         if self.used or failed is None or not self.is_fallback(base):
             return
         self.used, self.why = str(base), str(failed)
-        self._log(f"{failed} Until it does, {base} and other brokers of the cluster's list are asked.")
+        self._log(
+            f"{failed} Until it does, {base} and other brokers of the cluster's list are asked."
+        )
 
     def failed(self, base: AdminUrl) -> None:
         """Moves an address to the end of the order."""
@@ -92,7 +102,9 @@ class KnownBrokers:
                 self._order = (*(one for one in self._order if one != base), base)
 
     def learn(self, brokers: Iterable[str]) -> None:
-        """Stores the cluster's list, on the disk too if it changed. Ignores an empty list: the broker that sent it is missing in it."""
+        """Stores the cluster's list, on the disk too if it changed. Ignores an empty list: the
+        broker that sent it is missing in it.
+        """
         names = tuple(sorted(brokers))
         if not names:
             return
@@ -108,16 +120,26 @@ class KnownBrokers:
         self._order = tuple(dict.fromkeys([*kept, *listed]))
 
     def _is_news(self, names: tuple[str, ...]) -> bool:
-        return self._written is None or self._written[0] != names or self._clock_ms() - self._written[1] > _REFRESH_MS
+        return (
+            self._written is None
+            or self._written[0] != names
+            or self._clock_ms() - self._written[1] > _REFRESH_MS
+        )
 
     def _write(self, file: Path, names: tuple[str, ...]) -> None:
-        tree = {"v": 1, **_whose(self._settings, self._urls), "ts": self._clock_ms(), "brokers": names}
+        tree = {
+            "v": 1,
+            **_whose(self._settings, self._urls),
+            "ts": self._clock_ms(),
+            "brokers": names,
+        }
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             _replace(file, json.dumps(tree).encode())
         except OSError as error:
             self._complain(
-                f"{file} cannot be written ({error.strerror}): the next start uses pulsar.admin_urls only; let this user write there"
+                f"{file} cannot be written ({error.strerror}): the next start uses "
+                "pulsar.admin_urls only; let this user write there"
             )
         self._written = names, self._clock_ms()
 
@@ -128,19 +150,26 @@ class KnownBrokers:
         except FileNotFoundError:
             return ()
         except (OSError, ValueError, RecursionError) as error:
-            self._complain(f"{file} is not used: {error}; `collect` and `execute` replace it as soon as a broker answers")
+            self._complain(
+                f"{file} is not used: {error}; `collect` and `execute` replace it as soon as "
+                "a broker answers"
+            )
             return ()
 
     def _names(self, text: bytes) -> tuple[str, ...]:
         tree = json.loads(text)
         if not isinstance(tree, dict) or tree.get("v") != 1 or not isinstance(tree.get("ts"), int):
             raise ValueError("it is not a list of brokers")
-        if any(tree.get(name) != value for name, value in _whose(self._settings, self._urls).items()):
+        if any(
+            tree.get(name) != value for name, value in _whose(self._settings, self._urls).items()
+        ):
             raise ValueError("it belongs to another cluster or other pulsar.admin_urls")
         if not -_DAY_MS <= self._clock_ms() - tree["ts"] <= _LONGEST_MS:
             raise ValueError("it is older than a week, or comes from the future")
         names = tree.get("brokers")
-        if not isinstance(names, list) or not all(isinstance(name, str) and is_broker(name) for name in names):
+        if not isinstance(names, list) or not all(
+            isinstance(name, str) and is_broker(name) for name in names
+        ):
             raise ValueError("it contains an invalid broker id")
         return tuple(names)
 
@@ -160,7 +189,9 @@ def _key(settings: PulsarSettings, urls: Sequence[AdminUrl]) -> str:
 
 
 def _text(file: Path) -> bytes:
-    """The file's content. Raises OSError; ValueError if other users may write it or it is not a file of ours."""
+    """The file's content. Raises OSError; ValueError if other users may write it or it is not a
+    file of ours.
+    """
     opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(opened, "rb") as content:
         facts = os.fstat(opened)

@@ -12,43 +12,85 @@ from strategies.settings import Setting
 
 @dataclass(frozen=True, slots=True)
 class PulsarSettings:
-    """One cluster. Secrets are in files that are read for every call, so that they can be replaced while the program runs."""
+    """One cluster. Secrets are in files that are read for every call, so that they can be replaced
+    while the program runs.
+    """
 
-    cluster: Annotated[str, Setting("Name of the Pulsar cluster; executors ignore commands of other clusters")] = ""
+    cluster: Annotated[
+        str, Setting("Name of the Pulsar cluster; executors ignore commands of other clusters")
+    ] = ""
     admin_urls: Annotated[
         str,
         Setting(
-            "Web service of one or more brokers, for example http://a:8080,http://b:8080; the cluster's list of brokers gives the others"
+            "Web service of one or more brokers, for example http://a:8080,http://b:8080; the "
+            "cluster's list of brokers gives the others"
         ),
     ] = ""
-    token_file: Annotated[str, Setting("File with the token of a role with super-user rights; empty = no authentication")] = ""
+    token_file: Annotated[
+        str,
+        Setting("File with the token of a role with super-user rights; empty = no authentication"),
+    ] = ""
     service_url: Annotated[
         str,
-        Setting("Binary protocol of one or more brokers, for example pulsar://a:6650 or pulsar+ssl://a:6651; empty = read from a broker"),
+        Setting(
+            "Binary protocol of one or more brokers, for example pulsar://a:6650 or "
+            "pulsar+ssl://a:6651; empty = read from a broker"
+        ),
     ] = ""
     load_manager: Annotated[
         Literal["auto", "modular", "extensible"],
         Setting("Load manager of the brokers; auto = read from a broker's configuration"),
     ] = "auto"
     start: Annotated[
-        str, Setting("Where a new checkpoint starts reading: earliest, latest, or a time (2026-01-31T12:00:00Z, or ms since 1970)")
+        str,
+        Setting(
+            "Where a new checkpoint starts reading: earliest, latest, or a time "
+            "(2026-01-31T12:00:00Z, or ms since 1970)"
+        ),
     ] = "earliest"
     fail_on_data_loss: Annotated[
-        bool, Setting("Stop if messages were deleted before they were read; false = continue with the oldest message")
+        bool,
+        Setting(
+            "Stop if messages were deleted before they were read; false = continue with the "
+            "oldest message"
+        ),
     ] = True
-    tls_ca_file: Annotated[str, Setting("Certificates of the trusted authorities (PEM); empty = those of the system")] = ""
-    tls_cert_file: Annotated[str, Setting("Own certificate for brokers that require one (PEM); empty = none")] = ""
-    tls_key_file: Annotated[str, Setting("Key of the own certificate (PEM); empty = it is in tls_cert_file")] = ""
+    tls_ca_file: Annotated[
+        str, Setting("Certificates of the trusted authorities (PEM); empty = those of the system")
+    ] = ""
+    tls_cert_file: Annotated[
+        str, Setting("Own certificate for brokers that require one (PEM); empty = none")
+    ] = ""
+    tls_key_file: Annotated[
+        str, Setting("Key of the own certificate (PEM); empty = it is in tls_cert_file")
+    ] = ""
     tls_port: Annotated[
         int,
-        Setting("Port of the brokers' TLS web service, if broker ids contain another one; 0 = the port of the id", ge=0, le=65535),
+        Setting(
+            "Port of the brokers' TLS web service, if broker ids contain another one; 0 = the "
+            "port of the id",
+            ge=0,
+            le=65535,
+        ),
     ] = 0
-    connect_timeout_ms: Annotated[int, Setting("Timeout for connecting to a broker", "ms", ge=10, le=600_000)] = 3_000
-    deadline_ms: Annotated[int, Setting("Timeout of a call to a broker, redirects and retries included", "ms", ge=10, le=3_600_000)] = (
-        30_000
-    )
-    attempts: Annotated[int, Setting("Number of attempts of a call that can be repeated safely", ge=1, le=100)] = 3
-    backoff_ms: Annotated[int, Setting("Pause before the first retry; doubles with each", "ms", ge=0, le=600_000)] = 200
+    connect_timeout_ms: Annotated[
+        int, Setting("Timeout for connecting to a broker", "ms", ge=10, le=600_000)
+    ] = 3_000
+    deadline_ms: Annotated[
+        int,
+        Setting(
+            "Timeout of a call to a broker, redirects and retries included",
+            "ms",
+            ge=10,
+            le=3_600_000,
+        ),
+    ] = 30_000
+    attempts: Annotated[
+        int, Setting("Number of attempts of a call that can be repeated safely", ge=1, le=100)
+    ] = 3
+    backoff_ms: Annotated[
+        int, Setting("Pause before the first retry; doubles with each", "ms", ge=0, le=600_000)
+    ] = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +105,30 @@ class AdminUrl:
 
 
 def admin_urls(settings: PulsarSettings) -> tuple[AdminUrl, ...]:
-    """The configured addresses. Raises SettingsError with all complaints about them and the cluster's name."""
-    complaints = [] if settings.cluster else ["pulsar.cluster: is empty; name the Pulsar cluster, as `pulsar-admin clusters list` does"]
+    """The configured addresses. Raises SettingsError with all complaints about them and the
+    cluster's name.
+    """
+    complaints = (
+        []
+        if settings.cluster
+        else [
+            "pulsar.cluster: is empty; name the Pulsar cluster, as `pulsar-admin clusters "
+            "list` does"
+        ]
+    )
     texts = [text.strip() for text in settings.admin_urls.split(",") if text.strip()]
     if not texts:
-        complaints.append("pulsar.admin_urls: is empty; name the web service of a broker, for example http://broker-1:8080")
+        complaints.append(
+            "pulsar.admin_urls: is empty; name the web service of a broker, for example "
+            "http://broker-1:8080"
+        )
     found = [url for text in texts if isinstance(url := _parse(text), AdminUrl)]
     complaints += [complaint for text in texts if isinstance(complaint := _parse(text), str)]
     if len({url.scheme for url in found}) > 1:
-        complaints.append("pulsar.admin_urls: mixes http and https; a protected token must not be sent over http: use https")
+        complaints.append(
+            "pulsar.admin_urls: mixes http and https; a protected token must not be sent over "
+            "http: use https"
+        )
     if complaints:
         raise SettingsError(complaints)
     return tuple(dict.fromkeys(found))
@@ -87,15 +144,27 @@ def base_of(broker: str, urls: tuple[AdminUrl, ...], settings: PulsarSettings) -
 
 def _parse(text: str) -> AdminUrl | str:
     """The address, or a complaint that does not repeat a possible password."""
-    wrong = "pulsar.admin_urls: {} is not the address of a web service; write http://host:port or https://host:port"
+    wrong = (
+        "pulsar.admin_urls: {} is not the address of a web service; write http://host:port or "
+        "https://host:port"
+    )
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
         return wrong.format("an entry")
     if parts.username is not None or parts.password is not None:
-        return "pulsar.admin_urls: an address contains a user or password; put a token into a file and name it as pulsar.token_file"
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+        return (
+            "pulsar.admin_urls: an address contains a user or password; put a token into a file "
+            "and name it as pulsar.token_file"
+        )
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or parts.path.strip("/")
+        or parts.query
+        or parts.fragment
+    ):
         return wrong.format(text)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     secure = parts.scheme == "https"

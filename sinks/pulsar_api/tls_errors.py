@@ -9,17 +9,32 @@ from contextlib import suppress
 
 from sinks.pulsar_api.settings import PulsarSettings
 
-#: X509_V_ERR_…: the certificate is expired, not yet valid, for another host name, for another address.
+#: X509_V_ERR_…: the certificate is expired, not yet valid, for another host name, for another
+#: address.
 _EXPIRED, _NOT_YET = 10, 9
 _OTHER_NAME = frozenset({62, 63, 64})
 #: OpenSSL's messages for bytes that are not TLS.
-_PLAIN = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
+_PLAIN = (
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "HTTP_REQUEST",
+    "UNKNOWN_PROTOCOL",
+    "PACKET_LENGTH_TOO_LONG",
+)
 _WANTED = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE")
-_UNWANTED = ("ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_UNKNOWN", "ALERT_CERTIFICATE_EXPIRED", "ALERT_ACCESS_DENIED")
+_UNWANTED = (
+    "ALERT_UNKNOWN_CA",
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_CERTIFICATE_UNKNOWN",
+    "ALERT_CERTIFICATE_EXPIRED",
+    "ALERT_ACCESS_DENIED",
+)
 
 
 def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
-    """The cause and the next step, as the end of a sentence that begins with the server; empty if the error is not about TLS."""
+    """The cause and the next step, as the end of a sentence that begins with the server; empty if
+    the error is not about TLS.
+    """
     found = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
     if found is None:
         return ""
@@ -28,13 +43,15 @@ def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
     reason = getattr(found, "reason", None) or str(found)
     if any(word in reason for word in _PLAIN):
         return (
-            f"does not speak TLS at this port ({reason}); name the port with TLS (the brokers' webServicePortTls, brokerServicePortTls), "
+            f"does not speak TLS at this port ({reason}); name the port with TLS (the "
+            "brokers' webServicePortTls, brokerServicePortTls), "
             "or write http:// (pulsar:// for topics) if they have none"
         )
     if any(word in reason for word in (*_WANTED, *_UNWANTED)):
         return _own_certificate(reason, settings)
     return (
-        f"ended the TLS handshake ({reason}); check that this port is one with TLS (webServicePortTls, brokerServicePortTls), then check "
+        f"ended the TLS handshake ({reason}); check that this port is one with TLS "
+        "(webServicePortTls, brokerServicePortTls), then check "
         "the broker's log"
     )
 
@@ -43,7 +60,11 @@ def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
     """Whether a server answers a TLS handshake with any certificate. Sends only the handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with suppress(OSError), socket.create_connection((host, port), timeout_s) as plain, context.wrap_socket(plain):
+    with (
+        suppress(OSError),
+        socket.create_connection((host, port), timeout_s) as plain,
+        context.wrap_socket(plain),
+    ):
         return True
     return False
 
@@ -62,10 +83,14 @@ def _untrusted(error: ssl.SSLCertVerificationError) -> str:
 def _own_certificate(reason: str, settings: PulsarSettings) -> str:
     if settings.tls_cert_file:
         return (
-            f"does not accept our certificate ({reason}); have pulsar.tls_cert_file signed by an authority that the brokers trust "
+            f"does not accept our certificate ({reason}); have pulsar.tls_cert_file signed by "
+            "an authority that the brokers trust "
             "(their tlsTrustCertsFilePath), and check that it has not expired"
         )
-    return f"requires a client certificate ({reason}); name one that the brokers trust in pulsar.tls_cert_file, and its key in tls_key_file"
+    return (
+        f"requires a client certificate ({reason}); name one that the brokers trust in "
+        "pulsar.tls_cert_file, and its key in tls_key_file"
+    )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,4 +1,6 @@
-"""Reads a columnar recording block by block, in the order of the log. A block is one row group; at most a few are in memory."""
+"""Reads a columnar recording block by block, in the order of the log. A block is one row group; at
+most a few are in memory.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sinks.recordings.columnar import FIGURES, KINDS, REPEATED, TRAFFIC, VERSION, VERSION_KEY, schema
+from sinks.recordings.columnar import (
+    FIGURES,
+    KINDS,
+    REPEATED,
+    TRAFFIC,
+    VERSION,
+    VERSION_KEY,
+    schema,
+)
 from sinks.recordings.columnar_writing import pyarrow_and_parquet
 from sinks.wire.codec import decode
 from strategies.bundles.bundle_loads import Floats, Ints
@@ -32,7 +42,9 @@ class Column(Protocol):
     """Source of the traffic of a block's bundles."""
 
     def read(self) -> tuple[Floats, Ints]:
-        """float64[rows, 4], and the index of each record's first row, int64[records + 1]. Raises SinkError."""
+        """float64[rows, 4], and the index of each record's first row, int64[records + 1]. Raises
+        SinkError.
+        """
 
 
 class _Handle:
@@ -40,7 +52,8 @@ class _Handle:
 
     def __init__(self, path: Path) -> None:
         _, parquet = pyarrow_and_parquet()
-        # Dictionary encoding also for originals: a value that repeats thousands of times is stored once.
+        # Dictionary encoding also for originals: a value that repeats thousands of times is stored
+        # once.
         self._file = parquet.ParquetFile(path, read_dictionary=[*REPEATED, "original"])
         self._lock = Lock()
 
@@ -49,15 +62,27 @@ class _Handle:
         return int(self._file.num_row_groups)
 
     def check_sizes(self, path: Path) -> None:
-        """Raises SinkError for a row group that needs more memory than any that `rebalancer convert` writes."""
+        """Raises SinkError for a row group that needs more memory than any that `rebalancer
+        convert` writes.
+        """
         for number in range(self.groups):
             group = self._file.metadata.row_group(number)
             columns = [group.column(index) for index in range(group.num_columns)]
-            size = max([0, *(max(column.total_uncompressed_size, 8 * column.num_values) for column in columns)])
+            size = max(
+                [
+                    0,
+                    *(
+                        max(column.total_uncompressed_size, 8 * column.num_values)
+                        for column in columns
+                    ),
+                ]
+            )
             if group.num_rows > _MOST_ROWS or size > _LARGEST_COLUMN:
                 raise SinkError(
-                    f"{path}: row group {number} has {group.num_rows} records and a column of {size >> 20} MiB, more than {_MOST_ROWS} "
-                    f"or {_LARGEST_COLUMN >> 20} MiB; make it with `rebalancer convert` from the JSON Lines."
+                    f"{path}: row group {number} has {group.num_rows} records and a column of "
+                    f"{size >> 20} MiB, more than {_MOST_ROWS} "
+                    f"or {_LARGEST_COLUMN >> 20} MiB; make it with `rebalancer convert` from "
+                    "the JSON Lines."
                 )
 
     def read(self, group: int, columns: Sequence[str]) -> Any:
@@ -74,11 +99,16 @@ class TrafficColumn:
     group: int
 
     def read(self) -> tuple[Floats, Ints]:
-        """float64[rows, 4], and the index of each record's first row, int64[records + 1]. Raises SinkError."""
+        """float64[rows, 4], and the index of each record's first row, int64[records + 1]. Raises
+        SinkError.
+        """
         try:
             column = self.file.read(self.group, [TRAFFIC])[TRAFFIC].combine_chunks()
         except OSError as error:
-            raise SinkError(f"row group {self.group} of the recording is damaged ({error}); copy it again, or convert it again.") from error
+            raise SinkError(
+                f"row group {self.group} of the recording is damaged ({error}); copy it "
+                "again, or convert it again."
+            ) from error
         values = column.values.to_numpy(zero_copy_only=True).reshape(-1, 4)
         return values, column.offsets.to_numpy().astype(np.int64) // 4
 
@@ -143,8 +173,14 @@ class Block:
         return self.column.read()
 
     def loaded(self) -> Block:
-        """The block with its traffic in memory, for readers that use it several times or in parts."""
-        return self if isinstance(self.column, _Loaded) else replace(self, column=_Loaded(self.traffic))
+        """The block with its traffic in memory, for readers that use it several times or in
+        parts.
+        """
+        return (
+            self
+            if isinstance(self.column, _Loaded)
+            else replace(self, column=_Loaded(self.traffic))
+        )
 
     def figures_of(self, row: int) -> Figures:
         """The broker's figures in a load report."""
@@ -184,8 +220,18 @@ class Block:
 
     def _report(self, row: int) -> LoadReport:
         figures = None if np.isnan(self.figures[row, 0]) else self.figures_of(row)
-        broker, cluster = self.texts["broker"][self.brokers[row]], self.texts["cluster"][self.clusters[row]]
-        return LoadReport(cluster, broker, int(self.ts[row]), figures, self.stats(row), f"{int(self.digests[row]):016x}")
+        broker, cluster = (
+            self.texts["broker"][self.brokers[row]],
+            self.texts["cluster"][self.clusters[row]],
+        )
+        return LoadReport(
+            cluster,
+            broker,
+            int(self.ts[row]),
+            figures,
+            self.stats(row),
+            f"{int(self.digests[row]):016x}",
+        )
 
     def stats(self, row: int) -> BundleStats | None:
         """The bundles of a load report."""
@@ -198,17 +244,21 @@ class Block:
 
 
 def read_blocks(path: Path, *, with_traffic: bool = False) -> Iterator[Block]:
-    """All blocks in order; reads the next block while one is in use. Raises SinkError, at once if the file cannot be opened.
+    """All blocks in order; reads the next block while one is in use. Raises SinkError, at once if
+    the file cannot be opened.
 
     `with_traffic`: for callers that use the traffic of every block, more than once.
     """
     pa, parquet = pyarrow_and_parquet()
     try:
         _check_columns(path, parquet.read_schema(path))
-        # A second handle: a block's traffic is read on demand, while the first handle reads the next block.
+        # A second handle: a block's traffic is read on demand, while the first handle reads the
+        # next block.
         file, traffic = _Handle(path), _Handle(path)
     except (OSError, pa.ArrowException) as error:
-        raise SinkError(f"{path} cannot be read as Parquet ({error}); make it with `rebalancer convert`.") from error
+        raise SinkError(
+            f"{path} cannot be read as Parquet ({error}); make it with `rebalancer convert`."
+        ) from error
     file.check_sizes(path)
 
     def read(group: int) -> Block:
@@ -220,10 +270,16 @@ def read_blocks(path: Path, *, with_traffic: bool = False) -> Iterator[Block]:
 
 def _check_columns(path: Path, found: Any) -> None:
     if (found.metadata or {}).get(VERSION_KEY) != VERSION:
-        raise SinkError(f"{path} is not a columnar recording of this version; make it with `rebalancer convert` from the JSON Lines.")
+        raise SinkError(
+            f"{path} is not a columnar recording of this version; make it with `rebalancer "
+            "convert` from the JSON Lines."
+        )
     missing = [name for name in schema().names if name not in found.names]
     if missing:
-        raise SinkError(f"{path} lacks the columns {', '.join(missing)}; make it again with `rebalancer convert` from the JSON Lines.")
+        raise SinkError(
+            f"{path} lacks the columns {', '.join(missing)}; make it again with `rebalancer "
+            "convert` from the JSON Lines."
+        )
 
 
 def figures_of(table: Floats) -> list[Figures]:
@@ -232,7 +288,11 @@ def figures_of(table: Floats) -> list[Figures]:
     some = not np.isnan(table[:, _OPTIONAL:]).all()
     for row in rows:
         row[_COUNT] = int(row[_COUNT])
-        row[_OPTIONAL:] = [None if isnan(value) else value for value in row[_OPTIONAL:]] if some else (None, None, None)
+        row[_OPTIONAL:] = (
+            [None if isnan(value) else value for value in row[_OPTIONAL:]]
+            if some
+            else (None, None, None)
+        )
         if row[-1] is not None:
             row[-1] = int(row[-1])
     return [figures_from_list(row) for row in rows]
@@ -246,13 +306,28 @@ def _blocks(path: Path, read: Callable[[int], Block], groups: int, pa: Any) -> I
             try:
                 block = coming.result()
             except (OSError, pa.ArrowException) as error:
-                raise SinkError(f"{path} is damaged in row group {group} ({error}); copy or convert it again.") from error
+                raise SinkError(
+                    f"{path} is damaged in row group {group} ({error}); copy or convert it again."
+                ) from error
             coming = ahead.submit(read, group + 1) if group + 1 < groups else None
             yield block
 
 
 def _block(file: _Handle, traffic: _Handle, group: int) -> Block:
-    table = file.read(group, ["kind", "cluster", "broker", "ts", "digest", *FIGURES, "bundles", "bundle_counts", "original"])
+    table = file.read(
+        group,
+        [
+            "kind",
+            "cluster",
+            "broker",
+            "ts",
+            "digest",
+            *FIGURES,
+            "bundles",
+            "bundle_counts",
+            "original",
+        ],
+    )
     texts, codes = dict[str, tuple[str, ...]](), dict[str, Ints]()
     for name in ("kind", "cluster", "broker", "bundles", "bundle_counts"):
         column = table[name].combine_chunks()

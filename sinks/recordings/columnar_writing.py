@@ -1,4 +1,6 @@
-"""Writes a columnar recording: telemetry in the order of the log, in row groups of about an hour of a large cluster."""
+"""Writes a columnar recording: telemetry in the order of the log, in row groups of about an hour of
+a large cluster.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from strategies.errors import SettingsError, SinkError, WireError
 from strategies.model import LoadReport, Sweep, TelemetryRecord
 from strategies.packing import figures_to_list
 
-#: Records or bundles per row group: enough for fast reading, few enough that several groups fit into memory.
+#: Records or bundles per row group: enough for fast reading, few enough that several groups fit
+#: into memory.
 _RECORDS, _BUNDLES, _ORIGINALS = 16_384, 600_000, 64 * 2**20
 _NO_FIGURES: list[float | None] = [None] * len(FIGURES)
 
@@ -36,7 +39,8 @@ class ColumnarRecording:
         #: Number of undecodable records.
         self.rejected = 0
         try:
-            # A month has some hundred row groups; statistics of every column of each would cost more than they save.
+            # A month has some hundred row groups; statistics of every column of each would cost
+            # more than they save.
             self._file = parquet.ParquetWriter(
                 path,
                 self._schema,
@@ -50,21 +54,29 @@ class ColumnarRecording:
             raise self._failed(error) from error
 
     def append(self, values: Iterable[bytes]) -> None:
-        """Appends one record per value, as on the TELEMETRY topic; undecodable ones are kept as they are."""
+        """Appends one record per value, as on the TELEMETRY topic; undecodable ones are kept as
+        they are.
+        """
         for value in values:
             self.write(value, self._decoded(value))
 
     def write(self, value: bytes, record: TelemetryRecord | None) -> None:
-        """Appends a record and its original bytes; None for undecodable bytes. The bytes of a load report are not kept."""
+        """Appends a record and its original bytes; None for undecodable bytes. The bytes of a load
+        report are not kept.
+        """
         if record is None:
             self.rejected += 1
-            self._rows.append(["rejected", None, None, 0, None, *_NO_FIGURES, None, None, None, value])
+            self._rows.append(
+                ["rejected", None, None, 0, None, *_NO_FIGURES, None, None, None, value]
+            )
         elif isinstance(record, LoadReport):
             self._rows.append(_report(record))
             self._bundles += 0 if record.bundles is None else len(record.bundles.names)
         else:
             kind = "sweep" if isinstance(record, Sweep) else "other"
-            self._rows.append([kind, record.cluster, None, record.ts, None, *_NO_FIGURES, None, None, None, value])
+            self._rows.append(
+                [kind, record.cluster, None, record.ts, None, *_NO_FIGURES, None, None, None, value]
+            )
         self._bytes += len(self._rows[-1][-1] or b"")
         if len(self._rows) >= _RECORDS or self._bundles >= _BUNDLES or self._bytes >= _ORIGINALS:
             self._flush()
@@ -80,7 +92,12 @@ class ColumnarRecording:
     def __enter__(self) -> ColumnarRecording:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def _decoded(self, value: bytes) -> TelemetryRecord | None:
@@ -93,10 +110,14 @@ class ColumnarRecording:
         if not self._rows:
             return
         columns = list(zip(*self._rows, strict=True))
-        arrays = [self._array(field, column) for field, column in zip(self._schema, columns, strict=True)]
+        arrays = [
+            self._array(field, column) for field, column in zip(self._schema, columns, strict=True)
+        ]
         self._rows, self._bundles, self._bytes = [], 0, 0
         try:
-            self._file.write_table(self._pa.table(arrays, schema=self._schema), row_group_size=_RECORDS)
+            self._file.write_table(
+                self._pa.table(arrays, schema=self._schema), row_group_size=_RECORDS
+            )
         except OSError as error:
             raise self._failed(error) from error
 
@@ -109,7 +130,10 @@ class ColumnarRecording:
         return pa.array(column, field.type)
 
     def _failed(self, error: OSError) -> SinkError:
-        return SinkError(f"{self._path} cannot be written ({error.strerror or error}); make room, or name another file.")
+        return SinkError(
+            f"{self._path} cannot be written ({error.strerror or error}); make room, or name "
+            "another file."
+        )
 
 
 def _report(record: LoadReport) -> list[Any]:
@@ -118,7 +142,10 @@ def _report(record: LoadReport) -> list[Any]:
     stats = record.bundles
     if stats is None:
         return [*head, None, None, None, None]
-    counts = "\n".join(f"{topics} {sessions}" for topics, sessions in zip(stats.topics.tolist(), stats.sessions.tolist(), strict=True))
+    counts = "\n".join(
+        f"{topics} {sessions}"
+        for topics, sessions in zip(stats.topics.tolist(), stats.sessions.tolist(), strict=True)
+    )
     return [*head, "\n".join(stats.names), counts, stats.traffic, None]
 
 
@@ -139,6 +166,9 @@ def pyarrow_and_parquet() -> tuple[Any, Any]:
         from pyarrow import parquet
     except ModuleNotFoundError as error:
         raise SettingsError(
-            ["columnar recordings need pyarrow: pip install 'pulsar-rebalancer[report]', or use .jsonl.zst instead"]
+            [
+                "columnar recordings need pyarrow: pip install 'pulsar-rebalancer[report]', "
+                "or use .jsonl.zst instead"
+            ]
         ) from error
     return pyarrow, parquet

@@ -1,4 +1,6 @@
-"""Recordings: telemetry as JSON Lines in a file, plain (.jsonl), .jsonl.gz or .jsonl.zst, or on standard input."""
+"""Recordings: telemetry as JSON Lines in a file, plain (.jsonl), .jsonl.gz or .jsonl.zst, or on
+standard input.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +20,43 @@ from strategies.errors import SinkError
 _BLOCK = 2**18
 #: Compressed bytes per read: zstd makes up to 128 KiB of every 4 bytes, so at most 16 MiB.
 _PIECE = 512
-#: Largest window of a zstd frame (zstd's default for streams), and longest line: more than any topic accepts.
+#: Largest window of a zstd frame (zstd's default for streams), and longest line: more than any
+#: topic accepts.
 _LARGEST_WINDOW, _LONGEST_LINE = 2**27, 64 * 2**20
 _GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 _KINDS = {".gz": (_GZIP, "gzip (.jsonl.gz)"), ".zst": (_ZSTD, "zstd (.jsonl.zst)")}
 
 
 def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterator[bytes]:
-    """The lines of a recording without newlines; "-" is standard input. Raises SinkError, at once if the file cannot be opened."""
+    """The lines of a recording without newlines; "-" is standard input. Raises SinkError, at once
+    if the file cannot be opened.
+    """
     if str(source) == "-":
         return _lines("standard input", stdin or sys.stdin.buffer)
     path = Path(source)
     try:
         stream = path.open("rb")
     except OSError as error:
-        raise SinkError(f"{path} cannot be read ({error.strerror}); name a recording (.jsonl, .jsonl.gz or .jsonl.zst).") from error
+        raise SinkError(
+            f"{path} cannot be read ({error.strerror}); name a recording (.jsonl, .jsonl.gz "
+            "or .jsonl.zst)."
+        ) from error
     return _guarded(path, stream)
 
 
 class Recording:
-    """A recording being written; a context manager. Lines are compressed as they arrive; the file is complete after `close`."""
+    """A recording being written; a context manager. Lines are compressed as they arrive; the file
+    is complete after `close`.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
             self._file = path.open("wb")
         except OSError as error:
-            raise SinkError(f"{path} cannot be written ({error.strerror}); name a file in a folder that this user may write.") from error
+            raise SinkError(
+                f"{path} cannot be written ({error.strerror}); name a file in a folder that "
+                "this user may write."
+            ) from error
         self._path = path
         self._stream = _compressed(path, self._file)
 
@@ -67,15 +80,24 @@ class Recording:
     def __enter__(self) -> Recording:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def _failed(self, error: OSError) -> SinkError:
-        return SinkError(f"{self._path} cannot be written ({error.strerror}); make room, or name another file.")
+        return SinkError(
+            f"{self._path} cannot be written ({error.strerror}); make room, or name another file."
+        )
 
 
 def write_recording(path: Path | str) -> Recording:
-    """Opens a recording for writing; the file name's ending selects the compression. Equal lines give equal bytes. Raises SinkError."""
+    """Opens a recording for writing; the file name's ending selects the compression. Equal lines
+    give equal bytes. Raises SinkError.
+    """
     return Recording(Path(path))
 
 
@@ -89,7 +111,12 @@ def _compressed(path: Path, file: IO[bytes]) -> _Writable:
         # No name and no time in the header: equal lines give equal bytes.
         return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
     if path.suffix == ".zst":
-        return cast(_Writable, zstandard.ZstdCompressor(level=10, write_checksum=True).stream_writer(file, closefd=False))
+        return cast(
+            _Writable,
+            zstandard.ZstdCompressor(level=10, write_checksum=True).stream_writer(
+                file, closefd=False
+            ),
+        )
     return file
 
 
@@ -103,7 +130,8 @@ def _guarded(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
                 count += 1
         except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
             raise SinkError(
-                f"{path} is damaged after line {count} ({error}); copy it again, or decompress the good part into a .jsonl file."
+                f"{path} is damaged after line {count} ({error}); copy it again, or "
+                "decompress the good part into a .jsonl file."
             ) from error
 
 
@@ -120,28 +148,39 @@ def _plain(path: Path, stream: IO[bytes]) -> IO[bytes]:
 def _check_kind(path: Path, begin: bytes) -> None:
     """Raises SinkError if the content does not match the file name's ending; empty files pass."""
     if begin == _PARQUET:
-        raise SinkError(f"{path} is a columnar recording, which only backtest and tune read; name the JSON Lines it was made of.")
+        raise SinkError(
+            f"{path} is a columnar recording, which only backtest and tune read; name the "
+            "JSON Lines it was made of."
+        )
     for suffix, (magic, kind) in _KINDS.items():
         if begin.startswith(magic) and path.suffix != suffix:
             raise SinkError(f"{path} is compressed with {kind}; give it that ending.")
         if path.suffix == suffix and begin and not begin.startswith(magic):
-            raise SinkError(f"{path} is not compressed with {kind}; rename it to match its format, or copy it again.")
+            raise SinkError(
+                f"{path} is not compressed with {kind}; rename it to match its format, or "
+                "copy it again."
+            )
 
 
 def _lines(name: str, stream: IO[bytes]) -> Iterator[bytes]:
-    """Yields each line as soon as it is complete, also an unterminated last one. Raises SinkError before a too long line is in memory."""
+    """Yields each line as soon as it is complete, also an unterminated last one. Raises SinkError
+    before a too long line is in memory.
+    """
     count = 0
     while line := stream.readline(_LONGEST_LINE + 1):
         count += 1
         if len(line) > _LONGEST_LINE:
             raise SinkError(
-                f"{name}: line {count} has more than {_LONGEST_LINE >> 20} MiB; a recording holds one telemetry record per line."
+                f"{name}: line {count} has more than {_LONGEST_LINE >> 20} MiB; a recording "
+                "holds one telemetry record per line."
             )
         yield line[:-1] if line.endswith(b"\n") else line
 
 
 class _ZstdStream(io.RawIOBase):
-    """Decompresses one or more frames. Unlike the library's own reader it detects a file that ends in the middle of a frame."""
+    """Decompresses one or more frames. Unlike the library's own reader it detects a file that ends
+    in the middle of a frame.
+    """
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

@@ -1,4 +1,6 @@
-"""Copies a topic into a recording: its present records, or new records until a signal or an idle timeout."""
+"""Copies a topic into a recording: its present records, or new records until a signal or an idle
+timeout.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _LOOK_EVERY_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class StopCondition:
-    """When to stop: `follow`: never; `idle_s`: after this number of seconds without records; otherwise at the topic's present end.
+    """When to stop: `follow`: never; `idle_s`: after this number of seconds without records;
+    otherwise at the topic's present end.
 
     `outage_s`: longest outage of a server in the middle of the topic.
     """
@@ -43,7 +46,9 @@ class StopCondition:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Result of a copy. `stopped_by`: name of a signal, or empty; `lost`: the error that ended reading."""
+    """Result of a copy. `stopped_by`: name of a signal, or empty; `lost`: the error that ended
+    reading.
+    """
 
     records: int
     bytes: int
@@ -61,10 +66,11 @@ def record(
     unread: Skipped | None = None,
     outage: RetryBackoff | None = None,
 ) -> Recorded:
-    """Copies records byte for byte. The target appears when it is complete: also after a stop, never after an error.
+    """Copies records byte for byte. The target appears when it is complete: also after a stop,
+    never after an error.
 
-    Exception: a lost topic ends a copy that waits for records, and what was recorded stays (`Recorded.lost`). `unread` counts unreadable
-    records. Raises SinkError.
+    Exception: a lost topic ends a copy that waits for records, and what was recorded stays
+    (`Recorded.lost`). `unread` counts unreadable records. Raises SinkError.
     """
     ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
     part = target.with_name(f".{target.name}.part{ending}")
@@ -88,7 +94,8 @@ def record(
 def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
     """Converts a recording to a columnar one, which appears when it is complete.
 
-    Raises SinkError, also for a recording without usable records, and SettingsError if pyarrow is not installed.
+    Raises SinkError, also for a recording without usable records, and SettingsError if pyarrow is
+    not installed.
     """
     part = target.with_name(f".{target.name}.part")
     records = size = 0
@@ -107,13 +114,19 @@ def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
 
 
 def check_use(origin: str, records: int, rejected: int) -> None:
-    """Raises SinkError for a recording without usable records: the argument names the wrong file."""
+    """Raises SinkError for a recording without usable records: the argument names the wrong
+    file.
+    """
     if not records:
-        raise SinkError(f"{origin} holds no record; name a recording of load reports, made with `rebalancer record`.")
+        raise SinkError(
+            f"{origin} holds no record; name a recording of load reports, made with "
+            "`rebalancer record`."
+        )
     if rejected >= records:
         count = "its only record" if records == 1 else f"none of its {records} records"
         raise SinkError(
-            f"{origin}: {count} can{'not' if records == 1 else ''} be used as telemetry; name a recording of load reports, made with "
+            f"{origin}: {count} can{'not' if records == 1 else ''} be used as telemetry; name "
+            "a recording of load reports, made with "
             "`rebalancer record` (`rebalancer replay` says what is wrong with each)."
         )
 
@@ -127,7 +140,9 @@ def _begin(path: Path) -> Recording | ColumnarRecording:
     return ColumnarRecording(path) if path.suffix == ENDING else write_recording(path)
 
 
-def _blocks(reader: Reader, until: StopCondition, stop: Stop, outage: RetryBackoff | None = None) -> Iterator[Sequence[TopicRecord]]:
+def _blocks(
+    reader: Reader, until: StopCondition, stop: Stop, outage: RetryBackoff | None = None
+) -> Iterator[Sequence[TopicRecord]]:
     outage = outage or RetryBackoff(until.outage_s, stop.wait, _progress)
     newest = time.monotonic()
     while not stop.is_set():
@@ -140,14 +155,20 @@ def _blocks(reader: Reader, until: StopCondition, stop: Stop, outage: RetryBacko
         if records:
             newest = time.monotonic()
             yield records
-        elif not until.waits or (until.idle_s is not None and time.monotonic() - newest >= until.idle_s):
+        elif not until.waits or (
+            until.idle_s is not None and time.monotonic() - newest >= until.idle_s
+        ):
             return
         else:
             stop.wait(_LOOK_EVERY_S)
 
 
-def _until_lost(blocks: Iterator[Sequence[TopicRecord]], until: StopCondition, lost: list[SinkError]) -> Iterator[Sequence[TopicRecord]]:
-    """The blocks. An error after the first block goes to `lost` if the copy waits for records, otherwise it is raised."""
+def _until_lost(
+    blocks: Iterator[Sequence[TopicRecord]], until: StopCondition, lost: list[SinkError]
+) -> Iterator[Sequence[TopicRecord]]:
+    """The blocks. An error after the first block goes to `lost` if the copy waits for records,
+    otherwise it is raised.
+    """
     begun = False
     try:
         for records in blocks:
@@ -160,17 +181,25 @@ def _until_lost(blocks: Iterator[Sequence[TopicRecord]], until: StopCondition, l
 
 
 def as_line(value: bytes) -> bytes:
-    """A record as one line: on Kafka or Pulsar it may contain newlines, which mean nothing between the parts of a JSON object."""
+    """A record as one line: on Kafka or Pulsar it may contain newlines, which mean nothing between
+    the parts of a JSON object.
+    """
     return value.replace(b"\n", b" ")
 
 
-def topic_records(topic: TopicUri, access: TopicAccess, source: SourceSettings = SourceSettings()) -> Iterator[TopicRecord]:
-    """The records that a topic holds now, with their positions. Raises SettingsError and SinkError, at once if it cannot be opened."""
+def topic_records(
+    topic: TopicUri, access: TopicAccess, source: SourceSettings = SourceSettings()
+) -> Iterator[TopicRecord]:
+    """The records that a topic holds now, with their positions. Raises SettingsError and SinkError,
+    at once if it cannot be opened.
+    """
     reader = open_reader(topic, access, source=source)
 
     def records() -> Iterator[TopicRecord]:
         with closing(reader):
-            for found in _blocks(reader, StopCondition(outage_s=access.kafka.outage_ms / 1000), Stop()):
+            for found in _blocks(
+                reader, StopCondition(outage_s=access.kafka.outage_ms / 1000), Stop()
+            ):
                 yield from found
 
     return records()

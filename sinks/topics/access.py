@@ -1,4 +1,6 @@
-"""Topics for processes without Spark: open a consumer that commits, a reader, or a publisher that flushes, for any kind of topic."""
+"""Topics for processes without Spark: open a consumer that commits, a reader, or a publisher that
+flushes, for any kind of topic.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,16 @@ from sinks.wire.raw import SourceSettings, check_source
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
 
-__all__ = ["Consumer", "Publisher", "Reader", "TopicAccess", "TopicRecord", "open_consumer", "open_publisher", "open_reader"]
+__all__ = [
+    "Consumer",
+    "Publisher",
+    "Reader",
+    "TopicAccess",
+    "TopicRecord",
+    "open_consumer",
+    "open_publisher",
+    "open_reader",
+]
 
 #: For recordings, whose values are already decompressed.
 WHOLE = WireLimits(max_record_bytes=2**40)
@@ -41,15 +52,20 @@ NO_SECURITY = TopicAccess()
 class Consumer(Protocol):
     """Reads a topic in order and stores its position. All methods raise SinkError."""
 
-    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
-        """Returns the next records, none if none arrive within `timeout_s`. A record is returned once.
+    def poll(
+        self, max_records: int, timeout_s: float, max_bytes: int | None = None
+    ) -> Sequence[TopicRecord]:
+        """Returns the next records, none if none arrive within `timeout_s`. A record is returned
+        once.
 
         Stops after the record that reaches `max_bytes`.
         """
         ...
 
     def commit(self, record: TopicRecord) -> None:
-        """Stores the position after this record, on the disk or on the server. The next start continues there."""
+        """Stores the position after this record, on the disk or on the server. The next start
+        continues there.
+        """
         ...
 
     def close(self) -> None:
@@ -77,7 +93,9 @@ class Reader(Protocol):
     """Reads a topic once, for copies and replays. All methods raise SinkError."""
 
     def read(self) -> Sequence[TopicRecord]:
-        """The next records; none at the end of what existed at the start or, when following, if none have arrived."""
+        """The next records; none at the end of what existed at the start or, when following, if
+        none have arrived.
+        """
         ...
 
     def close(self) -> None:
@@ -110,7 +128,14 @@ class FilePublisher:
 class FileReader:
     """The Reader of a file topic; with `follow` also of records that arrive later."""
 
-    def __init__(self, folder: Path, topic: str, limits: WireLimits, follow: bool, since_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        topic: str,
+        limits: WireLimits,
+        follow: bool,
+        since_ms: int | None = None,
+    ) -> None:
         self._reader = FileTopicReader(folder, topic, limits)
         begin = self._reader.begin() if since_ms is None else self._reader.written_since(since_ms)
         self._next, self._end = begin, None if follow else self._reader.end()
@@ -125,14 +150,20 @@ class FileReader:
 
 
 class KafkaReader:
-    """The Reader of a Kafka topic: without `follow` partition by partition, with `follow` in order of arrival."""
+    """The Reader of a Kafka topic: without `follow` partition by partition, with `follow` in order
+    of arrival.
+    """
 
     def __init__(self, consumer: KafkaTopicConsumer, follow: bool) -> None:
         self._consumer, self._follow = consumer, follow
 
     def read(self) -> Sequence[TopicRecord]:
         """See Reader."""
-        return self._consumer.poll(_READ_RECORDS, 0.05) if self._follow else self._consumer.rest(_READ_RECORDS)
+        return (
+            self._consumer.poll(_READ_RECORDS, 0.05)
+            if self._follow
+            else self._consumer.rest(_READ_RECORDS)
+        )
 
     def close(self) -> None:
         """See Reader."""
@@ -140,12 +171,19 @@ class KafkaReader:
 
 
 def open_consumer(
-    topic: TopicUri, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS, access: TopicAccess = NO_SECURITY, *, ahead: int = QUEUE
+    topic: TopicUri,
+    group: str,
+    folder: Path,
+    limits: WireLimits = DEFAULT_LIMITS,
+    access: TopicAccess = NO_SECURITY,
+    *,
+    ahead: int = QUEUE,
 ) -> Consumer:
-    """A consumer that continues at the position of its group, or at the oldest record if the group has none.
+    """A consumer that continues at the position of its group, or at the oldest record if the group
+    has none.
 
-    `folder`: stores positions of topics that cannot. `ahead`: number of records that a Pulsar broker sends before they are polled.
-    Raises SettingsError, SinkError.
+    `folder`: stores positions of topics that cannot. `ahead`: number of records that a Pulsar
+    broker sends before they are polled. Raises SettingsError, SinkError.
     """
     if topic.scheme == "kafka":
         return KafkaTopicConsumer(topic, group, kafka_access(access.kafka), limits)
@@ -158,7 +196,11 @@ def open_publisher(topic: TopicUri, access: TopicAccess = NO_SECURITY) -> Publis
     """The publisher of a topic. Raises SettingsError, SinkError."""
     if topic.scheme == "kafka":
         return KafkaPublisher(topic, kafka_access(access.kafka))
-    return PulsarPublisher(topic, access.pulsar) if topic.scheme == "pulsar" else FilePublisher(topic.folder)
+    return (
+        PulsarPublisher(topic, access.pulsar)
+        if topic.scheme == "pulsar"
+        else FilePublisher(topic.folder)
+    )
 
 
 def open_reader(
@@ -170,16 +212,27 @@ def open_reader(
     source: SourceSettings = SourceSettings(),
     since_ms: int | None = None,
 ) -> Reader:
-    """A reader that begins with the oldest record and commits nothing; by default it does not cut records. Raises SettingsError, SinkError.
+    """A reader that begins with the oldest record and commits nothing; by default it does not cut
+    records. Raises SettingsError, SinkError.
 
-    `source`: format of telemetry records. `since_ms`: skips records published before (ms since the epoch); on file topics, segments last
-    written before.
+    `source`: format of telemetry records. `since_ms`: skips records published before (ms since the
+    epoch); on file topics, segments last written before.
     """
     check_source(str(topic), source)
     if topic.scheme == "kafka":
-        return KafkaReader(KafkaTopicConsumer(topic, None, kafka_access(access.kafka), limits, source, since_ms=since_ms), follow)
+        return KafkaReader(
+            KafkaTopicConsumer(
+                topic, None, kafka_access(access.kafka), limits, source, since_ms=since_ms
+            ),
+            follow,
+        )
     if topic.scheme == "pulsar":
-        return PulsarReader(topic, access.pulsar, limits, follow, most=_READ_RECORDS, since_ms=since_ms)
+        return PulsarReader(
+            topic, access.pulsar, limits, follow, most=_READ_RECORDS, since_ms=since_ms
+        )
     if not follow and not topic.folder.is_dir():
-        raise SinkError(f"{topic}: the topic does not exist; correct its name, or start its writer (record --follow waits)")
+        raise SinkError(
+            f"{topic}: the topic does not exist; correct its name, or start its writer "
+            "(record --follow waits)"
+        )
     return FileReader(topic.folder, str(topic), limits, follow, since_ms)

@@ -1,4 +1,6 @@
-"""Epochs on a topic: a new job takes the next one, and two jobs that write at the same time can be detected."""
+"""Epochs on a topic: a new job takes the next one, and two jobs that write at the same time can be
+detected.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class EpochOnly(msgspec.Struct):
 
 
 class RoundEpoch(EpochOnly):
-    """Identity of a round: epoch, number, and what distinguishes two jobs of one epoch: closing time and commands."""
+    """Identity of a round: epoch, number, and what distinguishes two jobs of one epoch: closing
+    time and commands.
+    """
 
     v: Version = 1
     round: Count = 0
@@ -36,8 +40,9 @@ class RoundEpoch(EpochOnly):
 class History:
     """Epochs of one cluster's rounds in the order of the topic.
 
-    `late`: number of rounds of an older epoch after a newer one began, the last of them of epoch `overtaken`; `since`: number of rounds
-    after the last of these. `differing`: number of rounds of the newest epoch that were repeated with different content.
+    `late`: number of rounds of an older epoch after a newer one began, the last of them of epoch
+    `overtaken`; `since`: number of rounds after the last of these. `differing`: number of rounds of
+    the newest epoch that were repeated with different content.
     """
 
     seen: set[int] = field(default_factory=set)
@@ -62,7 +67,9 @@ class History:
 
 
 def epochs_in(values: Iterable[bytes]) -> Iterator[EpochOnly]:
-    """Epochs of commands or rounds. Skips unreadable records; the readers of their content report them."""
+    """Epochs of commands or rounds. Skips unreadable records; the readers of their content report
+    them.
+    """
     for value in values:
         try:
             yield msgspec.json.decode(value, type=EpochOnly)
@@ -71,28 +78,53 @@ def epochs_in(values: Iterable[bytes]) -> Iterator[EpochOnly]:
 
 
 def next_epoch(topics: Sequence[TopicUri], access: TopicAccess = NO_SECURITY) -> int:
-    """One more than the highest epoch on the topics, 1 on empty topics. Raises SettingsError, SinkError."""
-    highest = max((record.epoch for topic in topics for record in epochs_in(one.value for one in _records(topic, access))), default=0)
+    """One more than the highest epoch on the topics, 1 on empty topics. Raises SettingsError,
+    SinkError.
+    """
+    highest = max(
+        (
+            record.epoch
+            for topic in topics
+            for record in epochs_in(one.value for one in _records(topic, access))
+        ),
+        default=0,
+    )
     if highest >= LARGEST_INTEGER:
-        raise SinkError(f"the topics {', '.join(map(str, topics))} contain epoch {highest}, the highest possible: use new topics")
+        raise SinkError(
+            f"the topics {', '.join(map(str, topics))} contain epoch {highest}, the highest "
+            "possible: use new topics"
+        )
     return highest + 1
 
 
-def histories(topic: TopicUri, access: TopicAccess = NO_SECURITY, skipped: Skipped | None = None) -> dict[str, History]:
-    """The epochs of a topic's rounds, by cluster. Records that are not rounds go to `skipped`. Raises SettingsError, SinkError."""
+def histories(
+    topic: TopicUri, access: TopicAccess = NO_SECURITY, skipped: Skipped | None = None
+) -> dict[str, History]:
+    """The epochs of a topic's rounds, by cluster. Records that are not rounds go to `skipped`.
+    Raises SettingsError, SinkError.
+    """
     by_cluster: dict[str, History] = {}
-    for _, record in readable(_records(topic, access), _round_epoch, Skipped(str(topic), "round") if skipped is None else skipped):
+    for _, record in readable(
+        _records(topic, access),
+        _round_epoch,
+        Skipped(str(topic), "round") if skipped is None else skipped,
+    ):
         by_cluster.setdefault(record.cluster, History()).add(record)
     return by_cluster
 
 
-def newest_rounds(topic: TopicUri, access: TopicAccess = NO_SECURITY, *, since_ms: int | None = None) -> dict[tuple[str, int], RoundEpoch]:
+def newest_rounds(
+    topic: TopicUri, access: TopicAccess = NO_SECURITY, *, since_ms: int | None = None
+) -> dict[tuple[str, int], RoundEpoch]:
     """The newest round of each cluster and epoch on a topic. Raises SettingsError, SinkError.
 
-    `since_ms`: skips rounds published before (ms since the epoch); on file topics, whole segments only.
+    `since_ms`: skips rounds published before (ms since the epoch); on file topics, whole segments
+    only.
     """
     newest: dict[tuple[str, int], RoundEpoch] = {}
-    for _, record in readable(_records(topic, access, since_ms), _round_epoch, Skipped(str(topic), "round")):
+    for _, record in readable(
+        _records(topic, access, since_ms), _round_epoch, Skipped(str(topic), "round")
+    ):
         key = (record.cluster, record.epoch)
         if key not in newest or record.round >= newest[key].round:
             newest[key] = record
@@ -106,7 +138,9 @@ def _round_epoch(value: bytes) -> RoundEpoch:
         raise complaint(value, RoundEpoch, str(error)) from None
 
 
-def _records(topic: TopicUri, access: TopicAccess, since_ms: int | None = None) -> Iterator[TopicRecord]:
+def _records(
+    topic: TopicUri, access: TopicAccess, since_ms: int | None = None
+) -> Iterator[TopicRecord]:
     if topic.scheme == "file" and not topic.folder.is_dir():
         return
     with closing(open_reader(topic, access, since_ms=since_ms)) as reader:

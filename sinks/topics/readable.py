@@ -1,6 +1,8 @@
-"""Reads topics for people: records of another kind are skipped, counted, and reported with their positions.
+"""Reads topics for people: records of another kind are skipped, counted, and reported with their
+positions.
 
-A topic may contain anything: records of a later version, of another program, or bytes that are not JSON. None of them ends a command.
+A topic may contain anything: records of a later version, of another program, or bytes that are not
+JSON. None of them ends a command.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class _Record(Protocol):
 
 @dataclass(slots=True)
 class _Reason:
-    """Records skipped for one reason: the first positions, and the complaint about the first record."""
+    """Records skipped for one reason: the first positions, and the complaint about the first
+    record.
+    """
 
     text: str
     places: list[str] = field(default_factory=list)
@@ -50,7 +54,9 @@ class _Reason:
 
 @dataclass(slots=True)
 class Skipped:
-    """Records of `source` that were skipped. `kind`: the expected kind, in the singular, for example "command"."""
+    """Records of `source` that were skipped. `kind`: the expected kind, in the singular, for
+    example "command".
+    """
 
     source: str
     kind: str
@@ -68,12 +74,18 @@ class Skipped:
             reason.places.append(place(position))
 
     def lines(self) -> list[str]:
-        """One line per reason code: the number of records, the first positions, and the complaint about the first record."""
+        """One line per reason code: the number of records, the first positions, and the complaint
+        about the first record.
+        """
         return [_line(self, code, reason) for code, reason in self.reasons.items()]
 
 
-def readable(records: Iterable[_Record], decode: Callable[[bytes], T], skipped: Skipped) -> Iterator[tuple[Position, T]]:
-    """The decoded records with their positions. A record that is unread, or for which `decode` raises WireError, goes to `skipped`."""
+def readable(
+    records: Iterable[_Record], decode: Callable[[bytes], T], skipped: Skipped
+) -> Iterator[tuple[Position, T]]:
+    """The decoded records with their positions. A record that is unread, or for which `decode`
+    raises WireError, goes to `skipped`.
+    """
     for record in records:
         try:
             check_read(record)
@@ -91,7 +103,9 @@ def check_read(record: _Record) -> None:
 
 
 def place(position: Position) -> str:
-    """The position as the topic's own tools print it; in a recording, the byte offset in the uncompressed file."""
+    """The position as the topic's own tools print it; in a recording, the byte offset in the
+    uncompressed file.
+    """
     topic, partition, offset = position
     scheme = topic.partition("://")[0] if "://" in topic else ""
     match scheme:
@@ -100,7 +114,9 @@ def place(position: Position) -> str:
         case "pulsar" | "pulsar+ssl":
             found = id_at(offset)
             later = " or a later one" if is_shared(found) else ""
-            return f"partition {partition}, message {found.ledger}:{found.entry}:{found.batch}{later}"
+            return (
+                f"partition {partition}, message {found.ledger}:{found.entry}:{found.batch}{later}"
+            )
         case "file":
             return f"segment {partition}, byte {offset}"
         case _:
@@ -109,6 +125,17 @@ def place(position: Position) -> str:
 
 def _line(skipped: Skipped, code: str, reason: _Reason) -> str:
     one = reason.count == 1
-    what = f"1 record that is no {skipped.kind}" if one else f"{reason.count} records that are no {skipped.kind}s"
-    more = f" and {reason.count - len(reason.places)} more" if reason.count > len(reason.places) else ""
-    return f"{skipped.source}: skipped {what} [{code}]: {'; '.join(reason.places)}{more}. {reason.text}"
+    what = (
+        f"1 record that is no {skipped.kind}"
+        if one
+        else f"{reason.count} records that are no {skipped.kind}s"
+    )
+    more = (
+        f" and {reason.count - len(reason.places)} more"
+        if reason.count > len(reason.places)
+        else ""
+    )
+    return (
+        f"{skipped.source}: skipped {what} [{code}]: {'; '.join(reason.places)}{more}. "
+        f"{reason.text}"
+    )

@@ -1,4 +1,6 @@
-"""Outages of servers: a process retries with exponential backoff and logs when an outage begins and ends."""
+"""Outages of servers: a process retries with exponential backoff and logs when an outage begins and
+ends.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,17 @@ _DOUBLINGS = 5
 
 @dataclass
 class RetryBackoff:
-    """The current outage, shared by two threads: one works, the other only probes the servers (`sinks/topics/watch.py`).
+    """The current outage, shared by two threads: one works, the other only probes the servers
+    (`sinks/topics/watch.py`).
 
-    `limit_s`: longest outage before the process gives up. `wait`: sleeps for a number of seconds; returns True if the process is to stop.
-    `log`: gets one line when an outage begins and one when it ends, whichever thread notices first.
+    `limit_s`: longest outage before the process gives up. `wait`: sleeps for a number of seconds;
+    returns True if the process is to stop. `log`: gets one line when an outage begins and one when
+    it ends, whichever thread notices first.
 
-    An outage lasts while probes get no answer or work fails: one failure counts without probes, two in a row are needed while probes are
-    answered, because the first may be a leftover of an earlier outage. Successful work does not end an outage that probes detect: on
-    Pulsar, a read fails only when there is something to read.
+    An outage lasts while probes get no answer or work fails: one failure counts without probes, two
+    in a row are needed while probes are answered, because the first may be a leftover of an earlier
+    outage. Successful work does not end an outage that probes detect: on Pulsar, a read fails only
+    when there is something to read.
     """
 
     limit_s: float
@@ -46,7 +51,9 @@ class RetryBackoff:
             self._log_change()
 
     def wait_or_raise(self, error: RebalancerError) -> None:
-        """Logs a failure of the work and sleeps. Raises the error if it is not retryable or the outage exceeds the limit."""
+        """Logs a failure of the work and sleeps. Raises the error if it is not retryable or the
+        outage exceeds the limit.
+        """
         now = self.clock()
         with self._lock:
             self._failing_since = now if self._failing_since is None else self._failing_since
@@ -71,5 +78,8 @@ class RetryBackoff:
             self._logged_at = self.clock()
             self.log(f"{str(error).rstrip('.')}; trying again for up to {self.limit_s:g} s")
         elif not away and self._logged_at is not None:
-            self.log(f"the servers of the topics answer again after {self.clock() - self._logged_at:.0f} s")
+            self.log(
+                "the servers of the topics answer again after "
+                f"{self.clock() - self._logged_at:.0f} s"
+            )
             self._logged_at = None

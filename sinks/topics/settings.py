@@ -15,13 +15,25 @@ _HOME = Path("/var/lib/pulsar-rebalancer")
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Where records come from and where they go; every topic is a URI and means the same everywhere."""
+    """Where records come from and where they go; every topic is a URI and means the same
+    everywhere.
+    """
 
-    telemetry: Annotated[TopicUri, Setting("Load reports, sweeps and outcomes")] = file_topic(_HOME / "telemetry")
-    commands: Annotated[TopicUri, Setting("Commands (the control topic)")] = file_topic(_HOME / "commands")
-    rounds: Annotated[TopicUri, Setting("One record per round: its input and decisions")] = file_topic(_HOME / "rounds")
-    rejected: Annotated[TopicUri, Setting("Records that could not be used, with the reason")] = file_topic(_HOME / "rejected")
-    outcomes: Annotated[TopicUri, Setting("Outcomes of commands, reported by executors")] = file_topic(_HOME / "outcomes")
+    telemetry: Annotated[TopicUri, Setting("Load reports, sweeps and outcomes")] = file_topic(
+        _HOME / "telemetry"
+    )
+    commands: Annotated[TopicUri, Setting("Commands (the control topic)")] = file_topic(
+        _HOME / "commands"
+    )
+    rounds: Annotated[TopicUri, Setting("One record per round: its input and decisions")] = (
+        file_topic(_HOME / "rounds")
+    )
+    rejected: Annotated[TopicUri, Setting("Records that could not be used, with the reason")] = (
+        file_topic(_HOME / "rejected")
+    )
+    outcomes: Annotated[TopicUri, Setting("Outcomes of commands, reported by executors")] = (
+        file_topic(_HOME / "outcomes")
+    )
 
     def named(self) -> Iterator[tuple[str, TopicUri]]:
         """All five by the names of their settings, in this order."""

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 
 
 def start_ms(start: str) -> int | None:
-    """The time in ms since 1970; None for `earliest` and `latest`. Raises ValueError, OverflowError."""
+    """The time in ms since 1970; None for `earliest` and `latest`. Raises ValueError,
+    OverflowError.
+    """
     if start in ("earliest", "latest"):
         return None
     if start.isdecimal():
@@ -20,5 +22,8 @@ def start_complaints(setting: str, start: str) -> list[str]:
     try:
         start_ms(start)
     except (ValueError, OverflowError):
-        return [f"{setting}: {start!r} is neither earliest nor latest nor a time such as 2026-01-31T12:00:00Z"]
+        return [
+            f"{setting}: {start!r} is neither earliest nor latest nor a time such as "
+            "2026-01-31T12:00:00Z"
+        ]
     return []

@@ -1,4 +1,5 @@
-"""Topic URIs, the same everywhere: file:///folder, kafka://host:port/topic, pulsar://host:port/tenant/namespace/topic.
+"""Topic URIs, the same everywhere: file:///folder, kafka://host:port/topic,
+pulsar://host:port/tenant/namespace/topic.
 
 `pulsar+ssl://` is Pulsar's own scheme for a TLS port.
 """
@@ -23,7 +24,8 @@ _KAFKA_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 class TopicUri:
     """`servers`: host:port, or several separated by commas; empty for files.
 
-    `name`: the folder, the Kafka topic, or tenant/namespace/topic. `secure`: a Pulsar topic on a TLS port.
+    `name`: the folder, the Kafka topic, or tenant/namespace/topic. `secure`: a Pulsar topic on a
+    TLS port.
     """
 
     scheme: Scheme
@@ -58,7 +60,10 @@ def parse_topic(uri: str) -> TopicUri:
     try:
         parts = urlsplit(uri)
         addressed = [urlsplit(f"//{server}") for server in parts.netloc.split(",")]
-        named = all(server.hostname and server.port is not None and not server.username for server in addressed)
+        named = all(
+            server.hostname and server.port is not None and not server.username
+            for server in addressed
+        )
     except ValueError as error:
         raise _complaint(uri, f"is not a URI ({error})") from error
     if parts.scheme == "file":
@@ -72,8 +77,18 @@ def parse_topic(uri: str) -> TopicUri:
     if len([part for part in name.split("/") if part]) != levels or name.count("/") != levels - 1:
         raise _complaint(uri, "names no topic")
     if parts.scheme == "kafka" and not _KAFKA_NAME.fullmatch(name):
-        raise SettingsError([f"{uri}: Kafka names topics with letters, digits, '.', '_' and '-', at most 249 of them; write such a name."])
-    return TopicUri("kafka" if parts.scheme == "kafka" else "pulsar", parts.netloc, name, parts.scheme == _SECURE)
+        raise SettingsError(
+            [
+                f"{uri}: Kafka names topics with letters, digits, '.', '_' and '-', at most "
+                "249 of them; write such a name."
+            ]
+        )
+    return TopicUri(
+        "kafka" if parts.scheme == "kafka" else "pulsar",
+        parts.netloc,
+        name,
+        parts.scheme == _SECURE,
+    )
 
 
 def file_topic(folder: Path) -> TopicUri:

@@ -1,8 +1,8 @@
 """Probes the servers of topics every few seconds, in a thread beside the work.
 
-During an outage clients retry silently: Spark's Kafka source for minutes, kafka-python for `kafka.timeout_ms`, Pulsar's client for
-`pulsar.deadline_ms` when it writes and without limit when it reads. So a separate thread with its own connections notices and reports
-the outage.
+During an outage clients retry silently: Spark's Kafka source for minutes, kafka-python for
+`kafka.timeout_ms`, Pulsar's client for `pulsar.deadline_ms` when it writes and without limit when
+it reads. So a separate thread with its own connections notices and reports the outage.
 """
 
 from __future__ import annotations
@@ -24,15 +24,22 @@ from strategies.errors import PublishTimeout, RebalancerError
 _EVERY_S = 3.0
 #: Timeout of a probe, which is a small request.
 _ANSWERS_MS = 5_000
-#: Timeout for connecting to a Pulsar broker, short enough to try the next broker of the topic's URI.
+#: Timeout for connecting to a Pulsar broker, short enough to try the next broker of the topic's
+#: URI.
 _CONNECTS_MS = 1_500
 #: Longest wait for a running probe when the work ends.
 _END_S = 1.0
 
 
 @contextmanager
-def watched(topics: Collection[TopicUri], access: TopicAccess, outage: RetryBackoff, every_s: float = _EVERY_S) -> Iterator[None]:
-    """Probes the servers of these topics while the context lasts and reports to `outage`. Raises SettingsError.
+def watched(
+    topics: Collection[TopicUri],
+    access: TopicAccess,
+    outage: RetryBackoff,
+    every_s: float = _EVERY_S,
+) -> Iterator[None]:
+    """Probes the servers of these topics while the context lasts and reports to `outage`. Raises
+    SettingsError.
 
     `every_s`: pause before each probe.
     """
@@ -41,7 +48,9 @@ def watched(topics: Collection[TopicUri], access: TopicAccess, outage: RetryBack
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_watch, args=(probes, outage, ended, every_s), name="watch-topics", daemon=True)
+    thread = threading.Thread(
+        target=_watch, args=(probes, outage, ended, every_s), name="watch-topics", daemon=True
+    )
     thread.start()
     try:
         yield
@@ -71,10 +80,19 @@ class _KafkaProbe:
 
 
 def _probes(topics: Collection[TopicUri], access: TopicAccess) -> list[_Probe]:
-    on_kafka, on_pulsar = ([topic for topic in topics if topic.scheme == scheme] for scheme in ("kafka", "pulsar"))
+    on_kafka, on_pulsar = (
+        [topic for topic in topics if topic.scheme == scheme] for scheme in ("kafka", "pulsar")
+    )
     found: list[_Probe] = []
     if on_kafka:
-        found.append(_KafkaProbe(on_kafka, kafka_access(replace(access.kafka, timeout_ms=min(access.kafka.timeout_ms, _ANSWERS_MS)))))
+        found.append(
+            _KafkaProbe(
+                on_kafka,
+                kafka_access(
+                    replace(access.kafka, timeout_ms=min(access.kafka.timeout_ms, _ANSWERS_MS))
+                ),
+            )
+        )
     if on_pulsar:
         limits = {"deadline_ms": _ANSWERS_MS, "connect_timeout_ms": _CONNECTS_MS}
         shortened = {name: min(getattr(access.pulsar, name), most) for name, most in limits.items()}
@@ -82,7 +100,9 @@ def _probes(topics: Collection[TopicUri], access: TopicAccess) -> list[_Probe]:
     return found
 
 
-def _watch(probes: Sequence[_Probe], outage: RetryBackoff, ended: threading.Event, every_s: float) -> None:
+def _watch(
+    probes: Sequence[_Probe], outage: RetryBackoff, ended: threading.Event, every_s: float
+) -> None:
     try:
         while not ended.wait(every_s):
             error = next(filter(None, map(_answer, probes)), None)
@@ -94,7 +114,9 @@ def _watch(probes: Sequence[_Probe], outage: RetryBackoff, ended: threading.Even
 
 
 def _answer(ask: Callable[[], None]) -> RebalancerError | None:
-    """The error of a probe without answer. A deleted topic or a refused login is no outage; it ends the work itself."""
+    """The error of a probe without answer. A deleted topic or a refused login is no outage; it ends
+    the work itself.
+    """
     try:
         ask()
     except PublishTimeout as error:

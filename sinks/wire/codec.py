@@ -1,4 +1,6 @@
-"""Encodes and decodes the records of the five topics. A record that cannot be decoded raises WireError; no other error is raised."""
+"""Encodes and decodes the records of the five topics. A record that cannot be decoded raises
+WireError; no other error is raised.
+"""
 
 from __future__ import annotations
 
@@ -64,17 +66,24 @@ _REJECTED = msgspec.json.Decoder(RejectedRecord)
 
 
 def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> TelemetryRecord:
-    """Decodes one telemetry record. `origin` (from `pack_origin`, or empty) travels with it and holds the true size of a cut record."""
+    """Decodes one telemetry record. `origin` (from `pack_origin`, or empty) travels with it and
+    holds the true size of a cut record.
+    """
     size = origin_size(origin) if origin else len(value)
     if size > limits.max_record_bytes:
         largest = limits.max_record_bytes
-        text = f"The record has {size} bytes, more than wire.max_record_bytes = {largest}; send smaller records or raise the limit."
+        text = (
+            f"The record has {size} bytes, more than wire.max_record_bytes = {largest}; send "
+            "smaller records or raise the limit."
+        )
         raise WireError("too-large", text)
     return to_record(_decode(_TELEMETRY, value, KINDS), origin)
 
 
 def cluster_of(value: bytes) -> str:
-    """The cluster that a record names, or an empty string if it cannot be read. Used as the key of rejected rows."""
+    """The cluster that a record names, or an empty string if it cannot be read. Used as the key of
+    rejected rows.
+    """
     try:
         check_shape(value)
         name = _CLUSTER.decode(value).cluster
@@ -89,7 +98,9 @@ def decode_command(value: bytes) -> Command:
 
 
 def read_command(value: bytes) -> CommandRecord:
-    """Decodes one record of the COMMANDS topic with all fields, and checks its names; used by executors. Raises WireError."""
+    """Decodes one record of the COMMANDS topic with all fields, and checks its names; used by
+    executors. Raises WireError.
+    """
     record = _decode(_COMMAND, value, CommandRecord)
     check_cluster(record.cluster)
     check_bundles([record.bundle], "$.bundle: {}")

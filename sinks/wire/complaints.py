@@ -1,8 +1,9 @@
 """Explains why a record cannot be decoded: reason code, the field's path, and the next step.
 
-Runs only after msgspec refused a record: its messages name neither the bundle nor the next step, so the record is parsed a second
-time, more slowly. Every text depends on the record alone, because a replay must produce the same rejected rows. Memory and time are
-linear in the record's size: the paths of values are not stored, and no text quotes more than one line.
+Runs only after msgspec refused a record: its messages name neither the bundle nor the next step, so
+the record is parsed a second time, more slowly. Every text depends on the record alone, because a
+replay must produce the same rejected rows. Memory and time are linear in the record's size: the
+paths of values are not stored, and no text quotes more than one line.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class _NoNumber:
 
 
 def complaint(value: bytes, contract: Contract, decoder_message: str) -> WireError:
-    """The error for a record that the decoder refused. `decoder_message`: the decoder's own message."""
+    """The error for a record that the decoder refused. `decoder_message`: the decoder's own
+    message.
+    """
     try:
         tree = _known_fields(value, contract)
         if tree is None:
@@ -91,14 +94,18 @@ def complaint(value: bytes, contract: Contract, decoder_message: str) -> WireErr
 
 
 def _known_fields(value: bytes, contract: Contract) -> dict[str, Any] | None:
-    """The record without fields that no contract names, which may be nearly all of it; None where the whole record has to be read."""
+    """The record without fields that no contract names, which may be nearly all of it; None where
+    the whole record has to be read.
+    """
     if _SUSPICIOUS.search(value):
         return None
     types = contract.values() if isinstance(contract, Mapping) else (contract,)
     known = {"v", "kind"}.union(*(one.__struct_fields__ for one in types))
     try:
         check_utf8(value)
-        return {name: _parse(bytes(raw)) for name, raw in _FIELDS.decode(value).items() if name in known}
+        return {
+            name: _parse(bytes(raw)) for name, raw in _FIELDS.decode(value).items() if name in known
+        }
     except (ValueError, RecursionError):
         return None
 
@@ -107,12 +114,19 @@ def _read(value: bytes) -> dict[str, Any]:
     try:
         tree = _parse(value)
     except UnicodeDecodeError as error:
-        raise WireError("not-utf8", f"Byte {error.start} of the record is not UTF-8; write records in UTF-8.") from None
+        raise WireError(
+            "not-utf8", f"Byte {error.start} of the record is not UTF-8; write records in UTF-8."
+        ) from None
     except json.JSONDecodeError as error:
-        raise WireError("not-json", f"The record is not JSON: {_hint(error)}; write one JSON object per line, in UTF-8.") from None
+        raise WireError(
+            "not-json",
+            f"The record is not JSON: {_hint(error)}; write one JSON object per line, in UTF-8.",
+        ) from None
     if not isinstance(tree, dict):
         raise WireError(
-            "not-object", f"The record is {_TYPES.get(type(tree), 'no number')}, not an object; write one JSON object per line."
+            "not-object",
+            f"The record is {_TYPES.get(type(tree), 'no number')}, not an object; write one "
+            "JSON object per line.",
         )
     return tree
 
@@ -125,31 +139,56 @@ def _hint(error: json.JSONDecodeError) -> str:
     if error.doc.startswith("\ufeff"):
         return "it begins with a byte order mark"
     if error.pos >= len(error.doc.rstrip()):
-        return "it is empty" if not error.doc.strip() else f"it ends too early, after {error.pos} characters"
+        return (
+            "it is empty"
+            if not error.doc.strip()
+            else f"it ends too early, after {error.pos} characters"
+        )
     return f"{error.msg.removesuffix(' at')} (character {error.pos})"
 
 
 def _unexplained(tree: dict[str, Any], decoder_message: str) -> WireError:
-    """For a record that fits the contract and is refused: an infinite number in an open field, or a key that occurs twice."""
+    """For a record that fits the contract and is refused: an infinite number in an open field, or a
+    key that occurs twice.
+    """
     for steps, leaf, _ in _leaves(tree):
         if isinstance(leaf, float) and not math.isfinite(leaf):
             return _out_of_range(_path(steps), leaf)
-    decoder_message = decoder_message if len(decoder_message) <= _LONGEST_QUOTE else f"{decoder_message[:_LONGEST_QUOTE]}…"
-    return WireError("not-json", f"The record is not JSON as its contract means it ({decoder_message}); write every key of an object once.")
+    decoder_message = (
+        decoder_message
+        if len(decoder_message) <= _LONGEST_QUOTE
+        else f"{decoder_message[:_LONGEST_QUOTE]}…"
+    )
+    return WireError(
+        "not-json",
+        f"The record is not JSON as its contract means it ({decoder_message}); write every "
+        "key of an object once.",
+    )
 
 
 def _integer(digits: str) -> int | float:
-    """A number of 400 digits or more as a float: int() refuses thousands of digits, and such a number is out of range anyway."""
+    """A number of 400 digits or more as a float: int() refuses thousands of digits, and such a
+    number is out of range anyway.
+    """
     return int(digits) if len(digits) < 400 else float(digits)
 
 
 def _check_characters(tree: dict[str, Any]) -> None:
-    """Refuses values that JSON cannot hold. Runs before the version check, which must not report the fields of a later version."""
+    """Refuses values that JSON cannot hold. Runs before the version check, which must not report
+    the fields of a later version.
+    """
     for steps, leaf, halved in _leaves(tree):
         if isinstance(leaf, _NoNumber):
-            raise WireError("not-finite", f"{_path(steps)} is {leaf.text}, which is no JSON number; leave the record out or send a figure.")
+            raise WireError(
+                "not-finite",
+                f"{_path(steps)} is {leaf.text}, which is no JSON number; leave the record "
+                "out or send a figure.",
+            )
         if halved or (isinstance(leaf, str) and _HALF_A_CHARACTER.search(leaf)):
-            raise WireError("not-utf8", f"{_path(steps)} holds half of a surrogate pair; write whole characters.")
+            raise WireError(
+                "not-utf8",
+                f"{_path(steps)} holds half of a surrogate pair; write whole characters.",
+            )
 
 
 def _check_version(tree: dict[str, Any]) -> None:
@@ -158,7 +197,9 @@ def _check_version(tree: dict[str, Any]) -> None:
         raise _wrong_type("$.v", version, "an integer")
     if version != 1:
         raise WireError(
-            "unknown-version", f"$.v is {_number(version)}, and this program knows version 1 only; update it, or send version 1."
+            "unknown-version",
+            f"$.v is {_number(version)}, and this program knows version 1 only; update it, or "
+            "send version 1.",
         )
 
 
@@ -171,14 +212,18 @@ def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]]) -> None
     if kind not in contract:
         known = ", ".join(contract)
         raise WireError(
-            "unknown-kind", f"$.kind is {quoted(kind)}; known are {known}. Update this program, or do not send that kind to it."
+            "unknown-kind",
+            f"$.kind is {quoted(kind)}; known are {known}. Update this program, or do not "
+            "send that kind to it.",
         )
 
 
 def _leaves(tree: Any) -> Iterator[tuple[_Steps, Any, bool]]:
-    """All values without children (empty arrays and objects too), depth first in the order of the record; without recursion.
+    """All values without children (empty arrays and objects too), depth first in the order of the
+    record; without recursion.
 
-    Each comes with its path, valid until the next value is taken, and whether a new key on that path has an unpaired surrogate.
+    Each comes with its path, valid until the next value is taken, and whether a new key on that
+    path has an unpaired surrogate.
     """
     steps: list[str | int] = []
     waiting: list[Iterator[tuple[Any, Any]]] = [iter([("", tree)])]
@@ -187,7 +232,11 @@ def _leaves(tree: Any) -> Iterator[tuple[_Steps, Any, bool]]:
         for step, node in waiting[-1]:
             if len(waiting) > 1:
                 steps.append(step)
-                halved = halved or (isinstance(step, str) and not step.isascii() and _HALF_A_CHARACTER.search(step) is not None)
+                halved = halved or (
+                    isinstance(step, str)
+                    and not step.isascii()
+                    and _HALF_A_CHARACTER.search(step) is not None
+                )
             if isinstance(node, (dict, list)) and node:
                 waiting.append(iter(node.items() if isinstance(node, dict) else enumerate(node)))
                 break
@@ -200,7 +249,9 @@ def _leaves(tree: Any) -> Iterator[tuple[_Steps, Any, bool]]:
 
 
 def _check_fields(tree: dict[str, Any], expected: type[Any]) -> None:
-    """Raises WireError for the first field that is wrong. Where the decoder only says "some entry of this object", finds the entry."""
+    """Raises WireError for the first field that is wrong. Where the decoder only says "some entry
+    of this object", finds the entry.
+    """
     open_field = _OPEN.get(expected)
     if open_field is not None and isinstance(tree.get(open_field), dict):
         tree = tree | {open_field: {}}
@@ -223,10 +274,14 @@ def _refusal(tree: dict[str, Any], expected: type[Any]) -> str | None:
     return None
 
 
-def _first_refused(tree: dict[str, Any], expected: type[Any], steps: _Steps, message: str) -> tuple[str, str]:
-    """The key of the refused entry and the decoder's message about it alone; `tree` keeps only that entry.
+def _first_refused(
+    tree: dict[str, Any], expected: type[Any], steps: _Steps, message: str
+) -> tuple[str, str]:
+    """The key of the refused entry and the decoder's message about it alone; `tree` keeps only that
+    entry.
 
-    Bisects the entries, so that the number of decoder calls grows with the logarithm of their number.
+    Bisects the entries, so that the number of decoder calls grows with the logarithm of their
+    number.
     """
     holder, above = _at(tree, steps), _at(tree, steps[:-1])
     entries = list(holder.items())
@@ -234,9 +289,16 @@ def _first_refused(tree: dict[str, Any], expected: type[Any], steps: _Steps, mes
     def refusal(some: Sequence[tuple[str, Any]]) -> str | None:
         above[steps[-1]] = dict(some)
         decoder_message = _refusal(tree, expected)
-        return decoder_message if decoder_message is not None and _steps(decoder_message)[: len(steps) + 1] == (*steps, "...") else None
+        return (
+            decoder_message
+            if decoder_message is not None
+            and _steps(decoder_message)[: len(steps) + 1] == (*steps, "...")
+            else None
+        )
 
-    first = bisect_left(range(1, len(entries)), True, key=lambda count: refusal(entries[:count]) is not None)
+    first = bisect_left(
+        range(1, len(entries)), True, key=lambda count: refusal(entries[:count]) is not None
+    )
     return entries[first][0], refusal([entries[first]]) or message
 
 
@@ -247,11 +309,17 @@ def _judge(tree: dict[str, Any], steps: _Steps, message: str) -> WireError:
     expected = _EXPECTED.search(message)
     if expected is None:
         return WireError(
-            "unknown-value", f"{place} is {_shown(value)}, which the contract does not know; see docs/schemas for what it allows."
+            "unknown-value",
+            f"{place} is {_shown(value)}, which the contract does not know; see docs/schemas "
+            "for what it allows.",
         )
     numeric = "float" in expected[1] or "int" in expected[1]
     if isinstance(value, str) and numeric and value in _NUMBERS_AS_TEXT:
-        return WireError("not-finite", f"{place} is {quoted(value)}, no figure; leave the record out until the broker has measured one.")
+        return WireError(
+            "not-finite",
+            f"{place} is {quoted(value)}, no figure; leave the record out until the broker "
+            "has measured one.",
+        )
     if (
         isinstance(value, (int, float))
         and not isinstance(value, bool)
@@ -268,33 +336,48 @@ def _judge(tree: dict[str, Any], steps: _Steps, message: str) -> WireError:
 
 def _out_of_range(place: str, value: float) -> WireError:
     if value < 0:
-        return WireError("negative", f"{place} is {_number(value)}, below 0; leave the record out until its figures are right.")
+        return WireError(
+            "negative",
+            f"{place} is {_number(value)}, below 0; leave the record out until its figures "
+            "are right.",
+        )
     return WireError(
-        "out-of-range", f"{place} is {_number(value)}, more than any real figure; leave the record out until its figures are right."
+        "out-of-range",
+        f"{place} is {_number(value)}, more than any real figure; leave the record out until "
+        "its figures are right.",
     )
 
 
 def _bad_length(place: str, value: str, steps: _Steps) -> WireError:
     if not value:
         return WireError(_EMPTY.get(str(steps[-1]), "empty"), f"{place} is empty; name it.")
-    return WireError("too-long", f"{place} is {len(value)} characters long; names of at most 512 are accepted.")
+    return WireError(
+        "too-long", f"{place} is {len(value)} characters long; names of at most 512 are accepted."
+    )
 
 
 def _wrong_type(place: str, value: Any, expected: str) -> WireError:
     return WireError(
-        "wrong-type", f"{place} is {_TYPES.get(type(value), 'no value')} where {expected} belongs; write it as docs/schemas describes it."
+        "wrong-type",
+        f"{place} is {_TYPES.get(type(value), 'no value')} where {expected} belongs; write it "
+        "as docs/schemas describes it.",
     )
 
 
 def _missing(place: str) -> WireError:
-    return WireError("missing-field", f"{place} is missing; send it, docs/schemas names every field of the contract.")
+    return WireError(
+        "missing-field",
+        f"{place} is missing; send it, docs/schemas names every field of the contract.",
+    )
 
 
 def _steps(message: str) -> _Steps:
     place = _PLACE.search(message)
     if place is None:
         return ()
-    return tuple(name or (index if index == "..." else int(index)) for name, index in _STEP.findall(place[1]))
+    return tuple(
+        name or (index if index == "..." else int(index)) for name, index in _STEP.findall(place[1])
+    )
 
 
 def _at(tree: Any, steps: _Steps) -> Any:
@@ -312,7 +395,11 @@ def _path(steps: _Steps) -> str:
 def _step(step: str | int) -> str:
     if isinstance(step, int):
         return f"[{step}]"
-    return f".{step}" if step.isidentifier() and step.isascii() and len(step) <= 80 else f"[{quoted(step)}]"
+    return (
+        f".{step}"
+        if step.isidentifier() and step.isascii() and len(step) <= 80
+        else f"[{quoted(step)}]"
+    )
 
 
 def _shown(value: Any) -> str:
@@ -326,7 +413,9 @@ def _shown(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """The number, shortened where it has more than 30 characters: an integer may have thousands of digits."""
+    """The number, shortened where it has more than 30 characters: an integer may have thousands of
+    digits.
+    """
     if value in (math.inf, -math.inf):
         return f"{'-' if value < 0 else ''}1.8e308 or more"
     text = str(value)

@@ -1,4 +1,6 @@
-"""Converts contract objects to the records that the engine folds, and checks what a schema cannot express."""
+"""Converts contract objects to the records that the engine folds, and checks what a schema cannot
+express.
+"""
 
 from __future__ import annotations
 
@@ -61,16 +63,30 @@ def _load_report(message: LoadReportRecord, origin: bytes) -> LoadReport:
     check_bundles(names, "$.report.lastStats[{}]")
     bundles = _bundle_stats(names, report.lastStats.values())
     figures = _figures(report, _served(report))
-    return LoadReport(message.cluster, message.broker, message.ts, figures, bundles, _digest(figures, bundles), origin)
+    return LoadReport(
+        message.cluster,
+        message.broker,
+        message.ts,
+        figures,
+        bundles,
+        _digest(figures, bundles),
+        origin,
+    )
 
 
 def _served(report: LocalBrokerData) -> int:
-    """Number of bundles that the broker serves. Without `bundles`, the number with figures (Pulsar keeps both equal)."""
+    """Number of bundles that the broker serves. Without `bundles`, the number with figures (Pulsar
+    keeps both equal).
+    """
     if report.bundles is None:
         return len(report.lastStats)
     # Names are checked before they are collected: invalid names can be short and numerous.
-    wrong = (name for name in report.bundles if name not in report.lastStats and not is_bundle(name))
-    check_bundles([name for name in [min(wrong, default=None)] if name is not None], "$.report.bundles: {}")
+    wrong = (
+        name for name in report.bundles if name not in report.lastStats and not is_bundle(name)
+    )
+    check_bundles(
+        [name for name in [min(wrong, default=None)] if name is not None], "$.report.bundles: {}"
+    )
     return len(set(report.bundles))
 
 
@@ -79,8 +95,16 @@ def _broker_load(message: BrokerLoadRecord, origin: bytes) -> LoadReport | Tombs
     if message.report is None:
         return Tombstone(message.cluster, message.broker, message.ts, origin)
     said = message.report
-    figures = _figures(said, said.bundleCount, _unsigned(said.weightedMaxEMA), _unsigned(said.msgThroughputEMA), said.updatedAt)
-    return LoadReport(message.cluster, message.broker, message.ts, figures, None, _digest(figures, None), origin)
+    figures = _figures(
+        said,
+        said.bundleCount,
+        _unsigned(said.weightedMaxEMA),
+        _unsigned(said.msgThroughputEMA),
+        said.updatedAt,
+    )
+    return LoadReport(
+        message.cluster, message.broker, message.ts, figures, None, _digest(figures, None), origin
+    )
 
 
 def _top_bundles(message: TopBundlesRecord, origin: bytes) -> LoadReport:
@@ -90,9 +114,14 @@ def _top_bundles(message: TopBundlesRecord, origin: bytes) -> LoadReport:
     names = tuple(entry.bundleName for entry in entries)
     check_bundles(names, "$.report.topBundlesLoadData: {}")
     if twice := _first_repeated(names):
-        raise WireError("bundle-listed-twice", f"$.report.topBundlesLoadData lists {quoted(twice)} twice; send each bundle once.")
+        raise WireError(
+            "bundle-listed-twice",
+            f"$.report.topBundlesLoadData lists {quoted(twice)} twice; send each bundle once.",
+        )
     bundles = _bundle_stats(names, [entry.stats for entry in entries])
-    return LoadReport(message.cluster, message.broker, message.ts, None, bundles, _digest(None, bundles), origin)
+    return LoadReport(
+        message.cluster, message.broker, message.ts, None, bundles, _digest(None, bundles), origin
+    )
 
 
 def _sweep(message: SweepRecord, origin: bytes) -> Sweep:
@@ -102,28 +131,44 @@ def _sweep(message: SweepRecord, origin: bytes) -> Sweep:
     for broker in message.missing:
         check_broker(broker, "A key of $.missing")
     if twice := _first_repeated(listed):
-        raise WireError("broker-listed-twice", f"The sweep lists broker {quoted(twice)} twice; list each as answered or as missing, once.")
-    return Sweep(message.cluster, message.ts, message.sweep, tuple(message.brokers), message.missing, origin)
+        raise WireError(
+            "broker-listed-twice",
+            f"The sweep lists broker {quoted(twice)} twice; list each as answered or as "
+            "missing, once.",
+        )
+    return Sweep(
+        message.cluster, message.ts, message.sweep, tuple(message.brokers), message.missing, origin
+    )
 
 
 def _policies(message: PoliciesRecord, origin: bytes) -> Policies:
     # Keys keep their order: the first isolation policy whose pattern matches governs a namespace.
-    snapshot = json.dumps(message.report, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    snapshot = json.dumps(
+        message.report, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
     return Policies(message.cluster, message.ts, snapshot, origin)
 
 
 def _outcome_report(message: OutcomeReportRecord, origin: bytes) -> OutcomeReport:
     if message.report.cluster != message.cluster:
         outer, inner = quoted(message.cluster), quoted(message.report.cluster)
-        text = f"$.report.cluster is {inner} and $.cluster is {outer}; send an outcome to its own cluster."
+        text = (
+            f"$.report.cluster is {inner} and $.cluster is {outer}; send an outcome to its own "
+            "cluster."
+        )
         raise WireError("other-cluster", text)
-    return OutcomeReport(message.cluster, message.ts, to_outcome(message.report, "$.report"), origin)
+    return OutcomeReport(
+        message.cluster, message.ts, to_outcome(message.report, "$.report"), origin
+    )
 
 
 def to_outcome(record: OutcomeRecord, place: str = "$") -> Outcome:
     """Converts a record of the OUTCOMES topic. Raises WireError for invalid names."""
     check_bundles([record.bundle], f"{place}.bundle: {{}}")
-    for broker, field in ((record.owner_before, "owner_before"), (record.owner_after, "owner_after")):
+    for broker, field in (
+        (record.owner_before, "owner_before"),
+        (record.owner_after, "owner_after"),
+    ):
         if broker is not None:
             check_broker(broker, f"{place}.{field}")
     return Outcome(
@@ -168,7 +213,12 @@ def _figures(
         _resource(report.bandwidthIn, "bandwidthIn"),
         _resource(report.bandwidthOut, "bandwidthOut"),
         # Adding 0.0 turns -0.0 into 0.0: equal figures have equal bytes.
-        Traffic(report.msgRateIn + 0.0, report.msgRateOut + 0.0, report.msgThroughputIn + 0.0, report.msgThroughputOut + 0.0),
+        Traffic(
+            report.msgRateIn + 0.0,
+            report.msgRateOut + 0.0,
+            report.msgThroughputIn + 0.0,
+            report.msgThroughputOut + 0.0,
+        ),
         bundle_count,
         usage_average,
         throughput_average,
@@ -182,12 +232,22 @@ def _unsigned(average: float | None) -> float | None:
 
 def _resource(resource: ResourceUsage, name: str) -> Resource:
     usage, limit = resource.usage, resource.limit
-    if (usage < 0 or limit < 0) and not usage == limit == -1 and not (usage >= 0 and limit == UNKNOWN_SPEED):
+    if (
+        (usage < 0 or limit < 0)
+        and not usage == limit == -1
+        and not (usage >= 0 and limit == UNKNOWN_SPEED)
+    ):
         figure, value = ("usage", usage) if usage < 0 else ("limit", limit)
-        text = f"$.report.{name}.{figure} is {value}, below 0; only -1 for usage and limit alike is legal (not measured yet)."
+        text = (
+            f"$.report.{name}.{figure} is {value}, below 0; only -1 for usage and limit alike is "
+            "legal (not measured yet)."
+        )
         raise WireError("negative", text)
     if 0 < limit < _SMALLEST_LIMIT:
-        text = f"$.report.{name}.limit is {limit}, above 0 and yet less than any real limit; send 0 where there is no limit."
+        text = (
+            f"$.report.{name}.limit is {limit}, above 0 and yet less than any real limit; send 0 "
+            "where there is no limit."
+        )
         raise WireError("out-of-range", text)
     return Resource(usage + 0.0, limit + 0.0)
 
@@ -205,13 +265,20 @@ def _bundle_stats(names: tuple[str, ...], stats: Iterable[NamespaceBundleStats])
 
 
 def _digest(figures: Figures | None, bundles: BundleStats | None) -> str:
-    """16 hex digits over the fields that make a report a new sample: CPU, traffic and bundles, but neither heap nor `lastUpdate`."""
+    """16 hex digits over the fields that make a report a new sample: CPU, traffic and bundles, but
+    neither heap nor `lastUpdate`.
+    """
     digest = hashlib.blake2b(digest_size=8)
     if figures is not None:
         cpu, traffic = figures.cpu, figures.traffic
         digest.update(
             _SIX_FIGURES.pack(
-                cpu.usage, cpu.limit, traffic.msg_rate_in, traffic.msg_rate_out, traffic.msg_throughput_in, traffic.msg_throughput_out
+                cpu.usage,
+                cpu.limit,
+                traffic.msg_rate_in,
+                traffic.msg_rate_out,
+                traffic.msg_throughput_in,
+                traffic.msg_throughput_out,
             )
         )
     if bundles is not None:

@@ -1,4 +1,6 @@
-"""Encodes records of the output topics canonically (fixed key order, shortest numbers, one line): equal records have equal bytes."""
+"""Encodes records of the output topics canonically (fixed key order, shortest numbers, one line):
+equal records have equal bytes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def encode_command(command: Command) -> bytes:
-    """Encodes a record of the COMMANDS topic. Raises ContractError for NaN and infinite figures, which JSON cannot hold."""
+    """Encodes a record of the COMMANDS topic. Raises ContractError for NaN and infinite figures,
+    which JSON cannot hold.
+    """
     expected = command.expected
     record = CommandRecord(
         v=1,
@@ -35,7 +39,12 @@ def encode_command(command: Command) -> bytes:
         destination=command.destination,
         strategy=command.strategy,
         reason=Reason(command.code, command.text, _evidence(command.evidence)),
-        expected=ExpectedUsage(expected.source_before, expected.source_after, expected.destination_before, expected.destination_after),
+        expected=ExpectedUsage(
+            expected.source_before,
+            expected.source_after,
+            expected.destination_before,
+            expected.destination_after,
+        ),
         issued_at_ms=command.issued_at_ms,
         expires_at_ms=command.expires_at_ms,
         algorithm=UNSET if command.algorithm is None else command.algorithm,
@@ -46,7 +55,9 @@ def encode_command(command: Command) -> bytes:
 
 
 def encode_round(done: Round) -> bytes:
-    """Encodes a record of the ROUNDS topic. Raises ContractError for NaN and infinite figures, which JSON cannot hold."""
+    """Encodes a record of the ROUNDS topic. Raises ContractError for NaN and infinite figures,
+    which JSON cannot hold.
+    """
     _check_finite(done.usage.values(), "usage of a round")
     _check_finite(done.usage_after.values(), "usage after a round")
     record = RoundRecord(
@@ -78,8 +89,12 @@ def encode_outcome(outcome: Outcome) -> bytes:
 
 
 def encode_outcome_telemetry(outcome: Outcome) -> bytes:
-    """Encodes an outcome as a record of the TELEMETRY topic, through which it returns to the engine."""
-    return _ENCODER.encode(OutcomeReportRecord(v=1, cluster=outcome.cluster, ts=outcome.ts, report=_outcome(outcome)))
+    """Encodes an outcome as a record of the TELEMETRY topic, through which it returns to the
+    engine.
+    """
+    return _ENCODER.encode(
+        OutcomeReportRecord(v=1, cluster=outcome.cluster, ts=outcome.ts, report=_outcome(outcome))
+    )
 
 
 def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
@@ -116,7 +131,12 @@ def to_command(record: CommandRecord) -> Command:
         code=record.reason.code,
         text=record.reason.text,
         evidence=record.reason.evidence,
-        expected=Expected(expected.source_before, expected.source_after, expected.destination_before, expected.destination_after),
+        expected=Expected(
+            expected.source_before,
+            expected.source_after,
+            expected.destination_before,
+            expected.destination_after,
+        ),
         issued_at_ms=record.issued_at_ms,
         expires_at_ms=record.expires_at_ms,
         algorithm=None if record.algorithm is UNSET else record.algorithm,
@@ -141,7 +161,10 @@ def to_round(record: RoundRecord) -> Round:
         spread_after=_to_spread(record.spread_after),
         throughput_spread=_to_spread(record.throughput_spread),
         commands=tuple(record.commands),
-        skips=tuple(Skip(s.subject, tuple(s.names), s.code, s.text, s.broker, s.evidence) for s in record.skips),
+        skips=tuple(
+            Skip(s.subject, tuple(s.names), s.code, s.text, s.broker, s.evidence)
+            for s in record.skips
+        ),
         digest=record.digest,
         version=record.version,
     )
@@ -163,7 +186,9 @@ def _outcome(outcome: Outcome) -> OutcomeRecord:
 
 
 def _skip(skip: Skip) -> SkipRecord:
-    return SkipRecord(skip.subject, list(skip.names), skip.code, skip.text, skip.broker, _evidence(skip.evidence))
+    return SkipRecord(
+        skip.subject, list(skip.names), skip.code, skip.text, skip.broker, _evidence(skip.evidence)
+    )
 
 
 def _spread(spread: Spread) -> SpreadRecord:
@@ -181,7 +206,12 @@ def _evidence(evidence: Evidence) -> dict[str, Scalar]:
 
 
 def _check_finite(figures: Iterable[Scalar], what: str) -> None:
-    """Raises ContractError for NaN and infinity. The encoder would write null for them, which means "unknown"."""
+    """Raises ContractError for NaN and infinity. The encoder would write null for them, which means
+    "unknown".
+    """
     for figure in figures:
         if isinstance(figure, float) and not math.isfinite(figure):
-            raise ContractError(f"The {what} holds {figure}, which JSON cannot; please report this as a bug with the round's telemetry.")
+            raise ContractError(
+                f"The {what} holds {figure}, which JSON cannot; please report this as a bug "
+                "with the round's telemetry."
+            )

@@ -1,4 +1,6 @@
-"""Keeps a round's record within the size limit of topics: a record that is too large names fewer brokers and bundles."""
+"""Keeps a round's record within the size limit of topics: a record that is too large names fewer
+brokers and bundles.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from typing import TypeVar
 from sinks.wire.encoding import encode_round
 from strategies.model import Round, Skip
 
-#: Bytes. Below the defaults of Pulsar (5 MiB) and of `topics create` on Kafka (8 MiB). A round of 5,000 brokers has 1 MB.
+#: Bytes. Below the defaults of Pulsar (5 MiB) and of `topics create` on Kafka (8 MiB). A round of
+#: 5,000 brokers has 1 MB.
 LARGEST_ROUND = 4 * 2**20
 
 T = TypeVar("T")
@@ -18,7 +21,16 @@ T = TypeVar("T")
 def encode_fitting(done: Round, most: int = LARGEST_ROUND) -> bytes:
     """Encodes a round in at most `most` bytes, unless the record without any names is larger."""
     value = encode_round(done)
-    names = max(len(some) for some in (done.brokers, done.stale, done.commands, done.skips, *(skip.names for skip in done.skips)))
+    names = max(
+        len(some)
+        for some in (
+            done.brokers,
+            done.stale,
+            done.commands,
+            done.skips,
+            *(skip.names for skip in done.skips),
+        )
+    )
     while len(value) > most and names:
         names //= 2
         value = encode_round(_with_fewer(done, names))
@@ -26,10 +38,22 @@ def encode_fitting(done: Round, most: int = LARGEST_ROUND) -> bytes:
 
 
 def _with_fewer(done: Round, names: int) -> Round:
-    """The round with at most `names` entries per list, and with figures of the brokers that remain."""
+    """The round with at most `names` entries per list, and with figures of the brokers that
+    remain.
+    """
     brokers = done.brokers[:names]
-    text = f"the record is too large for a topic: its lists are cut to {names} entries ({len(brokers)} of {len(done.brokers)} brokers)"
-    shortened = Skip("cluster", (done.cluster,), "round-shortened", text, None, {"brokers": len(done.brokers), "stale": len(done.stale)})
+    text = (
+        f"the record is too large for a topic: its lists are cut to {names} entries "
+        f"({len(brokers)} of {len(done.brokers)} brokers)"
+    )
+    shortened = Skip(
+        "cluster",
+        (done.cluster,),
+        "round-shortened",
+        text,
+        None,
+        {"brokers": len(done.brokers), "stale": len(done.stale)},
+    )
     return replace(
         done,
         brokers=brokers,
@@ -37,7 +61,10 @@ def _with_fewer(done: Round, names: int) -> Round:
         usage=_only(done.usage, brokers),
         usage_after=_only(done.usage_after, brokers),
         commands=done.commands[:names],
-        skips=(shortened, *(replace(skip, names=skip.names[:names]) for skip in done.skips[:names])),
+        skips=(
+            shortened,
+            *(replace(skip, names=skip.names[:names]) for skip in done.skips[:names]),
+        ),
     )
 
 

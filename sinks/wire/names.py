@@ -9,7 +9,8 @@ from functools import lru_cache
 from sinks.wire.contracts.fields import LONGEST_NAME
 from strategies.errors import WireError
 
-#: Letters of any script are legal. Control characters, line breaks and marks that change the direction of text are not.
+#: Letters of any script are legal. Control characters, line breaks and marks that change the
+#: direction of text are not.
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 _CONTROL = re.compile(f"[{_CONTROLS}]")
 #: Two parts (three in the heartbeat namespaces of old brokers), then the range.
@@ -22,7 +23,8 @@ _BROKER = re.compile(rf"[^/\s{_CONTROLS}]+:[0-9]{{1,5}}")
 def is_bundle(name: str) -> bool:
     """Whether the name is tenant/namespace/range and the range's lower end is below its upper end.
 
-    Caches the two halves, not the whole name: a large cluster has half a million bundles but few namespaces and ranges.
+    Caches the two halves, not the whole name: a large cluster has half a million bundles but few
+    namespaces and ranges.
     """
     namespace, _, range_ = name.rpartition("/")
     return len(name) <= LONGEST_NAME and _is_range(range_) and _is_namespace(namespace)
@@ -50,12 +52,15 @@ def _is_host_and_port(name: str) -> bool:
 
 
 def check_bundles(names: Iterable[str], place: str) -> None:
-    """Raises WireError for the first invalid bundle name. `place`: path of an entry, with {} where its key goes."""
+    """Raises WireError for the first invalid bundle name. `place`: path of an entry, with {} where
+    its key goes.
+    """
     for name in names:
         if not is_bundle(name):
             raise WireError(
                 "bundle-name",
-                f"{place.format(quoted(name))} is no bundle name: tenant/namespace/0xLLLLLLLL_0xUUUUUUUU is expected, with the lower end "
+                f"{place.format(quoted(name))} is no bundle name: "
+                "tenant/namespace/0xLLLLLLLL_0xUUUUUUUU is expected, with the lower end "
                 "below the upper; report the name as Pulsar's admin API prints it.",
             )
 
@@ -63,7 +68,10 @@ def check_bundles(names: Iterable[str], place: str) -> None:
 def check_broker(name: str, place: str) -> None:
     """Raises WireError unless the name has the form host:port."""
     if not is_broker(name):
-        raise WireError("broker-id", f"{place} is {quoted(name)}, no broker id; send host:port of the broker's web service.")
+        raise WireError(
+            "broker-id",
+            f"{place} is {quoted(name)}, no broker id; send host:port of the broker's web service.",
+        )
 
 
 def is_cluster(name: str) -> bool:
@@ -74,10 +82,18 @@ def is_cluster(name: str) -> bool:
 def check_cluster(name: str) -> None:
     """Raises WireError for a name with control characters."""
     if not is_cluster(name):
-        raise WireError("cluster-name", f"$.cluster is {quoted(name)}, with control characters in it; send the plain name of the cluster.")
+        raise WireError(
+            "cluster-name",
+            f"$.cluster is {quoted(name)}, with control characters in it; send the plain name "
+            "of the cluster.",
+        )
 
 
 def quoted(text: str, longest: int = 80) -> str:
     """The text in quotes, printable and cut to `longest` characters, for use in a message."""
     shown = text if len(text) <= longest else text[:longest] + "…"
-    return '"' + "".join(c if c.isprintable() and c != '"' else f"\\u{ord(c):04x}" for c in shown) + '"'
+    return (
+        '"'
+        + "".join(c if c.isprintable() and c != '"' else f"\\u{ord(c):04x}" for c in shown)
+        + '"'
+    )

@@ -1,4 +1,6 @@
-"""Limits nesting and number of JSON arrays and objects, counted in the bytes: memory is at most three times the record."""
+"""Limits nesting and number of JSON arrays and objects, counted in the bytes: memory is at most
+three times the record.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ from numpy.typing import NDArray
 
 from strategies.errors import WireError
 
-#: No contract nests deeper. A fixed limit, because Python's own depends on the depth of the caller's stack.
+#: No contract nests deeper. A fixed limit, because Python's own depends on the depth of the
+#: caller's stack.
 DEEPEST = 400
-#: An array or object costs a reader 100 to 300 bytes even if it is empty: up to FEW may be short; beyond that, each needs MEAN_BYTES of
-#: the record on average. A load report has one per 130 bytes.
+#: An array or object costs a reader 100 to 300 bytes even if it is empty: up to FEW may be short;
+#: beyond that, each needs MEAN_BYTES of the record on average. A load report has one per 130 bytes.
 FEW = 20_000
 MEAN_BYTES = 32
 
@@ -26,7 +29,9 @@ _PIECE = 2**18
 
 
 def check_shape(value: bytes) -> None:
-    """Raises WireError for a record that nests too deep or has too many arrays and objects for its size."""
+    """Raises WireError for a record that nests too deep or has too many arrays and objects for its
+    size.
+    """
     openings = value.count(b"{") + value.count(b"[")
     if openings <= DEEPEST:  # most records end here
         return
@@ -36,13 +41,16 @@ def check_shape(value: bytes) -> None:
     most = max(FEW, len(value) // MEAN_BYTES)
     if found > most:
         text = (
-            f"The record has {found} arrays and objects, more than the {most} allowed for its size; write it as docs/schemas describes it."
+            f"The record has {found} arrays and objects, more than the {most} allowed for its "
+            "size; write it as docs/schemas describes it."
         )
         raise WireError("too-crowded", text)
 
 
 def check_utf8(value: bytes) -> None:
-    """Raises UnicodeDecodeError for bytes that are not UTF-8. Decodes pieces: a wide character makes Python take 4 bytes for each other."""
+    """Raises UnicodeDecodeError for bytes that are not UTF-8. Decodes pieces: a wide character
+    makes Python take 4 bytes for each other.
+    """
     if value.isascii():
         return
     decoder = getincrementaldecoder("utf-8")()
@@ -53,7 +61,11 @@ def check_utf8(value: bytes) -> None:
 
 def too_deep() -> WireError:
     """The error for a record that nests deeper than any contract."""
-    return WireError("too-deep", "The record nests hundreds of levels deep; write it as its contract in docs/schemas describes it.")
+    return WireError(
+        "too-deep",
+        "The record nests hundreds of levels deep; write it as its contract in docs/schemas "
+        "describes it.",
+    )
 
 
 def _depth_and_count(value: bytes) -> tuple[int, int]:
@@ -74,7 +86,9 @@ def _brackets(value: bytes) -> Iterator[NDArray[np.int8]]:
     del unescaped
     within = False
     for start in range(0, len(signs), _PIECE):
-        marks = np.frombuffer(signs, dtype=np.uint8, count=min(_PIECE, len(signs) - start), offset=start)
+        marks = np.frombuffer(
+            signs, dtype=np.uint8, count=min(_PIECE, len(signs) - start), offset=start
+        )
         quotes = marks == ord('"')
         strings = np.logical_xor.accumulate(quotes) ^ within
         yield np.take(_STEPS, marks[~strings & ~quotes])

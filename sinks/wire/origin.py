@@ -1,4 +1,6 @@
-"""A record's position and original bytes, packed into one value that travels with the decoded record to the rejected topic."""
+"""A record's position and original bytes, packed into one value that travels with the decoded
+record to the rejected topic.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,16 @@ from strategies.errors import ContractError
 _HEADER = struct.Struct(">BBHqqq")
 _VERSION = 1
 _COMPRESSED = 1
-#: Bytes of a rejected record's original. As base64 it fits into the default record limits of Kafka (1 MB) and Pulsar (5 MiB).
+#: Bytes of a rejected record's original. As base64 it fits into the default record limits of Kafka
+#: (1 MB) and Pulsar (5 MiB).
 LARGEST_ORIGINAL = 512 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`value`: the original bytes, or their beginning if `truncated`. `size`: bytes of the whole record."""
+    """`value`: the original bytes, or their beginning if `truncated`. `size`: bytes of the whole
+    record.
+    """
 
     position: Position
     value: bytes
@@ -31,14 +36,24 @@ class Origin:
         return len(self.value) < self.size
 
 
-def pack_origin(position: Position, value: bytes, size: int | None = None, *, compress: bool = True) -> bytes:
+def pack_origin(
+    position: Position, value: bytes, size: int | None = None, *, compress: bool = True
+) -> bytes:
     """Keeps at most LARGEST_ORIGINAL bytes of `value`, so that a record of 8 MB is not copied.
 
-    `size`: bytes of the whole record, if `value` is cut. `compress=False` is faster and larger; `unpack_origin` reads both.
+    `size`: bytes of the whole record, if `value` is cut. `compress=False` is faster and larger;
+    `unpack_origin` reads both.
     """
     topic = position.topic.encode()
     flags = _COMPRESSED if compress else 0
-    header = _HEADER.pack(_VERSION, flags, len(topic), position.partition, position.offset, len(value) if size is None else size)
+    header = _HEADER.pack(
+        _VERSION,
+        flags,
+        len(topic),
+        position.partition,
+        position.offset,
+        len(value) if size is None else size,
+    )
     kept = value[:LARGEST_ORIGINAL]
     return header + topic + (zstandard.ZstdCompressor(level=1).compress(kept) if compress else kept)
 
@@ -49,7 +64,9 @@ def origin_size(origin: bytes) -> int:
 
 
 def unpack_origin(origin: bytes) -> Origin:
-    """The inverse of `pack_origin`. Raises ContractError for bytes that `pack_origin` did not write."""
+    """The inverse of `pack_origin`. Raises ContractError for bytes that `pack_origin` did not
+    write.
+    """
     _, flags, topic_length, partition, offset, size = _header(origin)
     start = _HEADER.size + topic_length
     body = origin[start:]
@@ -59,5 +76,8 @@ def unpack_origin(origin: bytes) -> Origin:
 
 def _header(origin: bytes) -> tuple[int, int, int, int, int, int]:
     if len(origin) < _HEADER.size or origin[0] != _VERSION:
-        raise ContractError("An origin must be packed by this version; clear the checkpoint or continue it with the version that wrote it.")
+        raise ContractError(
+            "An origin must be packed by this version; clear the checkpoint or continue it "
+            "with the version that wrote it."
+        )
     return _HEADER.unpack_from(origin)

@@ -1,4 +1,6 @@
-"""Rows for the three output topics (commands, rounds, rejected), as the engine's events become one stream."""
+"""Rows for the three output topics (commands, rounds, rejected), as the engine's events become one
+stream.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,22 @@ class OutputRow:
 
 
 def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
-    """The row of a command or a round (signed if there is a key), or of a record that the engine could not use."""
+    """The row of a command or a round (signed if there is a key), or of a record that the engine
+    could not use.
+    """
     if isinstance(event, Command):
         record = encode_command(event)
         return OutputRow("commands", event.cluster, record if key is None else key.sign(record))
     if isinstance(event, Round):
         record = encode_fitting(event)
         return OutputRow("rounds", event.cluster, record if key is None else key.sign(record))
-    return rejected_row(WireError(event.code, event.text), event.record.origin, event.record.cluster)
+    return rejected_row(
+        WireError(event.code, event.text), event.record.origin, event.record.cluster
+    )
 
 
 def rejected_row(error: WireError, origin: bytes, cluster: str) -> OutputRow:
-    """The row of a record that could not be decoded. `origin`: from `pack_origin`; `cluster`: empty if unknown."""
+    """The row of a record that could not be decoded. `origin`: from `pack_origin`; `cluster`: empty
+    if unknown.
+    """
     return OutputRow("rejected", cluster, encode_rejected(error, unpack_origin(origin), cluster))

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """Sorted by topic, partition, offset. In a file topic: segment number and byte offset in the segment."""
+    """Sorted by topic, partition, offset. In a file topic: segment number and byte offset in the
+    segment.
+    """
 
     topic: str
     partition: int

@@ -1,4 +1,6 @@
-"""Telemetry without our envelope: a broker's own report, whose cluster and broker are in the record's headers or key."""
+"""Telemetry without our envelope: a broker's own report, whose cluster and broker are in the
+record's headers or key.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,29 @@ class SourceSettings:
     """Format of the records on the telemetry topic."""
 
     format: Annotated[
-        Format, Setting("envelope: our own records only; raw: also brokers' reports without envelope, see docs/TOPICS.md (only on Kafka)")
+        Format,
+        Setting(
+            "envelope: our own records only; raw: also brokers' reports without envelope, see "
+            "docs/TOPICS.md (only on Kafka)"
+        ),
     ] = "envelope"
-    kind: Annotated[RawKind, Setting("raw: kind of the reports without a header `kind`")] = "load-report"
-    cluster: Annotated[str, Setting("raw: cluster of the reports that name none in header or key")] = ""
+    kind: Annotated[RawKind, Setting("raw: kind of the reports without a header `kind`")] = (
+        "load-report"
+    )
+    cluster: Annotated[
+        str, Setting("raw: cluster of the reports that name none in header or key")
+    ] = ""
 
 
 def check_source(telemetry: str, source: SourceSettings) -> None:
-    """Raises SettingsError for raw records on a topic whose records have neither keys nor headers."""
+    """Raises SettingsError for raw records on a topic whose records have neither keys nor
+    headers.
+    """
     if source.format == "raw" and not telemetry.startswith("kafka:"):
-        text = "raw needs a telemetry topic on Kafka, whose records have keys and headers; publish our own envelope elsewhere"
+        text = (
+            "raw needs a telemetry topic on Kafka, whose records have keys and headers; publish "
+            "our own envelope elsewhere"
+        )
         raise SettingsError([f"source.format: {text}"])
 
 
@@ -51,7 +66,9 @@ class _Enveloped(msgspec.Struct):
 
 
 class ReportEnvelope(msgspec.Struct):
-    """A broker's report as the product writes it, under any `kind`; `report`: the broker's JSON, not parsed. `ts`: ms since 1970."""
+    """A broker's report as the product writes it, under any `kind`; `report`: the broker's JSON,
+    not parsed. `ts`: ms since 1970.
+    """
 
     v: int
     kind: str
@@ -65,10 +82,13 @@ _ENVELOPED = msgspec.json.Decoder(_Enveloped)
 
 
 def enveloped(value: bytes | None, metadata: RecordMetadata, source: SourceSettings) -> bytes:
-    """The record in our envelope. A record with a `kind`, or one that is not JSON, stays as it is; an unknown name is empty.
+    """The record in our envelope. A record with a `kind`, or one that is not JSON, stays as it is;
+    an unknown name is empty.
 
-    Never fails: the decoder that runs next reports what is wrong, in the same words for both formats.
-    `value`: None or empty is a tombstone, which withdraws the broker's last report of this kind; for a load report, all its figures.
+    Never fails: the decoder that runs next reports what is wrong, in the same words for both
+    formats.
+    `value`: None or empty is a tombstone, which withdraws the broker's last report of this kind;
+    for a load report, all its figures.
     """
     withdrawn = value is None or not value.strip()
     if value is not None and _is_enveloped(value):
@@ -78,11 +98,14 @@ def enveloped(value: bytes | None, metadata: RecordMetadata, source: SourceSetti
     if withdrawn and kind == "load-report":
         kind = _FIGURES
     try:
-        # A report must not close the envelope and add fields of its own: only one complete JSON value passes.
+        # A report must not close the envelope and add fields of its own: only one complete JSON
+        # value passes.
         report = b"null" if value is None or withdrawn else msgspec.json.format(value, indent=-1)
     except (ValueError, RecursionError):
         return value or b""
-    return _ENCODER.encode(ReportEnvelope(1, kind, cluster, broker, _ts(metadata), msgspec.Raw(report)))
+    return _ENCODER.encode(
+        ReportEnvelope(1, kind, cluster, broker, _ts(metadata), msgspec.Raw(report))
+    )
 
 
 def _is_enveloped(value: bytes) -> bool:
@@ -94,20 +117,26 @@ def _is_enveloped(value: bytes) -> bool:
 
 
 def _names(metadata: RecordMetadata, source: SourceSettings) -> tuple[str, str]:
-    """Cluster and broker. From headers, else the key, else the settings. A key is `cluster/host:port`, `host:port` or a cluster."""
+    """Cluster and broker. From headers, else the key, else the settings. A key is
+    `cluster/host:port`, `host:port` or a cluster.
+    """
     key = _text(metadata.key)
     before, slash, after = key.rpartition("/")
     if slash and is_broker(after):
         cluster, broker = before, after
     else:
         cluster, broker = ("", key) if is_broker(key) else (key, "")
-    return _text(metadata.headers.get("cluster")) or cluster or source.cluster, _text(metadata.headers.get("broker")) or broker
+    return _text(metadata.headers.get("cluster")) or cluster or source.cluster, _text(
+        metadata.headers.get("broker")
+    ) or broker
 
 
 def _ts(metadata: RecordMetadata) -> int:
     """The header `ts`, otherwise the topic's timestamp."""
     header = _text(metadata.headers.get("ts"))
-    return int(header) if header.isascii() and header.isdigit() and len(header) < 16 else metadata.ts
+    return (
+        int(header) if header.isascii() and header.isdigit() and len(header) < 16 else metadata.ts
+    )
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,6 @@
-"""Writes the JSON Schemas of the five topics from the contracts: python -m sinks.wire.schemas docs/schemas."""
+"""Writes the JSON Schemas of the five topics from the contracts: python -m sinks.wire.schemas
+docs/schemas.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,29 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _CONTRACTS: dict[str, tuple[Any, str]] = {
     "telemetry": (
         TelemetryMessage,
-        "Reports of brokers, collectors and executors; key = cluster. Fields that are not named here are ignored.",
+        "Reports of brokers, collectors and executors; key = cluster. Fields that are not "
+        "named here are ignored.",
     ),
-    "commands": (CommandRecord, "The control topic; key = cluster. A command may be published more than once, each time with the same id."),
+    "commands": (
+        CommandRecord,
+        "The control topic; key = cluster. A command may be published more than once, each "
+        "time with the same id.",
+    ),
     "outcomes": (OutcomeRecord, "The outcome of each command; key = cluster."),
     "rounds": (RoundRecord, "One record per round of a cluster; key = cluster."),
-    "rejected": (RejectedRecord, "Every telemetry record that could not be used, with its position and original bytes."),
+    "rejected": (
+        RejectedRecord,
+        "Every telemetry record that could not be used, with its position and original bytes.",
+    ),
 }
 
 
 def schemas() -> dict[str, str]:
     """The text of each schema by file name; the same at every run."""
-    return {f"{topic}.schema.json": _text(topic, contract, said) for topic, (contract, said) in _CONTRACTS.items()}
+    return {
+        f"{topic}.schema.json": _text(topic, contract, said)
+        for topic, (contract, said) in _CONTRACTS.items()
+    }
 
 
 def write_schemas(folder: Path) -> list[Path]:

@@ -1,4 +1,6 @@
-"""Signatures of commands and rounds: HMAC-SHA256 over the record's bytes, appended as the record's last field."""
+"""Signatures of commands and rounds: HMAC-SHA256 over the record's bytes, appended as the record's
+last field.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ class SigningSettings:
 
     key_file: Annotated[
         str,
-        Setting("File with the key that signs commands and rounds; executors then refuse unsigned ones; empty = unsigned", ""),
+        Setting(
+            "File with the key that signs commands and rounds; executors then refuse unsigned "
+            "ones; empty = unsigned",
+            "",
+        ),
     ] = ""
 
 
@@ -36,15 +42,23 @@ class SigningKey:
     secret: Secret
 
     def sign(self, record: bytes) -> bytes:
-        """The record's canonical bytes (an object without `sig`) with the signature as last field."""
+        """The record's canonical bytes (an object without `sig`) with the signature as last
+        field.
+        """
         return b'%b,"sig":"%b"}' % (record[:-1], self._mac(record))
 
     def check(self, record: bytes) -> Verdict:
-        """Whether the bytes, as received, are signed with this key. `sig` must be the last field, as `sign` writes it."""
+        """Whether the bytes, as received, are signed with this key. `sig` must be the last field,
+        as `sign` writes it.
+        """
         match = _SIGNED.fullmatch(record.strip())
         if match is None:
             return "wrong" if b'"sig"' in record else "unsigned"
-        return "signed" if hmac.compare_digest(self._mac(match["body"] + b"}"), match["sig"]) else "wrong"
+        return (
+            "signed"
+            if hmac.compare_digest(self._mac(match["body"] + b"}"), match["sig"])
+            else "wrong"
+        )
 
     def _mac(self, record: bytes) -> bytes:
         return hmac.new(self.secret.reveal(), record, hashlib.sha256).hexdigest().encode()
@@ -57,6 +71,9 @@ def signing_key(settings: SigningSettings) -> SigningKey | None:
     secret = read_secret(settings.key_file, "signing.key_file")
     if len(secret.reveal()) < SHORTEST_KEY:
         raise SettingsError(
-            [f"signing.key_file: {settings.key_file} has fewer than {SHORTEST_KEY} bytes; write one with: openssl rand -hex 32"]
+            [
+                f"signing.key_file: {settings.key_file} has fewer than {SHORTEST_KEY} bytes; "
+                "write one with: openssl rand -hex 32"
+            ]
         )
     return SigningKey(secret)

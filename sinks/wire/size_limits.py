@@ -10,12 +10,25 @@ from strategies.settings import Setting
 
 @dataclass(frozen=True, slots=True)
 class WireLimits:
-    """Limits of the wire format. Readers cut a record larger than `max_record_bytes` to `kept_bytes` and pass on its true size."""
+    """Limits of the wire format. Readers cut a record larger than `max_record_bytes` to
+    `kept_bytes` and pass on its true size.
+    """
 
     max_record_bytes: Annotated[
-        int, Setting("Largest record that is decoded; a larger one goes to the rejected topic", "bytes", ge=1024, le=2**30)
+        int,
+        Setting(
+            "Largest record that is decoded; a larger one goes to the rejected topic",
+            "bytes",
+            ge=1024,
+            le=2**30,
+        ),
     ] = 8 * 2**20
-    kept_bytes: Annotated[int, Setting("Part of a too large record that the rejected topic keeps", "bytes", ge=0, le=2**20)] = 64 * 2**10
+    kept_bytes: Annotated[
+        int,
+        Setting(
+            "Part of a too large record that the rejected topic keeps", "bytes", ge=0, le=2**20
+        ),
+    ] = 64 * 2**10
 
 
 DEFAULT_LIMITS = WireLimits()

@@ -1,7 +1,9 @@
-"""Short and long term averages of bundles (Pulsar: TimeAverageMessageData, BundleData), as one table per broker.
+"""Short and long term averages of bundles (Pulsar: TimeAverageMessageData, BundleData), as one
+table per broker.
 
-Each round adds one sample. The newest figures of the open round are kept beside the averages and enter them only when figures of a later
-round arrive, so more frequent polling changes nothing. The averages of a bundle that moves go with it as a row (see `engine`).
+Each round adds one sample. The newest figures of the open round are kept beside the averages and
+enter them only when figures of a later round arrive, so more frequent polling changes nothing. The
+averages of a bundle that moves go with it as a row (see `engine`).
 """
 
 from __future__ import annotations
@@ -29,20 +31,25 @@ Row = tuple[float, ...]
 
 
 def advance(average: Floats, samples: Ints, cap: int | Ints, sample: Floats) -> tuple[Floats, Ints]:
-    """Averages float64[n, 4] and sample counts int64[n] after one more sample float64[n, 4]; arrays may have more leading dimensions.
+    """Averages float64[n, 4] and sample counts int64[n] after one more sample float64[n, 4]; arrays
+    may have more leading dimensions.
 
-    Plain mean up to `cap` samples, then an EMA of weight 1/cap. Operations and their order are those of TimeAverageMessageData.update, so
-    the results are bit-identical.
+    Plain mean up to `cap` samples, then an EMA of weight 1/cap. Operations and their order are
+    those of TimeAverageMessageData.update, so the results are bit-identical.
     """
     counts = np.minimum(samples + 1, cap)
     weights = counts.astype(np.float64)[..., None]
-    with np.errstate(over="ignore", invalid="ignore"):  # absurd traffic is averaged as in Java, without warnings
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # absurd traffic is averaged as in Java, without warnings
         return ((weights - 1.0) * average + sample) / weights, counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleHistory:
-    """The bundles of one broker: newest figures, and the averages without them. `base`: float64[n, 10], see `_COLUMNS`."""
+    """The bundles of one broker: newest figures, and the averages without them. `base`: float64[n,
+    10], see `_COLUMNS`.
+    """
 
     newest: BundleStats
     base: Floats
@@ -71,21 +78,38 @@ class BundleHistory:
         long, _ = advance(base[:, 0:4], base[:, 5].astype(np.int64), LONG_SAMPLES, traffic)
         rate_in, rate_out = np.add.accumulate(long[:, :2])[-1].tolist()
         rate, throughput = np.fmax.reduce(long[:, 0::2] + long[:, 1::2]).tolist()
-        topics, most_topics = int(np.add.reduce(newest.topics)), int(np.maximum.reduce(newest.topics))
-        return TableSummary(rate_in, rate_out, topics, most_topics, int(np.maximum.reduce(newest.sessions)), rate, throughput)
+        topics, most_topics = (
+            int(np.add.reduce(newest.topics)),
+            int(np.maximum.reduce(newest.topics)),
+        )
+        return TableSummary(
+            rate_in,
+            rate_out,
+            topics,
+            most_topics,
+            int(np.maximum.reduce(newest.sessions)),
+            rate,
+            throughput,
+        )
 
     def after(self, newest: BundleStats, round_: int) -> BundleHistory:
-        """The table after a report of `round_`: replaces newest figures of the same round; those of an earlier one enter the averages."""
+        """The table after a report of `round_`: replaces newest figures of the same round; those of
+        an earlier one enter the averages.
+        """
         base = self.base if round_ == self.sampled_round else self._advanced()
         if newest.names == self.newest.names:
             return BundleHistory(newest, base, round_)
         rows = {name: base[i] for i, name in enumerate(self.newest.names)}
         fresh = np.zeros(_COLUMNS)
-        aligned = np.array([rows.get(name, fresh) for name in newest.names]).reshape(len(newest.names), _COLUMNS)
+        aligned = np.array([rows.get(name, fresh) for name in newest.names]).reshape(
+            len(newest.names), _COLUMNS
+        )
         return BundleHistory(newest, aligned, round_)
 
     def departing(self, remaining: BundleStats | None) -> dict[str, Row]:
-        """Averages, newest figures included, of the bundles that `remaining` does not list; of all bundles if it is None."""
+        """Averages, newest figures included, of the bundles that `remaining` does not list; of all
+        bundles if it is None.
+        """
         stay = set() if remaining is None else set(remaining.names)
         leaving = [i for i, name in enumerate(self.newest.names) if name not in stay]
         if not leaving:
@@ -94,7 +118,9 @@ class BundleHistory:
         return {self.newest.names[i]: tuple(rows[i].tolist()) for i in leaving}
 
     def adopt(self, rows: Mapping[str, Row]) -> BundleHistory:
-        """The table with averages that arrive later than their bundles; samples taken since the bundles arrived are added to them."""
+        """The table with averages that arrive later than their bundles; samples taken since the
+        bundles arrived are added to them.
+        """
         base = self.base.copy()
         for i, name in enumerate(self.newest.names):
             if name in rows:
@@ -106,10 +132,16 @@ class BundleHistory:
         newest = self.newest
         names = _names_as_bytes(newest.names)
         arrays = (newest.traffic, newest.topics, newest.sessions, self.base)
-        return _HEAD.pack(_VERSION, self.sampled_round, len(names)) + names + b"".join(array.tobytes() for array in arrays)
+        return (
+            _HEAD.pack(_VERSION, self.sampled_round, len(names))
+            + names
+            + b"".join(array.tobytes() for array in arrays)
+        )
 
     def _advanced(self) -> Floats:
-        """`base` plus the newest figures, short and long averages in one pass; column by column, which is faster than in rows of four."""
+        """`base` plus the newest figures, short and long averages in one pass; column by column,
+        which is faster than in rows of four.
+        """
         base, traffic = np.asfortranarray(self.base), np.asfortranarray(self.newest.traffic)
         averages, samples = base[:, 0:8].reshape(-1, 2, 4), base[:, 8:10].astype(np.int64)
         averages, samples = advance(averages, samples, _CAPS, traffic[:, None, :])
@@ -117,18 +149,26 @@ class BundleHistory:
 
 
 def first_history(newest: BundleStats, round_: int) -> BundleHistory:
-    """The table of a broker seen for the first time: no averages yet, so the first sample becomes the average."""
+    """The table of a broker seen for the first time: no averages yet, so the first sample becomes
+    the average.
+    """
     return BundleHistory(newest, np.zeros((len(newest.names), _COLUMNS)), round_)
 
 
 def unpack_history(data: bytes, expected: tuple[str, ...] = ()) -> BundleHistory:
-    """Inverse of `BundleHistory.pack`; faster when the names are those in `expected`. Raises StateVersionError for another format."""
+    """Inverse of `BundleHistory.pack`; faster when the names are those in `expected`. Raises
+    StateVersionError for another format.
+    """
     version, round_, length = _HEAD.unpack_from(data, 0)
     if version != _VERSION:
-        raise StateVersionError(f"bundle tables of format {version} cannot be read: start with a new checkpoint folder")
+        raise StateVersionError(
+            f"bundle tables of format {version} cannot be read: start with a new checkpoint folder"
+        )
     start = _HEAD.size + length
     packed_names = data[_HEAD.size : start]
-    names = expected if packed_names == _names_as_bytes(expected) else _names_from_bytes(packed_names)
+    names = (
+        expected if packed_names == _names_as_bytes(expected) else _names_from_bytes(packed_names)
+    )
     n = len(names)
     traffic = np.frombuffer(data, np.float64, 4 * n, start).reshape(n, 4)
     counts = np.frombuffer(data, np.int64, 2 * n, start + 32 * n)
@@ -137,18 +177,24 @@ def unpack_history(data: bytes, expected: tuple[str, ...] = ()) -> BundleHistory
 
 
 def bundles_of(data: bytes, namespace: str) -> int:
-    """Number of bundles of a packed table in a namespace. Usually none, which a search of the bytes finds without reading single names."""
+    """Number of bundles of a packed table in a namespace. Usually none, which a search of the bytes
+    finds without reading single names.
+    """
     length = _HEAD.unpack_from(data, 0)[2]
     names, begin = data[_HEAD.size : _HEAD.size + length], f"{namespace}/".encode()
     if not namespace:  # `namespace_of` returns this for a name without a slash
         return sum(name != b"" and b"/" not in name for name in names.split(b"\n"))
     if begin not in names:
         return 0
-    return sum(name.startswith(begin) and b"/" not in name[len(begin) :] for name in names.split(b"\n"))
+    return sum(
+        name.startswith(begin) and b"/" not in name[len(begin) :] for name in names.split(b"\n")
+    )
 
 
 def _names_as_bytes(names: tuple[str, ...]) -> bytes:
-    """Names joined by line ends. Names of bundles are never empty and contain no line ends, so the result is unambiguous."""
+    """Names joined by line ends. Names of bundles are never empty and contain no line ends, so the
+    result is unambiguous.
+    """
     return "\n".join(names).encode()
 
 
@@ -157,7 +203,9 @@ def _names_from_bytes(data: bytes) -> tuple[str, ...]:
 
 
 def _continued(prior: Floats, since: Floats) -> Floats:
-    """Averages `prior` plus the samples that `since` averages, each counted as the mean of `since`."""
+    """Averages `prior` plus the samples that `since` averages, each counted as the mean of
+    `since`.
+    """
     result = prior.copy()
     for columns, count, cap in ((slice(0, 4), 8, SHORT_SAMPLES), (slice(4, 8), 9, LONG_SAMPLES)):
         average, samples = prior[None, columns], prior[count : count + 1].astype(np.int64)

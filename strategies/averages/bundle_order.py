@@ -1,7 +1,8 @@
 """Orders bundles by their newest figures, in the coarse steps in which Pulsar compares them.
 
-Source of the rule: `NamespaceBundleStats.compareTo` of Pulsar 4.2.4 (steps are rounded). Figures become columns of whole numbers, compared
-from left to right, so that whole tables can be sorted at once.
+Source of the rule: `NamespaceBundleStats.compareTo` of Pulsar 4.2.4 (steps are rounded). Figures
+become columns of whole numbers, compared from left to right, so that whole tables can be sorted at
+once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
+from strategies.bundles.bundle_loads import (
+    RATE_IN,
+    RATE_OUT,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    Floats,
+    Ints,
+)
 
 BYTES_PER_STEP = 100_000.0
 MESSAGES_PER_STEP = 100.0
@@ -22,7 +30,9 @@ _LONG_MIN = np.iinfo(np.int64).min
 
 
 def newest_order(traffic: Floats, clients: Ints, cache_bytes: Ints) -> Ints:
-    """Sort keys int64[n, 5] of float64[n, 4] newest figures, int64[n] topics + consumers + producers, and int64[n] cached bytes."""
+    """Sort keys int64[n, 5] of float64[n, 4] newest figures, int64[n] topics + consumers +
+    producers, and int64[n] cached bytes.
+    """
     with np.errstate(all="ignore"):
         columns = (
             _rounded(traffic[:, THROUGHPUT_IN] / BYTES_PER_STEP),
@@ -35,7 +45,9 @@ def newest_order(traffic: Floats, clients: Ints, cache_bytes: Ints) -> Ints:
 
 
 def ranks(keys: Ints) -> Ints:
-    """int64[n]: rank of every row of int64[n, k] among the distinct rows, lightest 0; equal rows share a rank."""
+    """int64[n]: rank of every row of int64[n, k] among the distinct rows, lightest 0; equal rows
+    share a rank.
+    """
     if not len(keys):
         return np.empty(0, dtype=np.int64)
     order = lightest_first(keys)
@@ -46,7 +58,9 @@ def ranks(keys: Ints) -> Ints:
 
 
 def lightest_first(keys: Ints, *names: Sequence[str]) -> Ints:
-    """int64[n]: rows in ascending order; equal rows by `names` where given, else in their present order."""
+    """int64[n]: rows in ascending order; equal rows by `names` where given, else in their present
+    order.
+    """
     tie_breakers = tuple(np.array(column) for column in names)
     return np.lexsort((*tie_breakers, *keys.T[::-1])).astype(np.int64)
 
@@ -58,7 +72,9 @@ def _rounded(values: Floats) -> Ints:
 
 
 def truncated(values: Floats) -> Ints:
-    """Java's cast of a double to a long: towards zero, NaN is 0, too large values become the largest long."""
+    """Java's cast of a double to a long: towards zero, NaN is 0, too large values become the
+    largest long.
+    """
     whole = np.where(np.isnan(values), 0.0, np.trunc(values))
     inside = np.where((whole >= -(2.0**63)) & (whole < 2.0**63), whole, 0.0).astype(np.int64)
     return np.where(whole >= 2.0**63, _LONG_MAX, np.where(whole < -(2.0**63), _LONG_MIN, inside))

@@ -1,4 +1,6 @@
-"""The bundles of one broker as columns of numbers: the input of strategies that pick bundles to shed."""
+"""The bundles of one broker as columns of numbers: the input of strategies that pick bundles to
+shed.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT = range(4)
 class BundleLoads:
     """The bundles of one broker as columns; row i of every array belongs to `names[i]`.
 
-    `short`, `long`: float64[n, 4], averages over at most 10 and 1000 samples (columns RATE_IN … THROUGHPUT_OUT);
-    `short_samples`, `long_samples`, `topics`, `sessions` (consumers + producers): int64[n]; `current`: float64[n, 4], newest figures.
+    `short`, `long`: float64[n, 4], averages over at most 10 and 1000 samples (columns RATE_IN …
+    THROUGHPUT_OUT); `short_samples`, `long_samples`, `topics`, `sessions` (consumers + producers):
+    int64[n]; `current`: float64[n, 4], newest figures.
     """
 
     names: tuple[str, ...]

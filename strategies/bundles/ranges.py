@@ -1,7 +1,9 @@
-"""Maps topics to bundles: the hash of a topic, the boundaries of a namespace, and the names of the ranges between them.
+"""Maps topics to bundles: the hash of a topic, the boundaries of a namespace, and the names of the
+ranges between them.
 
-Source of the rules: `NamespaceBundleFactory` and `NamespaceBundles` of Pulsar 4.2.4. Boundaries ascend from 0 to FULL; bundle i holds the
-hashes from boundary i (inclusive) to boundary i + 1 (exclusive); the last bundle also holds FULL.
+Source of the rules: `NamespaceBundleFactory` and `NamespaceBundles` of Pulsar 4.2.4. Boundaries
+ascend from 0 to FULL; bundle i holds the hashes from boundary i (inclusive) to boundary i + 1
+(exclusive); the last bundle also holds FULL.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from strategies.settings import Mode
 #: The largest hash, and the last boundary of every namespace.
 FULL = 0xFFFFFFFF
 
-_BUNDLE = re.compile(r"(?P<namespace>.+)/0x(?P<lower>[0-9a-fA-F]{1,8})_0x(?P<upper>[0-9a-fA-F]{1,8})", re.ASCII)
+_BUNDLE = re.compile(
+    r"(?P<namespace>.+)/0x(?P<lower>[0-9a-fA-F]{1,8})_0x(?P<upper>[0-9a-fA-F]{1,8})", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,7 +64,9 @@ def hexadecimal(boundary: int) -> str:
 
 
 def initial_boundaries(bundles: int) -> tuple[int, ...]:
-    """The boundaries of a new namespace with `bundles` bundles (1 or more); the last bundle takes the remainder of the division."""
+    """The boundaries of a new namespace with `bundles` bundles (1 or more); the last bundle takes
+    the remainder of the division.
+    """
     size = 2**32 // bundles
     return (*(index * size for index in range(bundles)), FULL)
 
@@ -68,15 +74,25 @@ def initial_boundaries(bundles: int) -> tuple[int, ...]:
 def parse_bundle(bundle: str) -> tuple[str, KeyRange] | None:
     """Namespace and range in a bundle's name; None for a name of another form."""
     found = _BUNDLE.fullmatch(bundle)
-    return None if found is None else (found["namespace"], KeyRange(int(found["lower"], 16), int(found["upper"], 16)))
+    return (
+        None
+        if found is None
+        else (found["namespace"], KeyRange(int(found["lower"], 16), int(found["upper"], 16)))
+    )
 
 
 def bundle_of(hash_: int, boundaries: Sequence[int], mode: Mode) -> KeyRange | None:
-    """The bundle that holds a hash. For FULL, Java looks behind the last bundle and fails: None in parity mode, last bundle in fixed."""
+    """The bundle that holds a hash. For FULL, Java looks behind the last bundle and fails: None in
+    parity mode, last bundle in fixed.
+    """
     index = bisect_right(boundaries, hash_) - 1
     if index == len(boundaries) - 1 and mode == "fixed" and hash_ == boundaries[-1]:
         index -= 1
-    return KeyRange(boundaries[index], boundaries[index + 1]) if 0 <= index < len(boundaries) - 1 else None
+    return (
+        KeyRange(boundaries[index], boundaries[index + 1])
+        if 0 <= index < len(boundaries) - 1
+        else None
+    )
 
 
 def topics_inside(topics: Iterable[str], range_: KeyRange) -> tuple[str, ...]:
@@ -84,8 +100,12 @@ def topics_inside(topics: Iterable[str], range_: KeyRange) -> tuple[str, ...]:
     return tuple(topic for topic in topics if topic_hash(topic) in range_)
 
 
-def divided(boundaries: Sequence[int], range_: KeyRange, cuts: Sequence[int]) -> tuple[int, ...] | None:
-    """The boundaries of a namespace after one bundle is cut; None when the namespace has no such bundle."""
+def divided(
+    boundaries: Sequence[int], range_: KeyRange, cuts: Sequence[int]
+) -> tuple[int, ...] | None:
+    """The boundaries of a namespace after one bundle is cut; None when the namespace has no such
+    bundle.
+    """
     for index, edges in enumerate(pairwise(boundaries)):
         if edges == (range_.lower, range_.upper):
             return (*boundaries[: index + 1], *cuts, *boundaries[index + 1 :])

@@ -1,4 +1,6 @@
-"""Seven totals and maxima of a bundle table, so that a round that needs only these does not unpack the table."""
+"""Seven totals and maxima of a bundle table, so that a round that needs only these does not unpack
+the table.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """Summary of the long-term averages with the newest figures as their last sample; all zero for a table without rows.
+    """Summary of the long-term averages with the newest figures as their last sample; all zero for
+    a table without rows.
 
-    `rate_in`, `rate_out`: messages/s of all bundles, added one by one in the order of the table, because the order decides the last bits;
-    `topics`: of all bundles. `most_topics`, `most_sessions`, `most_rate` (messages/s in + out), `most_throughput` (bytes/s in + out): the
+    `rate_in`, `rate_out`: messages/s of all bundles, added one by one in the order of the table,
+    because the order decides the last bits; `topics`: of all bundles. `most_topics`,
+    `most_sessions`, `most_rate` (messages/s in + out), `most_throughput` (bytes/s in + out): the
     largest value of any bundle, NaN ignored.
     """
 

@@ -1,7 +1,8 @@
-"""Advises a dispatch limit for a hot bundle that can neither be moved nor split. Executors do not carry this advice out.
+"""Advises a dispatch limit for a hot bundle that can neither be moved nor split. Executors do not
+carry this advice out.
 
-Pulsar has no such rule. The limit applies to every topic of the bundle, as Pulsar's policies set it. Its size assumes that usage falls in
-proportion to the broker's traffic.
+Pulsar has no such rule. The limit applies to every topic of the bundle, as Pulsar's policies set
+it. Its size assumes that usage falls in proportion to the broker's traffic.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ _LEAST = 0.1
 class AdviceSettings:
     """When a dispatch limit is advised."""
 
-    advise: Annotated[bool, Setting("Advise a dispatch limit for a hot bundle that can neither be moved nor split (fixed mode)")] = True
+    advise: Annotated[
+        bool,
+        Setting(
+            "Advise a dispatch limit for a hot bundle that can neither be moved nor split "
+            "(fixed mode)"
+        ),
+    ] = True
     above_percent: Annotated[
         float,
         Setting(
@@ -37,9 +44,18 @@ class AdviceSettings:
             le=100_000,
         ),
     ] = 85.0
-    repeat_ms: Annotated[int, Setting("Time until the same bundle may get such advice again", "ms", ge=0, le=604_800_000)] = 3_600_000
+    repeat_ms: Annotated[
+        int,
+        Setting("Time until the same bundle may get such advice again", "ms", ge=0, le=604_800_000),
+    ] = 3_600_000
     per_round: Annotated[
-        int, Setting("Maximum number of dispatch limits that one round advises, fullest brokers first", "commands", ge=0, le=1000)
+        int,
+        Setting(
+            "Maximum number of dispatch limits that one round advises, fullest brokers first",
+            "commands",
+            ge=0,
+            le=1000,
+        ),
     ] = 10
 
 
@@ -55,8 +71,9 @@ class Advice:
 class ReliefOptions:
     """Other ways to relieve the broker of a bundle.
 
-    `may_be_relieved(bundle, source)`: whether another broker may take the bundle and would then be less full than the source is now.
-    `busy`: brokers that other commands already relieve; `spoken_for`: bundles with a command or with recent advice.
+    `may_be_relieved(bundle, source)`: whether another broker may take the bundle and would then be
+    less full than the source is now. `busy`: brokers that other commands already relieve;
+    `spoken_for`: bundles with a command or with recent advice.
     """
 
     may_be_relieved: Callable[[str, str], bool]
@@ -66,12 +83,20 @@ class ReliefOptions:
     spoken_for: Collection[str]
 
 
-def due_advice(view: ClusterView, usage: Mapping[str, float], options: ReliefOptions, settings: AdviceSettings) -> tuple[Advice, ...]:
+def due_advice(
+    view: ClusterView, usage: Mapping[str, float], options: ReliefOptions, settings: AdviceSettings
+) -> tuple[Advice, ...]:
     """The advice of one round. `usage`: of the view's brokers, as fractions."""
     if len(view.brokers) < 2:
         return ()
     limit = settings.above_percent / 100
-    full = [broker for broker in view.brokers if limit < usage[broker.broker] and not broker.settling and broker.broker not in options.busy]
+    full = [
+        broker
+        for broker in view.brokers
+        if limit < usage[broker.broker]
+        and not broker.settling
+        and broker.broker not in options.busy
+    ]
     found: list[Advice] = []
     resting = {*options.spoken_for, *view.cooling}
     for broker in sorted(full, key=lambda one: (-usage[one.broker], one.broker)):
@@ -79,7 +104,11 @@ def due_advice(view: ClusterView, usage: Mapping[str, float], options: ReliefOpt
             break
         row = _hottest(broker, view)
         # The load of a recently moved or split bundle is not known yet.
-        if row is None or broker.bundles.names[row] in resting or _can_be_helped(broker, row, options):
+        if (
+            row is None
+            or broker.bundles.names[row] in resting
+            or _can_be_helped(broker, row, options)
+        ):
             continue
         advice = _advice(broker, row, usage[broker.broker], limit)
         if advice is not None:
@@ -92,20 +121,26 @@ def due_advice(view: ClusterView, usage: Mapping[str, float], options: ReliefOpt
 def _hottest(broker: BrokerLoad, view: ClusterView) -> int | None:
     table = broker.bundles
     loads = table.msg_throughput.tolist()
-    rows = [row for row, name in enumerate(table.names) if isfinite(loads[row]) and loads[row] > 0 and not view.is_excluded(name)]
+    rows = [
+        row
+        for row, name in enumerate(table.names)
+        if isfinite(loads[row]) and loads[row] > 0 and not view.is_excluded(name)
+    ]
     return min(rows, key=lambda row: (-loads[row], table.names[row]), default=None)
 
 
 def _can_be_helped(broker: BrokerLoad, row: int, options: ReliefOptions) -> bool:
-    """Whether the bundle can be split or moved instead; True for system bundles too, which are not throttled."""
+    """Whether the bundle can be split or moved instead; True for system bundles too, which are not
+    throttled.
+    """
     bundle = broker.bundles.names[row]
     whole = stays_whole(bundle, broker.broker)
     if whole is not None and whole.code == "system-bundle":
         return True
     divisible = whole is None and int(broker.bundles.topics[row]) > 1
-    return (divisible and options.bundles_in(namespace_of(bundle)) < options.splits.max_bundles) or options.may_be_relieved(
-        bundle, broker.broker
-    )
+    return (
+        divisible and options.bundles_in(namespace_of(bundle)) < options.splits.max_bundles
+    ) or options.may_be_relieved(bundle, broker.broker)
 
 
 def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice | None:
@@ -119,11 +154,18 @@ def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice 
     per_msg, per_byte = max(1, int(rate * (reduced / out) / topics)), max(1, int(reduced / topics))
     share = float(table.msg_throughput[row]) / total
     text = (
-        f"{broker.broker} is at {100 * usage:.1f} %, and {100 * share:.0f} % of its traffic goes through this bundle, "
-        f"which can neither be moved nor split: {per_msg:,} msg/s and {per_byte / MIB:.1f} MiB/s per topic would leave "
+        f"{broker.broker} is at {100 * usage:.1f} %, and {100 * share:.0f} % of its traffic "
+        "goes through this bundle, "
+        f"which can neither be moved nor split: {per_msg:,} msg/s and {per_byte / MIB:.1f} "
+        "MiB/s per topic would leave "
         f"{100 * after:.1f} %, if usage follows traffic"
     )
-    evidence: dict[str, Scalar] = {"usage": usage, "usage_after": after, "dispatched": out, "topics": topics}
+    evidence: dict[str, Scalar] = {
+        "usage": usage,
+        "usage_after": after,
+        "dispatched": out,
+        "topics": topics,
+    }
     limits: dict[str, Scalar] = {
         "level": "topic",
         "dispatchThrottlingRateInMsg": per_msg,
@@ -131,4 +173,6 @@ def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice 
         "ratePeriodInSecond": 1,
         "relativeToPublishRate": False,
     }
-    return Advice(Decision(table.names[row], broker.broker, None, "hot-bundle", text, evidence), limits)
+    return Advice(
+        Decision(table.names[row], broker.broker, None, "hot-bundle", text, evidence), limits
+    )

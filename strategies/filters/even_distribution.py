@@ -1,7 +1,8 @@
 """Even distribution: the bundles of one namespace are spread over brokers by number.
 
-Source of the rule: `LoadManagerShared.removeMostServicingBrokersForNamespace` of Pulsar 4.2.4, which only the modular load manager uses.
-It runs before load is compared, so a hot broker with few bundles of the namespace can become the only choice; `no_less_even` repairs this.
+Source of the rule: `LoadManagerShared.removeMostServicingBrokersForNamespace` of Pulsar 4.2.4,
+which only the modular load manager uses. It runs before load is compared, so a hot broker with few
+bundles of the namespace can become the only choice; `no_less_even` repairs this.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from strategies.filters.contract import Refusal, Refusals
 
 
 def uneven(brokers: Sequence[str], counts: Mapping[str, int]) -> Refusals:
-    """Refuses brokers that serve more bundles of the namespace than another broker. `counts`: broker → bundles of the namespace."""
+    """Refuses brokers that serve more bundles of the namespace than another broker. `counts`:
+    broker → bundles of the namespace.
+    """
     return _above(brokers, counts, min((counts.get(broker, 0) for broker in brokers), default=0))
 
 
 def no_less_even(brokers: Sequence[str], counts: Mapping[str, int], source: str | None) -> Refusals:
-    """Refuses brokers that would serve more bundles of the namespace than the source serves now, unless no broker serves fewer."""
+    """Refuses brokers that would serve more bundles of the namespace than the source serves now,
+    unless no broker serves fewer.
+    """
     least = min((counts.get(broker, 0) for broker in brokers), default=0)
     before = 0 if source is None else counts.get(source, 0)
     return _above(brokers, counts, max(least, before - 1))
@@ -26,7 +31,9 @@ def no_less_even(brokers: Sequence[str], counts: Mapping[str, int], source: str 
 def _above(brokers: Sequence[str], counts: Mapping[str, int], most: int) -> Refusals:
     return {
         broker: Refusal(
-            "uneven", f"serves {count} bundles of the namespace already, {most} are allowed with filters.distribute_evenly = true"
+            "uneven",
+            f"serves {count} bundles of the namespace already, {most} are allowed with "
+            "filters.distribute_evenly = true",
         )
         for broker in brokers
         if (count := counts.get(broker, 0)) > most

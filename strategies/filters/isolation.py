@@ -1,7 +1,9 @@
-"""Namespace isolation: the brokers a policy reserves for a namespace, its standby brokers, and the shared ones for all others.
+"""Namespace isolation: the brokers a policy reserves for a namespace, its standby brokers, and the
+shared ones for all others.
 
-Source of the rule: `SimpleResourceAllocationPolicies` and `LoadManagerShared.applyNamespacePolicies` of Pulsar 4.2.4. Patterns match
-the whole namespace and the whole host of a broker, the text before its last colon.
+Source of the rule: `SimpleResourceAllocationPolicies` and
+`LoadManagerShared.applyNamespacePolicies` of Pulsar 4.2.4. Patterns match the whole namespace and
+the whole host of a broker, the text before its last colon.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ _UNKNOWN = BrokerFacts()
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Role of a broker: `primary` or `secondary` in the governing policy; `shared` when no policy names it as primary."""
+    """Role of a broker: `primary` or `secondary` in the governing policy; `shared` when no policy
+    names it as primary.
+    """
 
     primary: bool
     secondary: bool
@@ -26,7 +30,9 @@ class Role:
 
 
 def governing(policies: PoliciesView, namespace: str) -> IsolationPolicy | None:
-    """The first policy, in the order of the document, that matches the namespace; a policy with a fault counts as a match."""
+    """The first policy, in the order of the document, that matches the namespace; a policy with a
+    fault counts as a match.
+    """
     for policy in policies.isolation:
         if policy.fault is not None or _matches(policy.namespaces, namespace):
             return policy
@@ -43,26 +49,37 @@ def role_of(broker: str, policies: PoliciesView, policy: IsolationPolicy | None)
     )
 
 
-def isolated(policies: PoliciesView, namespace: str, brokers: Sequence[str], *, non_persistent: bool = False) -> Refusals:
-    """Refuses brokers that the policies forbid for this namespace. `non_persistent`: the bundle holds such topics."""
+def isolated(
+    policies: PoliciesView, namespace: str, brokers: Sequence[str], *, non_persistent: bool = False
+) -> Refusals:
+    """Refuses brokers that the policies forbid for this namespace. `non_persistent`: the bundle
+    holds such topics.
+    """
     policy = governing(policies, namespace)
     if policy is None:
         return _not_shared(policies, brokers, non_persistent)
     if policy.fault is not None:
         refusal = Refusal(
-            "isolation-unreadable", f"may be out of bounds: isolation policy {policy.name} cannot be followed, {policy.fault}"
+            "isolation-unreadable",
+            f"may be out of bounds: isolation policy {policy.name} cannot be followed, "
+            f"{policy.fault}",
         )
         return dict.fromkeys(brokers, refusal)
     return _not_of_policy(policies, policy, brokers)
 
 
-def _not_of_policy(policies: PoliciesView, policy: IsolationPolicy, brokers: Sequence[str]) -> Refusals:
+def _not_of_policy(
+    policies: PoliciesView, policy: IsolationPolicy, brokers: Sequence[str]
+) -> Refusals:
     roles = {broker: role_of(broker, policies, policy) for broker in brokers}
     primaries = sum(role.primary for role in roles.values())
-    outside = Refusal("isolation-outside", f"is neither primary nor secondary of isolation policy {policy.name}")
+    outside = Refusal(
+        "isolation-outside", f"is neither primary nor secondary of isolation policy {policy.name}"
+    )
     waiting = Refusal(
         "isolation-standby",
-        f"is secondary of isolation policy {policy.name}, which has {primaries} primary brokers and needs {policy.min_limit}",
+        f"is secondary of isolation policy {policy.name}, which has {primaries} primary "
+        f"brokers and needs {policy.min_limit}",
     )
     refused = {}
     for broker, role in roles.items():
@@ -83,7 +100,9 @@ def _not_shared(policies: PoliciesView, brokers: Sequence[str], non_persistent: 
         if not (facts.non_persistent if non_persistent else facts.persistent):
             refused[broker] = Refusal("topics-not-served", f"does not serve {kind} topics")
         elif not role_of(broker, policies, None).shared:
-            refused[broker] = Refusal("isolation-reserved", "is reserved for other namespaces by an isolation policy")
+            refused[broker] = Refusal(
+                "isolation-reserved", "is reserved for other namespaces by an isolation policy"
+            )
     return refused
 
 

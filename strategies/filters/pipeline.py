@@ -1,7 +1,9 @@
-"""Runs all filters in Pulsar's order: returns the brokers that may take a bundle and, for each other broker, the first refusal.
+"""Runs all filters in Pulsar's order: returns the brokers that may take a bundle and, for each
+other broker, the first refusal.
 
-Source of the rule: steps 2 to 6 of `ModularLoadManagerImpl.selectBroker`, and the broker filters of `ExtensibleLoadManagerImpl`, Pulsar
-4.2.4. In parity mode a filter's result is dropped where Java drops it; in fixed mode a refused broker stays refused.
+Source of the rule: steps 2 to 6 of `ModularLoadManagerImpl.selectBroker`, and the broker filters of
+`ExtensibleLoadManagerImpl`, Pulsar 4.2.4. In parity mode a filter's result is dropped where Java
+drops it; in fixed mode a refused broker stays refused.
 """
 
 from __future__ import annotations
@@ -12,13 +14,27 @@ from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from strategies.filters.anti_affinity import Counts, anti_affine, bundles_owned, group_members, may_leave, more_crowded, namespaces_served
+from strategies.filters.anti_affinity import (
+    Counts,
+    anti_affine,
+    bundles_owned,
+    group_members,
+    may_leave,
+    more_crowded,
+    namespaces_served,
+)
 from strategies.filters.contract import Refusal, Refusals, namespace_of, remaining
 from strategies.filters.even_distribution import no_less_even, uneven
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
-from strategies.filters.versions import VersionError, draining, not_newest, not_newest_known, other_load_manager
+from strategies.filters.versions import (
+    VersionError,
+    draining,
+    not_newest,
+    not_newest_known,
+    other_load_manager,
+)
 from strategies.settings import Mode, Setting
 
 LoadManager = Literal["auto", "modular", "extensible"]
@@ -35,13 +51,28 @@ _SYSTEM = "pulsar/system"
 class FilterSettings:
     """Settings that decide which brokers may take a bundle, with Pulsar's defaults."""
 
-    enabled: Annotated[bool, Setting("Apply policies and filters; without them only brokers that are settling are left out")] = True
+    enabled: Annotated[
+        bool,
+        Setting(
+            "Apply policies and filters; without them only brokers that are settling are left out"
+        ),
+    ] = True
     load_manager: Annotated[
         LoadManager,
-        Setting("Which load manager the brokers run; it decides the filters, their order, and how they count; auto: that of the strategy"),
+        Setting(
+            "Which load manager the brokers run; it decides the filters, their order, and how "
+            "they count; auto: that of the strategy"
+        ),
     ] = "auto"
     max_topics: Annotated[
-        int, Setting("Maximum number of topics that a broker serves", "topics", "loadBalancerBrokerMaxTopics", ge=0, le=1_000_000_000)
+        int,
+        Setting(
+            "Maximum number of topics that a broker serves",
+            "topics",
+            "loadBalancerBrokerMaxTopics",
+            ge=0,
+            le=1_000_000_000,
+        ),
     ] = 50_000
     distribute_evenly: Annotated[
         bool,
@@ -51,9 +82,16 @@ class FilterSettings:
             "loadBalancerDistributeBundlesEvenlyEnabled",
         ),
     ] = True
-    prefer_later_versions: Annotated[bool, Setting("Only brokers of the newest version take bundles", "", "preferLaterVersions")] = False
+    prefer_later_versions: Annotated[
+        bool, Setting("Only brokers of the newest version take bundles", "", "preferLaterVersions")
+    ] = False
     failure_domains: Annotated[
-        bool, Setting("Spread anti-affinity groups over failure domains first, then over brokers", "", "failureDomainsEnabled")
+        bool,
+        Setting(
+            "Spread anti-affinity groups over failure domains first, then over brokers",
+            "",
+            "failureDomainsEnabled",
+        ),
     ] = False
 
 
@@ -61,8 +99,9 @@ class FilterSettings:
 class FilterFacts:
     """Input of filters besides policies.
 
-    `served`: broker → namespace → number of bundles; `topics`: broker → topics; `arriving`: broker → topics of bundles on their way
-    that `topics` does not count. All three are evaluated only where a filter needs them. `settling`: brokers that must not take part yet.
+    `served`: broker → namespace → number of bundles; `topics`: broker → topics; `arriving`: broker
+    → topics of bundles on their way that `topics` does not count. All three are evaluated only
+    where a filter needs them. `settling`: brokers that must not take part yet.
     `bundles_of(namespace, broker)`: one number of `served`, at a lower cost.
     """
 
@@ -90,7 +129,8 @@ class FilteredBundle:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """`brokers` that may take the bundle, in the given order; the others in `refused`. `by_policy`: those that isolation allows.
+    """`brokers` that may take the bundle, in the given order; the others in `refused`. `by_policy`:
+    those that isolation allows.
 
     `forgotten`: filters whose result Java drops, with the reason (parity mode only).
     """
@@ -103,7 +143,10 @@ class Allowed:
     def summary(self) -> str:
         """Number of refused brokers per reason, as in `2 uneven, 1 isolation-outside`."""
         codes = [refusal.code for refusal in self.refused.values()]
-        return ", ".join(f"{codes.count(code)} {code}" for code in sorted(set(codes))) or "no broker is there"
+        return (
+            ", ".join(f"{codes.count(code)} {code}" for code in sorted(set(codes)))
+            or "no broker is there"
+        )
 
 
 @dataclass(frozen=True)
@@ -113,10 +156,14 @@ class Filters:
     settings: FilterSettings
     mode: Mode
 
-    def allowed(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
+    def allowed(
+        self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
+    ) -> Allowed:
         """Filters these live brokers for the bundle. Never raises on valid input."""
         if not self.settings.enabled:
-            refused = _never(brokers, subject.source, fleet.settling) if self.mode == "fixed" else {}
+            refused = (
+                _never(brokers, subject.source, fleet.settling) if self.mode == "fixed" else {}
+            )
             return Allowed(remaining(brokers, refused), refused, tuple(brokers))
         if self.mode == "fixed":
             return self._fixed(subject, brokers, fleet)
@@ -126,46 +173,77 @@ class Filters:
             else self._modular(subject, brokers, fleet)
         )
 
-    def taker(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Callable[[str], bool]:
-        """Returns a function that checks a single one of these brokers as `allowed` does, without evaluating more brokers than necessary.
+    def taker(
+        self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
+    ) -> Callable[[str], bool]:
+        """Returns a function that checks a single one of these brokers as `allowed` does, without
+        evaluating more brokers than necessary.
 
-        Fixed mode only. Filters that compare brokers with each other (groups, versions) evaluate all brokers.
+        Fixed mode only. Filters that compare brokers with each other (groups, versions) evaluate
+        all brokers.
         """
         settings = self.settings
-        compared = settings.prefer_later_versions or group_members(fleet.policies.groups, subject.namespace)
+        compared = settings.prefer_later_versions or group_members(
+            fleet.policies.groups, subject.namespace
+        )
         if not settings.enabled or compared:
             return frozenset(self.allowed(subject, brokers, fleet).brokers).__contains__
-        policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
+        policy = isolated(
+            fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
+        )
 
         def passes(broker: str) -> bool:
             return broker not in policy and bool(self._each((broker,), subject, fleet).left)
 
         if settings.load_manager == "extensible" or not settings.distribute_evenly:
             return passes
-        return lambda broker: passes(broker) and self._is_even(broker, subject, filter(passes, brokers), fleet)
+        return lambda broker: (
+            passes(broker) and self._is_even(broker, subject, filter(passes, brokers), fleet)
+        )
 
-    def _is_even(self, broker: str, subject: FilteredBundle, others: Iterable[str], fleet: FilterFacts) -> bool:
-        """The rule of `no_less_even` for one broker: at most as many bundles as the source without this one, or no broker has fewer."""
+    def _is_even(
+        self, broker: str, subject: FilteredBundle, others: Iterable[str], fleet: FilterFacts
+    ) -> bool:
+        """The rule of `no_less_even` for one broker: at most as many bundles as the source without
+        this one, or no broker has fewer.
+        """
         served = partial(_bundle_count, subject.namespace, fleet)
         count, before = served(broker), 0 if subject.source is None else served(subject.source)
         return count <= max(0, before - 1) or not any(served(other) < count for other in others)
 
-    def must_stay(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Refusal | None:
-        """Why the bundle must not leave its source for any broker; None when it may. The text continues a sentence about the bundle."""
+    def must_stay(
+        self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
+    ) -> Refusal | None:
+        """Why the bundle must not leave its source for any broker; None when it may. The text
+        continues a sentence about the bundle.
+        """
         if not self.settings.enabled:
             return None
         source = subject.source or ""
-        policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
+        policy = isolated(
+            fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
+        )
         elsewhere = remaining([broker for broker in brokers if broker != source], policy)
         if not elsewhere:
-            return Refusal("no-broker-by-policy", "has no other broker that the isolation policies allow")
+            return Refusal(
+                "no-broker-by-policy", "has no other broker that the isolation policies allow"
+            )
         counts = self._group_counts(subject, brokers, fleet)
-        if counts is not None and not may_leave(source, remaining(brokers, policy), counts, self.mode):
-            return Refusal("anti-affinity-even", "must not leave: all brokers serve equally much of its anti-affinity group")
+        if counts is not None and not may_leave(
+            source, remaining(brokers, policy), counts, self.mode
+        ):
+            return Refusal(
+                "anti-affinity-even",
+                "must not leave: all brokers serve equally much of its anti-affinity group",
+            )
         return None
 
-    def _modular(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
-        policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
+    def _modular(
+        self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
+    ) -> Allowed:
+        policy = isolated(
+            fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
+        )
         by_policy = remaining(brokers, policy)
         screen = _Screen(by_policy, policy)
         topics, arriving = _counted(by_policy, fleet.topics), _counted(by_policy, fleet.arriving)
@@ -180,32 +258,59 @@ class Filters:
             return Allowed(by_policy, policy, by_policy, {"all but isolation": reason})
         return screen.answer(by_policy)
 
-    def _extensible(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
+    def _extensible(
+        self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
+    ) -> Allowed:
         screen = _Screen(tuple(brokers), {})
         screen.drop(draining(screen.left, fleet.policies.brokers))
         screen.drop(other_load_manager(screen.left, fleet.policies.brokers, CLASS_OF["extensible"]))
-        screen.drop(topics_at_limit(screen.left, _counted(screen.left, fleet.topics), self.settings.max_topics))
+        screen.drop(
+            topics_at_limit(
+                screen.left, _counted(screen.left, fleet.topics), self.settings.max_topics
+            )
+        )
         error = self._newest(screen, fleet)
         self._spread(screen, subject, fleet)
-        screen.drop(isolated(fleet.policies, subject.namespace, screen.left, non_persistent=subject.non_persistent))
+        screen.drop(
+            isolated(
+                fleet.policies,
+                subject.namespace,
+                screen.left,
+                non_persistent=subject.non_persistent,
+            )
+        )
         return screen.answer(screen.left, {} if error is None else {"version": error})
 
-    def _fixed(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
-        """The filters of both load managers; isolation first, because its standby brokers depend on the live ones."""
+    def _fixed(
+        self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
+    ) -> Allowed:
+        """The filters of both load managers; isolation first, because its standby brokers depend on
+        the live ones.
+        """
         facts = fleet.policies.brokers
-        policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
+        policy = isolated(
+            fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
+        )
         screen = self._each(remaining(brokers, policy), subject, fleet, policy)
         if self.settings.prefer_later_versions:
             screen.drop(not_newest_known(screen.left, facts))
         self._spread(screen, subject, fleet)
         self._crowd(screen, subject, fleet)
         if self.settings.load_manager != "extensible" and self.settings.distribute_evenly:
-            counted = _bundles_of(subject.namespace, [*screen.left, *([subject.source] if subject.source else [])], fleet)
+            counted = _bundles_of(
+                subject.namespace,
+                [*screen.left, *([subject.source] if subject.source else [])],
+                fleet,
+            )
             screen.drop(no_less_even(screen.left, counted, subject.source))
         return screen.answer(remaining(brokers, policy))
 
     def _each(
-        self, brokers: tuple[str, ...], subject: FilteredBundle, fleet: FilterFacts, refused: Refusals = MappingProxyType({})
+        self,
+        brokers: tuple[str, ...],
+        subject: FilteredBundle,
+        fleet: FilterFacts,
+        refused: Refusals = MappingProxyType({}),
     ) -> _Screen:
         """Applies the filters of fixed mode that judge each broker on its own."""
         facts, screen = fleet.policies.brokers, _Screen(brokers, refused)
@@ -217,7 +322,9 @@ class Filters:
         return screen
 
     def _newest(self, screen: _Screen, fleet: FilterFacts) -> str | None:
-        """Keeps the newest brokers if the settings ask for it; returns the reason when Java's filter fails instead."""
+        """Keeps the newest brokers if the settings ask for it; returns the reason when Java's
+        filter fails instead.
+        """
         if not self.settings.prefer_later_versions:
             return None
         try:
@@ -229,17 +336,32 @@ class Filters:
     def _spread(self, screen: _Screen, subject: FilteredBundle, fleet: FilterFacts) -> None:
         counts = self._group_counts(subject, screen.left, fleet)
         if counts is not None:
-            domains = fleet.policies.domains if self.settings.failure_domains and fleet.policies.domains else None
+            domains = (
+                fleet.policies.domains
+                if self.settings.failure_domains and fleet.policies.domains
+                else None
+            )
             screen.drop(anti_affine(screen.left, counts, domains))
 
     def _crowd(self, screen: _Screen, subject: FilteredBundle, fleet: FilterFacts) -> None:
         counts = None if subject.source is None else self._group_counts(subject, screen.left, fleet)
         if counts is not None and subject.source is not None:
             namespace = subject.namespace
-            screen.drop(more_crowded(screen.left, counts, subject.source, lambda broker: namespace in fleet.served(broker)))
+            screen.drop(
+                more_crowded(
+                    screen.left,
+                    counts,
+                    subject.source,
+                    lambda broker: namespace in fleet.served(broker),
+                )
+            )
 
-    def _group_counts(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Counts | None:
-        """Broker → number of the bundle's anti-affinity group that it serves; None without a group."""
+    def _group_counts(
+        self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
+    ) -> Counts | None:
+        """Broker → number of the bundle's anti-affinity group that it serves; None without a
+        group.
+        """
         members = group_members(fleet.policies.groups, subject.namespace)
         if not members:
             return None
@@ -259,13 +381,17 @@ class _Screen:
         self.refused.update(refused)
         self.left = remaining(self.left, refused)
 
-    def answer(self, by_policy: tuple[str, ...], forgotten: Mapping[str, str] | None = None) -> Allowed:
+    def answer(
+        self, by_policy: tuple[str, ...], forgotten: Mapping[str, str] | None = None
+    ) -> Allowed:
         return Allowed(self.left, self.refused, by_policy, forgotten or {})
 
 
 def _never(brokers: Sequence[str], source: str | None, settling: Collection[str]) -> Refusals:
     refused = {
-        broker: Refusal("settling", "took part in a move that none of its samples shows yet") for broker in brokers if broker in settling
+        broker: Refusal("settling", "took part in a move that none of its samples shows yet")
+        for broker in brokers
+        if broker in settling
     }
     if source is not None and source in brokers:
         refused[source] = Refusal("source", "is where the bundle comes from")

@@ -2,13 +2,16 @@
 
 The snapshot is JSON, each part as Pulsar's admin API gives it:
 
-    {"isolation": [{"name": …, "namespaces": [regex], "primary": [regex], "secondary": [regex], "auto_failover_policy": {…}}, …],
-     "anti_affinity": {namespace: group}, "failure_domains": {domain: {"brokers": [broker]}}, "topic_counts": {bundle: number},
-     "brokers": {broker: {"version": …, "load_manager": …, "persistent": true, "non_persistent": true, "draining": false}}}
+    {"isolation": [{"name": …, "namespaces": [regex], "primary": [regex], "secondary": [regex],
+     "auto_failover_policy": {…}}, …], "anti_affinity": {namespace: group}, "failure_domains":
+     {domain: {"brokers": [broker]}}, "topic_counts": {bundle: number}, "brokers": {broker:
+     {"version": …, "load_manager": …, "persistent": true, "non_persistent": true, "draining":
+     false}}}
 
-Every part may be missing. `isolation` may also be an object of policies by name; the first one that matches governs, so its order counts.
-An unreadable part becomes a complaint and, for isolation, a policy with a fault, because the brokers it protects are unknown. The first
-complaints are spelled out, the others counted, because every round repeats them.
+Every part may be missing. `isolation` may also be an object of policies by name; the first one that
+matches governs, so its order counts. An unreadable part becomes a complaint and, for isolation, a
+policy with a fault, because the brokers it protects are unknown. The first complaints are spelled
+out, the others counted, because every round repeats them.
 """
 
 from __future__ import annotations
@@ -23,14 +26,16 @@ from strategies.java.regex import JavaPattern, PatternError, compile_java
 
 #: Number of complaints that are spelled out; maximum characters of a complaint and of a name in it.
 _SPELLED_OUT, _LONGEST = 10, 300
-#: Limits of all isolation policies together: patterns, because every broker is matched against each; their characters, because each is
-#: compiled; and the states of automata, because matching may visit each state once per character of a name.
+#: Limits of all isolation policies together: patterns, because every broker is matched against
+#: each; their characters, because each is compiled; and the states of automata, because matching
+#: may visit each state once per character of a name.
 _MOST_PATTERNS, _MOST_CHARACTERS, _MOST_STATES = 5_000, 500_000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """Namespaces that belong on the primary brokers, and also on the secondary ones while fewer than `min_limit` primaries are alive.
+    """Namespaces that belong on the primary brokers, and also on the secondary ones while fewer
+    than `min_limit` primaries are alive.
 
     `fault`: why the policy cannot be applied; None for a valid one.
     """
@@ -56,9 +61,11 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class PoliciesView:
-    """All policies. `groups`: namespace → anti-affinity group; `domains`: broker → failure domain; `topics`: bundle → topic count.
+    """All policies. `groups`: namespace → anti-affinity group; `domains`: broker → failure domain;
+    `topics`: bundle → topic count.
 
-    `complaints`: one sentence per unreadable part, each starting with its place in the snapshot; at most eleven, see above.
+    `complaints`: one sentence per unreadable part, each starting with its place in the snapshot; at
+    most eleven, see above.
     """
 
     isolation: tuple[IsolationPolicy, ...] = ()
@@ -92,7 +99,9 @@ def read_policies(snapshot: str | None) -> PoliciesView:
 
 @dataclass(slots=True)
 class _Budget:
-    """The remaining budget for the patterns of all policies. `exceeded`: the exceeded limit as a sentence, empty while there is none."""
+    """The remaining budget for the patterns of all policies. `exceeded`: the exceeded limit as a
+    sentence, empty while there is none.
+    """
 
     patterns: int = _MOST_PATTERNS
     characters: int = _MOST_CHARACTERS
@@ -110,21 +119,33 @@ class _Budget:
         return found
 
     def _check(self) -> None:
-        most = {"patterns": _MOST_PATTERNS, "characters in patterns": _MOST_CHARACTERS, "states in patterns": _MOST_STATES}
-        for (what, limit), left in zip(most.items(), (self.patterns, self.characters, self.states), strict=True):
+        most = {
+            "patterns": _MOST_PATTERNS,
+            "characters in patterns": _MOST_CHARACTERS,
+            "states in patterns": _MOST_STATES,
+        }
+        for (what, limit), left in zip(
+            most.items(), (self.patterns, self.characters, self.states), strict=True
+        ):
             if left < 0:
                 self.exceeded = f"all policies together have more than {limit} {what}"
                 raise _Fault(self.exceeded)
 
 
 def isolation_policy(name: str, tree: object, budget: _Budget | None = None) -> IsolationPolicy:
-    """One isolation policy in the form of the admin API. Never raises: a policy that cannot be applied has a fault."""
+    """One isolation policy in the form of the admin API. Never raises: a policy that cannot be
+    applied has a fault.
+    """
     name, budget = _short(name), budget or _Budget()
     if not isinstance(tree, dict):
         return IsolationPolicy(name, fault=f"it must be an object, got {_shown(tree)}")
     try:
-        namespaces, primary, secondary = (_patterns(tree, key, budget) for key in ("namespaces", "primary", "secondary"))
-        return IsolationPolicy(name, namespaces, primary, secondary, _min_limit(tree.get("auto_failover_policy")))
+        namespaces, primary, secondary = (
+            _patterns(tree, key, budget) for key in ("namespaces", "primary", "secondary")
+        )
+        return IsolationPolicy(
+            name, namespaces, primary, secondary, _min_limit(tree.get("auto_failover_policy"))
+        )
     except _Fault as error:
         return IsolationPolicy(name, fault=_short(str(error)))
 
@@ -148,7 +169,10 @@ class _Reader:
 
     def said(self) -> tuple[str, ...]:
         """The first complaints, and the number of the others."""
-        return (*self.complaints, *([f"policies: {self.more} more parts cannot be read"] if self.more else []))
+        return (
+            *self.complaints,
+            *([f"policies: {self.more} more parts cannot be read"] if self.more else []),
+        )
 
     def entries(self, place: str, part: object) -> Iterator[tuple[str, Any]]:
         """The entries of an object; for any other value none, plus a complaint."""
@@ -159,7 +183,9 @@ class _Reader:
 
 
 def _unreadable(sentence: str) -> PoliciesView:
-    return PoliciesView(isolation=(IsolationPolicy("*", fault=sentence),), complaints=(f"policies: {sentence}",))
+    return PoliciesView(
+        isolation=(IsolationPolicy("*", fault=sentence),), complaints=(f"policies: {sentence}",)
+    )
 
 
 def _isolation(reader: _Reader, part: object) -> Iterator[IsolationPolicy]:
@@ -207,15 +233,24 @@ def _patterns(tree: Mapping[str, object], key: str, budget: _Budget) -> tuple[Ja
 
 
 def _min_limit(policy: object) -> int:
-    kind, parameters = (policy.get("policy_type"), policy.get("parameters")) if isinstance(policy, dict) else (None, None)
+    kind, parameters = (
+        (policy.get("policy_type"), policy.get("parameters"))
+        if isinstance(policy, dict)
+        else (None, None)
+    )
     if kind != "min_available" or not isinstance(parameters, dict):
-        raise _Fault(f"auto_failover_policy must be of type min_available and have parameters, got {_shown(policy)}")
+        raise _Fault(
+            "auto_failover_policy must be of type min_available and have parameters, got "
+            f"{_shown(policy)}"
+        )
     limit = parameters.get("min_limit")
     if isinstance(limit, int) and not isinstance(limit, bool):
         return limit
     if isinstance(limit, str) and re.fullmatch(r"[+-]?[0-9]{1,9}", limit):
         return int(limit)
-    raise _Fault(f"auto_failover_policy.parameters.min_limit must be a whole number, got {_shown(limit)}")
+    raise _Fault(
+        f"auto_failover_policy.parameters.min_limit must be a whole number, got {_shown(limit)}"
+    )
 
 
 def _groups(reader: _Reader, part: object) -> Iterator[tuple[str, str]]:
@@ -223,7 +258,9 @@ def _groups(reader: _Reader, part: object) -> Iterator[tuple[str, str]]:
         if isinstance(group, str):
             yield namespace, group
         elif group is not None:
-            reader.complain(f"anti_affinity.{namespace}", f"must be the name of a group, got {_shown(group)}")
+            reader.complain(
+                f"anti_affinity.{namespace}", f"must be the name of a group, got {_shown(group)}"
+            )
 
 
 def _domains(reader: _Reader, part: object) -> dict[str, str]:
@@ -236,12 +273,17 @@ def _domains(reader: _Reader, part: object) -> dict[str, str]:
         for broker in cast(list[str], listed):
             name = _without_scheme(broker)
             if found.setdefault(name, domain) != domain:
-                reader.complain(f"failure_domains.{domain}", f"{name} is in {found[name]} already; it stays there")
+                reader.complain(
+                    f"failure_domains.{domain}",
+                    f"{name} is in {found[name]} already; it stays there",
+                )
     return found
 
 
 def _without_scheme(broker: str) -> str:
-    """`host:port` of a broker. Old failure domains name brokers by web address, which means the broker of that host and port."""
+    """`host:port` of a broker. Old failure domains name brokers by web address, which means the
+    broker of that host and port.
+    """
     return broker.removeprefix("http://").removeprefix("https://").rstrip("/")
 
 
@@ -250,14 +292,22 @@ def _topics(reader: _Reader, part: object) -> Iterator[tuple[str, int]]:
         if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
             yield bundle, count
         else:
-            reader.complain(f"topic_counts.{bundle}", f"must be a number of topics, got {_shown(count)}")
+            reader.complain(
+                f"topic_counts.{bundle}", f"must be a number of topics, got {_shown(count)}"
+            )
 
 
 def _brokers(reader: _Reader, part: object) -> Iterator[tuple[str, BrokerFacts]]:
     for broker, facts in reader.entries("brokers", part):
         known: dict[str, Any] = {}
         for key, value in reader.entries(f"brokers.{broker}", facts):
-            wanted = {"version": str, "load_manager": str, "persistent": bool, "non_persistent": bool, "draining": bool}.get(key)
+            wanted = {
+                "version": str,
+                "load_manager": str,
+                "persistent": bool,
+                "non_persistent": bool,
+                "draining": bool,
+            }.get(key)
             if wanted is None or value is None:
                 continue
             if isinstance(value, wanted):

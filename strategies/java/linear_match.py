@@ -1,8 +1,11 @@
-"""Matches a regular expression in time linear in the text: follows all paths through the pattern in parallel (Thompson 1968).
+"""Matches a regular expression in time linear in the text: follows all paths through the pattern in
+parallel (Thompson 1968).
 
-`re` tries one path after the other, and a pattern such as `(a+)+b` or `.*a.*b.*c.*d` has too many paths for that. `ways` computes an upper
-bound of their number from the pattern; `Automaton` matches patterns where the bound is large. It supports regular constructs: characters,
-classes, groups, alternatives, repetitions, anchors; neither look-around nor back references. Both use the tree of Python's own parser.
+`re` tries one path after the other, and a pattern such as `(a+)+b` or `.*a.*b.*c.*d` has too many
+paths for that. `ways` computes an upper bound of their number from the pattern; `Automaton` matches
+patterns where the bound is large. It supports regular constructs: characters, classes, groups,
+alternatives, repetitions, anchors; neither look-around nor back references. Both use the tree of
+Python's own parser.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ def parsed(pattern: str) -> Any:
 
 
 def ways(tree: Iterable[Any]) -> int:
-    """Upper bound of the number of paths through a text of 512 characters; `_UNBOUNDED` for very many."""
+    """Upper bound of the number of paths through a text of 512 characters; `_UNBOUNDED` for very
+    many.
+    """
     product = 1
     for operation, argument in tree:
         product = min(_UNBOUNDED, product * _ways_through(str(operation), argument))
@@ -72,10 +77,13 @@ def _ways_through(operation: str, argument: Any) -> int:
 
 
 class Automaton:
-    """A pattern as an automaton of states. Raises NotRegularError for a pattern that is not regular or needs too many states."""
+    """A pattern as an automaton of states. Raises NotRegularError for a pattern that is not regular
+    or needs too many states.
+    """
 
     def __init__(self, tree: Any) -> None:
-        #: Per state: a test of a character, a test of a position, or neither; and the states that follow.
+        #: Per state: a test of a character, a test of a position, or neither; and the states that
+        #: follow.
         self._states: list[tuple[_Test | None, _Test | None, list[int]]] = [(None, None, [])]
         self._start = self._sequence(list(tree), 0, tree.state.flags)
 
@@ -89,7 +97,10 @@ class Automaton:
         here = self._reached([self._start], text, 0)
         for at in range(len(text)):
             behind = [
-                to for state in here if (test := self._states[state][0]) is not None and test(text, at) for to in self._states[state][2]
+                to
+                for state in here
+                if (test := self._states[state][0]) is not None and test(text, at)
+                for to in self._states[state][2]
             ]
             here = self._reached(behind, text, at + 1)
         return 0 in here
@@ -109,7 +120,9 @@ class Automaton:
 
     def _add(self, character: _Test | None, place: _Test | None, behind: list[int]) -> int:
         if len(self._states) >= _MOST_STATES:
-            raise NotRegularError(f"it repeats itself too often, with more than {_MOST_STATES} states")
+            raise NotRegularError(
+                f"it repeats itself too often, with more than {_MOST_STATES} states"
+            )
         self._states.append((character, place, behind))
         return len(self._states) - 1
 
@@ -126,15 +139,26 @@ class Automaton:
             case "AT":
                 return self._add(None, _place(str(argument), flags), [behind])
             case "ASSERT" | "ASSERT_NOT" if _looks_at_one(argument):
-                return self._add(None, _ahead(_one(argument[1], flags), operation == "ASSERT"), [behind])
+                return self._add(
+                    None, _ahead(_one(argument[1], flags), operation == "ASSERT"), [behind]
+                )
             case "SUBPATTERN":
-                return self._sequence(list(argument[3]), behind, (flags | argument[1]) & ~argument[2])
+                return self._sequence(
+                    list(argument[3]), behind, (flags | argument[1]) & ~argument[2]
+                )
             case "BRANCH":
-                return self._add(None, None, [self._sequence(list(branch), behind, flags) for branch in argument[1]])
+                return self._add(
+                    None,
+                    None,
+                    [self._sequence(list(branch), behind, flags) for branch in argument[1]],
+                )
             case "MAX_REPEAT" | "MIN_REPEAT":
-                return self._repeat(int(argument[0]), int(argument[1]), list(argument[2]), behind, flags)
+                return self._repeat(
+                    int(argument[0]), int(argument[1]), list(argument[2]), behind, flags
+                )
         raise NotRegularError(
-            "it has look-around, a back reference, or a possessive part, and repetitions that leave too many ways to match"
+            "it has look-around, a back reference, or a possessive part, and repetitions that "
+            "leave too many ways to match"
         )
 
     def _repeat(self, least: int, most: int, inner: list[Any], behind: int, flags: int) -> int:
@@ -155,24 +179,34 @@ class Automaton:
 
 def _character(operation: str, argument: Any, flags: int) -> _Test:
     """The test of one character."""
-    # Evaluated once: each access to the flags creates an object, and a test runs for every state and character.
+    # Evaluated once: each access to the flags creates an object, and a test runs for every state
+    # and character.
     every, folds = bool(flags & re.DOTALL), bool(flags & re.IGNORECASE)
     if operation == "ANY":
         return lambda text, at: every or text[at] != "\n"
-    items = [("LITERAL", argument)] if operation != "IN" else [(str(kind), value) for kind, value in argument]
+    items = (
+        [("LITERAL", argument)]
+        if operation != "IN"
+        else [(str(kind), value) for kind, value in argument]
+    )
     negated = operation == "NOT_LITERAL" or items[0][0] == "NEGATE"
     wanted = [(kind, value) for kind, value in items if kind != "NEGATE"]
 
     def test(text: str, at: int) -> bool:
         one = text[at]
         alike = {one, one.lower(), one.upper()} if folds and one.isascii() else {one}
-        return any(_is(character, kind, value) for character in alike for kind, value in wanted) is not negated
+        return (
+            any(_is(character, kind, value) for character in alike for kind, value in wanted)
+            is not negated
+        )
 
     return test
 
 
 def _looks_at_one(argument: Any) -> bool:
-    """Whether it is a look-ahead at one character, which is how the translation writes nested brackets."""
+    """Whether it is a look-ahead at one character, which is how the translation writes nested
+    brackets.
+    """
     direction, tree = argument
     return bool(direction == 1 and tree.getwidth() == (1, 1))
 
@@ -198,7 +232,10 @@ def _of_one(operation: str, argument: Any, flags: int) -> _Test:
         case "BRANCH":
             branches = [_one(branch, flags) for branch in argument[1]]
             return lambda text, at: any(branch(text, at) for branch in branches)
-    raise NotRegularError("it has look-around of a kind that cannot be followed, and repetitions that leave too many ways to match")
+    raise NotRegularError(
+        "it has look-around of a kind that cannot be followed, and repetitions that leave too "
+        "many ways to match"
+    )
 
 
 def _is(character: str, kind: str, value: Any) -> bool:
@@ -219,7 +256,9 @@ def _place(name: str, flags: int) -> _Test:
         case "AT_BEGINNING_STRING":
             return lambda text, at: at == 0
         case "AT_END":
-            return lambda text, at: at == len(text) or text[at:] == "\n" or (lines and text[at] == "\n")
+            return lambda text, at: (
+                at == len(text) or text[at:] == "\n" or (lines and text[at] == "\n")
+            )
         case "AT_END_STRING":
             return lambda text, at: at == len(text)
         case "AT_BOUNDARY":

@@ -1,11 +1,12 @@
 """Compiles the regular expressions of isolation policies with Java's meaning.
 
-Source of the rule: `java.util.regex.Pattern` of Java 17, without rare constructs. Constructs that Python writes differently are translated:
-quoting with `\\Q…\\E`, named groups, POSIX classes such as `\\p{Alpha}`, and unions and intersections inside brackets. Classes such as
-`\\d` and `\\w` mean ASCII, as in Java.
+Source of the rule: `java.util.regex.Pattern` of Java 17, without rare constructs. Constructs that
+Python writes differently are translated: quoting with `\\Q…\\E`, named groups, POSIX classes such
+as `\\p{Alpha}`, and unions and intersections inside brackets. Classes such as `\\d` and `\\w` mean
+ASCII, as in Java.
 
-Matching time is bounded: `re` matches patterns with few paths through a name, `linear_match` matches other patterns in linear time, and
-patterns that neither can match are refused.
+Matching time is bounded: `re` matches patterns with few paths through a name, `linear_match`
+matches other patterns in linear time, and patterns that neither can match are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from types import MappingProxyType
 from strategies.java.linear_match import Automaton, NotRegularError, parsed, ways
 
 _LONGEST = 4_000
-#: Maximum number of paths through a name of 512 characters that `re` may try: that of two unbounded repetitions, a few milliseconds.
+#: Maximum number of paths through a name of 512 characters that `re` may try: that of two unbounded
+#: repetitions, a few milliseconds.
 _MOST_WAYS = 2**18 + 2**12
 _PUNCTUATION = r"!-/:-@\[-`{-~"
 #: POSIX classes as the inside of a Python character class.
@@ -52,7 +54,8 @@ class PatternError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JavaPattern:
-    """A compiled pattern; `matches` returns whether it matches a whole text, as Java's `Matcher.matches`.
+    """A compiled pattern; `matches` returns whether it matches a whole text, as Java's
+    `Matcher.matches`.
 
     `states`: number of states of the automaton, 0 if `re` matches.
     """
@@ -163,7 +166,9 @@ class _Translation:
         if letter == "e":
             return r"\x1b"
         if letter.isascii() and letter.isalnum():
-            raise PatternError(f"\\{letter} is not understood{' inside brackets' if inside else ''}")
+            raise PatternError(
+                f"\\{letter} is not understood{' inside brackets' if inside else ''}"
+            )
         return _literal(letter)
 
     def posix(self, before: str, after: str) -> str:
@@ -205,7 +210,13 @@ def _literal(character: str) -> str:
 
 def _union(items: list[str], parts: list[str]) -> str:
     alternatives = [*([f"[{''.join(items)}]"] if items else []), *parts]
-    return alternatives[0] if len(alternatives) == 1 else f"(?:{'|'.join(alternatives)})" if alternatives else ""
+    return (
+        alternatives[0]
+        if len(alternatives) == 1
+        else f"(?:{'|'.join(alternatives)})"
+        if alternatives
+        else ""
+    )
 
 
 def _intersection(operands: list[str], negated: bool) -> str:

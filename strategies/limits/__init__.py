@@ -1,1 +1,3 @@
-"""Limits that an operator sets for a round: excluded namespaces and brokers, maintenance windows, and budgets for moves."""
+"""Limits that an operator sets for a round: excluded namespaces and brokers, maintenance windows,
+and budgets for moves.
+"""

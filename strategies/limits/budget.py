@@ -15,7 +15,9 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Moves of one round: when the round closed, number of bundles, and their throughput (bytes/s)."""
+    """Moves of one round: when the round closed, number of bundles, and their throughput
+    (bytes/s).
+    """
 
     ts: int
     bundles: int
@@ -28,17 +30,25 @@ def within_the_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
 
 
 def given_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
-    """The entries without one bundle of the round at `ts`, of this throughput (bytes/s), that does not move after all."""
+    """The entries without one bundle of the round at `ts`, of this throughput (bytes/s), that does
+    not move after all.
+    """
     at = next((index for index, one in enumerate(spent) if one.ts == ts), None)
     if at is None:
         return tuple(spent)
     # Without bundles the throughput is exactly 0, without rounding errors of the differences.
-    left = Spent(ts, spent[at].bundles - 1, spent[at].throughput - (throughput if isfinite(throughput) else 0.0))
+    left = Spent(
+        ts,
+        spent[at].bundles - 1,
+        spent[at].throughput - (throughput if isfinite(throughput) else 0.0),
+    )
     return (*spent[:at], *([left] if left.bundles > 0 else []), *spent[at + 1 :])
 
 
 class Budget:
-    """The budget that remains in this round. A command counts from when it is issued, until a dry run answers it."""
+    """The budget that remains in this round. A command counts from when it is issued, until a dry
+    run answers it.
+    """
 
     def __init__(self, settings: LimitSettings, spent: Sequence[Spent], now_ms: int) -> None:
         """`spent`: moves of earlier rounds."""
@@ -53,9 +63,14 @@ class Budget:
         return Spent(self._now_ms, self._bundles, self._throughput) if self._bundles else None
 
     def refuses(self, throughputs: Sequence[float]) -> Refusal | None:
-        """Why bundles with these throughputs (bytes/s) may not move together now; None when they may."""
+        """Why bundles with these throughputs (bytes/s) may not move together now; None when they
+        may.
+        """
         settings = self._settings
-        bundles, traffic = self._bundles + len(throughputs), (self._throughput + _total(throughputs)) / MIB
+        bundles, traffic = (
+            self._bundles + len(throughputs),
+            (self._throughput + _total(throughputs)) / MIB,
+        )
         hour_bundles, hour_traffic = bundles + self._earlier[0], traffic + self._earlier[1] / MIB
         for spent, limit, name in (
             (bundles, settings.moves_per_round, "moves_per_round"),
@@ -74,5 +89,7 @@ class Budget:
 
 
 def _total(throughputs: Sequence[float]) -> float:
-    """Sum of the throughputs (bytes/s); infinite, and thus above any budget, if a figure is invalid."""
+    """Sum of the throughputs (bytes/s); infinite, and thus above any budget, if a figure is
+    invalid.
+    """
     return sum(max(0.0, one) if isfinite(one) else inf for one in throughputs)

@@ -1,4 +1,6 @@
-"""Matches namespaces and brokers against an operator's lists: shell patterns, separated by commas."""
+"""Matches namespaces and brokers against an operator's lists: shell patterns, separated by
+commas.
+"""
 
 from __future__ import annotations
 

@@ -14,12 +14,16 @@ _DAY_MIN = 24 * 60
 #: 1 January 1970 was a Thursday.
 _EPOCH_DAY = 3
 _DAY = "|".join(_DAYS)
-_WINDOW = re.compile(rf"(?:({_DAY})(?:-({_DAY}))?\s+)?([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)")
+_WINDOW = re.compile(
+    rf"(?:({_DAY})(?:-({_DAY}))?\s+)?([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From `begin` (inclusive) to `end` (exclusive), in minutes of the day; a window over midnight belongs to the day of its begin."""
+    """From `begin` (inclusive) to `end` (exclusive), in minutes of the day; a window over midnight
+    belongs to the day of its begin.
+    """
 
     days: frozenset[int]
     begin: int
@@ -29,15 +33,24 @@ class Window:
         """Whether this minute of this day of the week (Monday is 0) is inside the window."""
         if self.begin < self.end:
             return day in self.days and self.begin <= minute < self.end
-        return (day in self.days and minute >= self.begin) or ((day - 1) % 7 in self.days and minute < self.end)
+        return (day in self.days and minute >= self.begin) or (
+            (day - 1) % 7 in self.days and minute < self.end
+        )
 
 
 def read_windows(text: str, path: str) -> tuple[Window, ...]:
-    """Parses the windows of a setting; none for an empty one. Raises SettingsError whose complaints begin with `path`."""
+    """Parses the windows of a setting; none for an empty one. Raises SettingsError whose complaints
+    begin with `path`.
+    """
     found = [(entry, _WINDOW.fullmatch(entry)) for entry in patterns(text)]
     wrong = [entry for entry, match in found if match is None]
     if wrong:
-        raise SettingsError([f"{path}: {entry!r} is no window; write it as 22:00-06:00 or Mon-Fri 22:00-06:00" for entry in wrong])
+        raise SettingsError(
+            [
+                f"{path}: {entry!r} is no window; write it as 22:00-06:00 or Mon-Fri 22:00-06:00"
+                for entry in wrong
+            ]
+        )
     return tuple(_window(match) for _, match in found if match is not None)
 
 

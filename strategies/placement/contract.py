@@ -21,7 +21,9 @@ Row = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """A bundle's averages (columns as in BundleLoads), over at most 10 and 1000 samples, and its number of topics."""
+    """A bundle's averages (columns as in BundleLoads), over at most 10 and 1000 samples, and its
+    number of topics.
+    """
 
     short: Row
     long: Row
@@ -44,8 +46,10 @@ UNKNOWN = Averages(_DEFAULT, _DEFAULT, 0, 0)
 class Candidate:
     """A broker that may take the bundle, with the moves that its figures do not show yet.
 
-    `usage`: its largest weighted resource (fraction); `expected`: the same with these moves counted.
-    `arriving` (Pulsar: `preallocatedBundleData`), `leaving`: bundle → averages, in the order in which the moves were decided.
+    `usage`: its largest weighted resource (fraction); `expected`: the same with these moves
+    counted.
+    `arriving` (Pulsar: `preallocatedBundleData`), `leaving`: bundle → averages, in the order in
+    which the moves were decided.
     """
 
     load: BrokerLoad
@@ -71,25 +75,36 @@ class Candidate:
         """Long-term messages/s of the bundles on their way, summed in the order of Java's map."""
         rates = [averages.long_rate for averages in self.arriving.values()]
         total = 0.0
-        for position in concurrent_hash_map_order(list(self.arriving)).tolist() if len(rates) > 1 else range(len(rates)):
+        for position in (
+            concurrent_hash_map_order(list(self.arriving)).tolist()
+            if len(rates) > 1
+            else range(len(rates))
+        ):
             total += rates[position]
         return total
 
     @cached_property
     def expected_rate(self) -> float:
-        """Long-term messages/s in + out with every move counted, whatever the order of bundles. Not finite for invalid figures."""
+        """Long-term messages/s in + out with every move counted, whatever the order of bundles. Not
+        finite for invalid figures.
+        """
         long = self.load.bundles.long
         try:
             total = fsum([*long[:, RATE_IN].tolist(), *long[:, RATE_OUT].tolist()])
         except (OverflowError, ValueError):
             return inf
-        come, gone = (sum(moved.long_rate for moved in moves.values()) for moves in (self.arriving, self.leaving))
+        come, gone = (
+            sum(moved.long_rate for moved in moves.values())
+            for moves in (self.arriving, self.leaving)
+        )
         return max(total + come - gone, 0.0)  # in this order NaN stays NaN
 
 
 @dataclass(frozen=True)
 class Request:
-    """A bundle that needs a broker. `candidates`: broker → its load, None if unknown. `seed`: decides between equal candidates."""
+    """A bundle that needs a broker. `candidates`: broker → its load, None if unknown. `seed`:
+    decides between equal candidates.
+    """
 
     bundle: str
     averages: Averages
@@ -99,9 +114,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`best`: the brokers from which Pulsar draws, by name; `chosen`: the drawn one or None. `memory`: for the next call.
+    """`best`: the brokers from which Pulsar draws, by name; `chosen`: the drawn one or None.
+    `memory`: for the next call.
 
-    `code` is stable; `text` continues a sentence that starts with the chosen broker or, without one, with the bundle.
+    `code` is stable; `text` continues a sentence that starts with the chosen broker or, without
+    one, with the bundle.
     """
 
     best: tuple[str, ...]
@@ -116,7 +133,9 @@ class Placer(Protocol):
     """A rule that picks a broker for a bundle. Holds settings only; its memory is in `Memory`."""
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Returns the memory at the beginning of a round, before any placement. `brokers`: all brokers with valid figures."""
+        """Returns the memory at the beginning of a round, before any placement. `brokers`: all
+        brokers with valid figures.
+        """
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Places one bundle. Never raises on a valid request."""
@@ -124,7 +143,8 @@ class Placer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlacementStrategy:
-    """Registry entry of a placement: `fixed` and `parity` build the rule from its settings, `summary` is a sentence.
+    """Registry entry of a placement: `fixed` and `parity` build the rule from its settings,
+    `summary` is a sentence.
 
     `remembers`: whether its memory changes in a round that places no bundle.
     """
@@ -148,8 +168,12 @@ def seed_of(cluster: str, round_: int, bundle: str) -> str:
 
 
 def draw(best: Sequence[str], seed: str) -> str:
-    """Draws one of these brokers, each with the same probability over all seeds, whatever their order."""
-    number = int.from_bytes(blake2b(seed.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+    """Draws one of these brokers, each with the same probability over all seeds, whatever their
+    order.
+    """
+    number = int.from_bytes(
+        blake2b(seed.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
+    )
     return sorted(best)[number % len(best)]
 
 
@@ -160,4 +184,10 @@ def unplaced(memory: Memory) -> Placement:
 
 def unknown_broker(memory: Memory, broker: str) -> Placement:
     """The placement where Java throws an exception, because a candidate has no load data."""
-    return Placement((), None, memory, "unknown-broker", f"cannot be placed: nothing is known of {broker}, one of the candidates")
+    return Placement(
+        (),
+        None,
+        memory,
+        "unknown-broker",
+        f"cannot be placed: nothing is known of {broker}, one of the candidates",
+    )

@@ -1,8 +1,10 @@
-"""Finds a destination for every leaving bundle: policies first, then filters, then the placement. Each move counts for the next ones.
+"""Finds a destination for every leaving bundle: policies first, then filters, then the placement.
+Each move counts for the next ones.
 
-Source of the rule: step 4 of the shedding round and `selectBroker` of `ModularLoadManagerImpl`, `TransferShedder.isTransferable` of the
-extensible load manager, Pulsar 4.2.4. In parity mode a move counts once a report shows it, as in Java; in fixed mode all moves count, and
-the destination of a shedding rule is kept if that broker may take the bundle.
+Source of the rule: step 4 of the shedding round and `selectBroker` of `ModularLoadManagerImpl`,
+`TransferShedder.isTransferable` of the extensible load manager, Pulsar 4.2.4. In parity mode a move
+counts once a report shows it, as in Java; in fixed mode all moves count, and the destination of a
+shedding rule is kept if that broker may take the bundle.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import Allowed, FilteredBundle, FilterFacts, Filters
 from strategies.filters.policies import PoliciesView
 from strategies.model import ClusterView, Decision, Memory, Skip
-from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Placer, Request, seed_of
+from strategies.placement.contract import (
+    UNKNOWN,
+    Averages,
+    Candidate,
+    Placement,
+    Placer,
+    Request,
+    seed_of,
+)
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.settings import Mode, Setting, Weights
 
@@ -28,7 +38,8 @@ class DestinationSettings:
     overloaded_percent: Annotated[
         float,
         Setting(
-            "A broker that is or would be fuller than this takes a bundle only if no other broker is below this limit",
+            "A broker that is or would be fuller than this takes a bundle only if no other "
+            "broker is below this limit",
             "%",
             "loadBalancerBrokerOverloadedThresholdPercentage",
             ge=0,
@@ -39,9 +50,11 @@ class DestinationSettings:
 
 @dataclass(frozen=True)
 class DestinationRules:
-    """Rules that name destinations. `placer`: None if Pulsar places bundles that leave without a destination.
+    """Rules that name destinations. `placer`: None if Pulsar places bundles that leave without a
+    destination.
 
-    `balances_usage`: the shedding rule balances usage, so a move must not just shift the peak; a rule that balances traffic may do so.
+    `balances_usage`: the shedding rule balances usage, so a move must not just shift the peak; a
+    rule that balances traffic may do so.
     """
 
     placer: Placer | None
@@ -56,7 +69,9 @@ class DestinationRules:
 
 
 class Destinations:
-    """The destinations of one round, named one after the other. `memory`: the memory of the placement."""
+    """The destinations of one round, named one after the other. `memory`: the memory of the
+    placement.
+    """
 
     def __init__(
         self,
@@ -68,7 +83,9 @@ class Destinations:
         memory: Memory,
         on_the_way: Sequence[CountedMove] = (),
     ) -> None:
-        """`on_the_way`: moves of earlier rounds that no report shows yet; they count in fixed mode only."""
+        """`on_the_way`: moves of earlier rounds that no report shows yet; they count in fixed mode
+        only.
+        """
         self._view, self._round, self._rules, self._policies = view, round_, rules, policies
         self._brokers = tuple(broker.broker for broker in view.brokers)
         self._settling = frozenset(broker.broker for broker in view.brokers if broker.settling)
@@ -76,17 +93,31 @@ class Destinations:
         if rules.mode == "fixed":
             for move in on_the_way:
                 self._ledger.count(move)
-        self.memory = memory if rules.placer is None else rules.placer.open_round(self._ledger.candidates(), memory)
+        self.memory = (
+            memory
+            if rules.placer is None
+            else rules.placer.open_round(self._ledger.candidates(), memory)
+        )
 
     def name(self, decision: Decision) -> Decision | Skip:
-        """The decision with its destination, or the skip of a bundle that stays. Never raises on a valid view."""
+        """The decision with its destination, or the skip of a bundle that stays. Never raises on a
+        valid view.
+        """
         averages = self._ledger.averages(decision.bundle, decision.source)
         subject = self._subject(decision.bundle, decision.source, averages)
         fleet = self._fleet()
-        stays = self._rules.filters.must_stay(subject, self._brokers, fleet) if self._asks_first else None
+        stays = (
+            self._rules.filters.must_stay(subject, self._brokers, fleet)
+            if self._asks_first
+            else None
+        )
         if stays is not None:
             return _skip(decision, stays)
-        if self._rules.mode == "fixed" and decision.destination is not None and self._may_take(subject, decision.destination):
+        if (
+            self._rules.mode == "fixed"
+            and decision.destination is not None
+            and self._may_take(subject, decision.destination)
+        ):
             self._count(decision, averages)
             return decision
         allowed = self._rules.filters.allowed(subject, self._brokers, fleet)
@@ -97,8 +128,12 @@ class Destinations:
 
     @property
     def _asks_first(self) -> bool:
-        """Whether the load manager checks that a bundle may leave before it looks for a destination; the extensible one does not."""
-        return self._rules.mode == "fixed" or self._rules.filters.settings.load_manager != "extensible"
+        """Whether the load manager checks that a bundle may leave before it looks for a
+        destination; the extensible one does not.
+        """
+        return (
+            self._rules.mode == "fixed" or self._rules.filters.settings.load_manager != "extensible"
+        )
 
     def mark(self) -> tuple[Ledger, Memory]:
         """The current state, for `back_to`."""
@@ -114,7 +149,9 @@ class Destinations:
         allowed = self._rules.filters.allowed(subject, self._brokers, self._fleet())
         if destination in allowed.brokers:
             return None
-        return allowed.refused.get(destination, Refusal("not-there", "is not among the brokers of this round"))
+        return allowed.refused.get(
+            destination, Refusal("not-there", "is not among the brokers of this round")
+        )
 
     def takers(self, bundle: str, source: str) -> tuple[str, ...]:
         """The brokers that may take the bundle."""
@@ -122,10 +159,15 @@ class Destinations:
         return self._rules.filters.allowed(subject, self._brokers, self._fleet()).brokers
 
     def may_be_relieved(self, bundle: str, source: str) -> bool:
-        """Whether a broker that may take the bundle would be less full with it than the source is now; the emptiest are checked first."""
+        """Whether a broker that may take the bundle would be less full with it than the source is
+        now; the emptiest are checked first.
+        """
         subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
         takes = self._rules.filters.taker(subject, self._brokers, self._fleet())
-        return any(broker != source and self._relieves(bundle, source, broker) and takes(broker) for broker in self._emptiest_first)
+        return any(
+            broker != source and self._relieves(bundle, source, broker) and takes(broker)
+            for broker in self._emptiest_first
+        )
 
     @cached_property
     def _emptiest_first(self) -> list[str]:
@@ -133,10 +175,14 @@ class Destinations:
         return self._ledger.emptiest_first()
 
     def _may_take(self, subject: FilteredBundle, broker: str) -> bool:
-        return broker in self._ledger.candidates() and self._rules.filters.taker(subject, self._brokers, self._fleet())(broker)
+        return broker in self._ledger.candidates() and self._rules.filters.taker(
+            subject, self._brokers, self._fleet()
+        )(broker)
 
     def _subject(self, bundle: str, source: str, averages: Averages) -> FilteredBundle:
-        """The bundle as input of the filters; one that no report lists may still have a topic count in the policies."""
+        """The bundle as input of the filters; one that no report lists may still have a topic count
+        in the policies.
+        """
         topics = self._policies.topics.get(bundle, 0) if averages is UNKNOWN else averages.topics
         return FilteredBundle(bundle, source, topics)
 
@@ -148,23 +194,38 @@ class Destinations:
         return self._modular(decision, allowed, averages)
 
     def _modular(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
-        """Java's lookup of a destination: if the first choice is overloaded, it tries all brokers that the policies allow."""
+        """Java's lookup of a destination: if the first choice is overloaded, it tries all brokers
+        that the policies allow.
+        """
         placement = self._place(decision, allowed.brokers, averages)
         if placement.chosen is not None and self._is_overloaded(placement.chosen):
             willing = tuple(dict.fromkeys([*allowed.brokers, *allowed.by_policy]))
             second = self._place(decision, willing, averages)
             placement = second if second.chosen is not None else placement
         if placement.chosen == decision.source:
-            return _skip(decision, Refusal("placed-on-source", f"would be placed where it is: {decision.source} {placement.text}"))
+            return _skip(
+                decision,
+                Refusal(
+                    "placed-on-source",
+                    f"would be placed where it is: {decision.source} {placement.text}",
+                ),
+            )
         return _answer(decision, placement, allowed)
 
     def _fixed(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
-        """Places a bundle without a destination, or whose destination must not take it; leaves out brokers that it would overload."""
-        if self._rules.placer is None or (decision.destination is not None and self._rules.filters.settings.load_manager == "extensible"):
+        """Places a bundle without a destination, or whose destination must not take it; leaves out
+        brokers that it would overload.
+        """
+        if self._rules.placer is None or (
+            decision.destination is not None
+            and self._rules.filters.settings.load_manager == "extensible"
+        ):
             return _as_decided(decision, allowed)
         placement = self._place(decision, allowed.brokers, averages)
         if placement.chosen is not None and self._would_not_help(decision, placement.chosen):
-            rest = tuple(broker for broker in allowed.brokers if not self._would_not_help(decision, broker))
+            rest = tuple(
+                broker for broker in allowed.brokers if not self._would_not_help(decision, broker)
+            )
             if not rest:
                 return _skip(decision, self._no_relief(decision))
             placement = self._place(decision, rest, averages)
@@ -172,39 +233,69 @@ class Destinations:
 
     def _no_relief(self, decision: Decision) -> Refusal:
         if self._rules.balances_usage:
-            return Refusal("no-relief", f"would make every broker that may take it at least as full as {decision.source} is")
+            return Refusal(
+                "no-relief",
+                "would make every broker that may take it at least as full as "
+                f"{decision.source} is",
+            )
         limit = f"placement.overloaded_percent = {self._rules.settings.overloaded_percent:g}"
-        return Refusal("would-overload", f"would put every broker that may take it above {limit} %, and above {decision.source}")
+        return Refusal(
+            "would-overload",
+            f"would put every broker that may take it above {limit} %, and above {decision.source}",
+        )
 
     def _place(self, decision: Decision, brokers: Sequence[str], averages: Averages) -> Placement:
-        candidates: Mapping[str, Candidate | None] = {broker: self._ledger.candidate(broker) for broker in brokers}
+        candidates: Mapping[str, Candidate | None] = {
+            broker: self._ledger.candidate(broker) for broker in brokers
+        }
         seed = seed_of(self._view.cluster, self._round, decision.bundle)
         assert self._rules.placer is not None
-        placement = self._rules.placer.place(Request(decision.bundle, averages, candidates, seed), self.memory)
+        placement = self._rules.placer.place(
+            Request(decision.bundle, averages, candidates, seed), self.memory
+        )
         self.memory = placement.memory
         return placement
 
     def _is_overloaded(self, broker: str) -> bool:
         candidate = self._ledger.candidate(broker)
-        return candidate is not None and candidate.usage > self._rules.settings.overloaded_percent / 100.0
+        return (
+            candidate is not None
+            and candidate.usage > self._rules.settings.overloaded_percent / 100.0
+        )
 
     def _would_not_help(self, decision: Decision, broker: str) -> bool:
-        """Whether the broker would become at least as full as the source. Rules that balance traffic allow it up to the overload limit."""
+        """Whether the broker would become at least as full as the source. Rules that balance
+        traffic allow it up to the overload limit.
+        """
         after = self._ledger.usage_with(broker, decision.bundle, decision.source)
-        harmless = not self._rules.balances_usage and after <= self._rules.settings.overloaded_percent / 100.0
+        harmless = (
+            not self._rules.balances_usage
+            and after <= self._rules.settings.overloaded_percent / 100.0
+        )
         return not harmless and not self._relieves(decision.bundle, decision.source, broker)
 
     def _relieves(self, bundle: str, source: str, broker: str) -> bool:
         before = self._ledger.candidate(source)
-        return before is not None and self._ledger.usage_with(broker, bundle, source) < before.expected
+        return (
+            before is not None and self._ledger.usage_with(broker, bundle, source) < before.expected
+        )
 
     def _count(self, decision: Decision, averages: Averages) -> None:
         if self._rules.mode == "fixed":
-            self._ledger.count(CountedMove(decision.bundle, decision.source, decision.destination, averages))
+            self._ledger.count(
+                CountedMove(decision.bundle, decision.source, decision.destination, averages)
+            )
 
     def _fleet(self) -> FilterFacts:
         ledger = self._ledger
-        return FilterFacts(self._policies, ledger.served, ledger.topics, ledger.arriving_topics, self._settling, ledger.bundles_of)
+        return FilterFacts(
+            self._policies,
+            ledger.served,
+            ledger.topics,
+            ledger.arriving_topics,
+            self._settling,
+            ledger.bundles_of,
+        )
 
 
 def _as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:
@@ -214,21 +305,40 @@ def _as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:
         return decision if elsewhere else _skip(decision, _nowhere(allowed))
     if decision.destination in allowed.brokers:
         return decision
-    refusal = allowed.refused.get(decision.destination, Refusal("not-there", "is not among the brokers of this round"))
-    return _skip(decision, Refusal(refusal.code, f"was meant for {decision.destination}, which {refusal.text}"))
+    refusal = allowed.refused.get(
+        decision.destination, Refusal("not-there", "is not among the brokers of this round")
+    )
+    return _skip(
+        decision,
+        Refusal(refusal.code, f"was meant for {decision.destination}, which {refusal.text}"),
+    )
 
 
 def _answer(decision: Decision, placement: Placement, allowed: Allowed) -> Decision | Skip:
     if placement.chosen is None:
-        return _skip(decision, _nowhere(allowed) if placement.code == "no-candidates" else Refusal(placement.code, placement.text))
-    text = f"{decision.text}; {_instead(decision, placement.chosen, allowed)}{placement.chosen} {placement.text}"
+        return _skip(
+            decision,
+            _nowhere(allowed)
+            if placement.code == "no-candidates"
+            else Refusal(placement.code, placement.text),
+        )
+    text = (
+        f"{decision.text}; {_instead(decision, placement.chosen, allowed)}{placement.chosen} "
+        f"{placement.text}"
+    )
     evidence = {**decision.evidence, **placement.evidence, "placement": placement.code}
     return replace(decision, destination=placement.chosen, text=text, evidence=evidence)
 
 
 def _instead(decision: Decision, chosen: str, allowed: Allowed) -> str:
-    """Explains why the bundle does not go to the broker that shedding named; empty if shedding named none."""
-    refusal = None if decision.destination is None or decision.destination == chosen else allowed.refused.get(decision.destination)
+    """Explains why the bundle does not go to the broker that shedding named; empty if shedding
+    named none.
+    """
+    refusal = (
+        None
+        if decision.destination is None or decision.destination == chosen
+        else allowed.refused.get(decision.destination)
+    )
     return "" if refusal is None else f"{decision.destination} {refusal.text}, but "
 
 

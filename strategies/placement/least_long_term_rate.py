@@ -1,6 +1,8 @@
-"""LeastLongTermMessageRate: the broker with the fewest messages per second in the long run, unless it is overloaded.
+"""LeastLongTermMessageRate: the broker with the fewest messages per second in the long run, unless
+it is overloaded.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate` of Pulsar 4.2.4. It remembers nothing.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate` of Pulsar
+4.2.4. It remembers nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from math import inf, isfinite
 from typing import Annotated
 
 from strategies.model import Memory
-from strategies.placement.contract import Candidate, Placement, Request, draw, unknown_broker, unplaced
+from strategies.placement.contract import (
+    Candidate,
+    Placement,
+    Request,
+    draw,
+    unknown_broker,
+    unplaced,
+)
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
 
@@ -33,7 +42,9 @@ class LeastLongTermRateSettings:
 
 @dataclass(frozen=True)
 class ParityLeastLongTermRate:
-    """The rule exactly as in Java: an overloaded broker scores infinity, and all brokers are equal when all are overloaded."""
+    """The rule exactly as in Java: an overloaded broker scores infinity, and all brokers are equal
+    when all are overloaded.
+    """
 
     settings: LeastLongTermRateSettings
 
@@ -42,7 +53,9 @@ class ParityLeastLongTermRate:
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """Chooses from the candidates with the smallest score, or from all of them when every score is NaN."""
+        """Chooses from the candidates with the smallest score, or from all of them when every score
+        is NaN.
+        """
         scores: dict[str, float] = {}
         for broker, candidate in request.candidates.items():
             if candidate is None:
@@ -51,7 +64,9 @@ class ParityLeastLongTermRate:
         if not scores:
             return unplaced(memory)
         least = min((score for score in scores.values() if score < inf), default=inf)
-        best = tuple(sorted(broker for broker, score in scores.items() if score == least)) or tuple(sorted(scores))
+        best = tuple(sorted(broker for broker, score in scores.items() if score == least)) or tuple(
+            sorted(scores)
+        )
         return _answer(best, least, memory, request.seed)
 
     def _score(self, candidate: Candidate) -> float:
@@ -63,7 +78,9 @@ class ParityLeastLongTermRate:
 
 @dataclass(frozen=True)
 class LeastLongTermRate:
-    """The rule with arriving and leaving bundles of the round counted; if all brokers are overloaded, the least used one."""
+    """The rule with arriving and leaving bundles of the round counted; if all brokers are
+    overloaded, the least used one.
+    """
 
     settings: LeastLongTermRateSettings
 
@@ -73,29 +90,66 @@ class LeastLongTermRate:
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses from the candidates with the smallest rate that are not overloaded."""
-        known = {broker: candidate for broker in sorted(request.candidates) if (candidate := request.candidates[broker]) is not None}
+        known = {
+            broker: candidate
+            for broker in sorted(request.candidates)
+            if (candidate := request.candidates[broker]) is not None
+        }
         limit = self.settings.overloaded_percent / 100.0
-        healthy = {broker: candidate for broker, candidate in known.items() if candidate.expected <= limit}
+        healthy = {
+            broker: candidate for broker, candidate in known.items() if candidate.expected <= limit
+        }
         if not healthy:
             return self._least_overloaded(request, memory)
-        rates = {broker: rate for broker, candidate in healthy.items() if isfinite(rate := candidate.expected_rate)}
+        rates = {
+            broker: rate
+            for broker, candidate in healthy.items()
+            if isfinite(rate := candidate.expected_rate)
+        }
         if not rates:
-            return Placement((), None, memory, "unusable-figures", "cannot be placed: the message rate of no candidate is a finite number")
+            return Placement(
+                (),
+                None,
+                memory,
+                "unusable-figures",
+                "cannot be placed: the message rate of no candidate is a finite number",
+            )
         least = min(rates.values())
-        return _answer(tuple(broker for broker, rate in rates.items() if rate == least), least, memory, request.seed)
+        return _answer(
+            tuple(broker for broker, rate in rates.items() if rate == least),
+            least,
+            memory,
+            request.seed,
+        )
 
     def _least_overloaded(self, request: Request, memory: Memory) -> Placement:
         found = levels(request, {})
         if not found:
             return unplaced(memory)
         best = lowest(found)
-        text = f"is the least used at {100 * found[best[0]]:.1f} %, all candidates being above {self.settings.overloaded_percent:g} %"
-        return Placement(best, draw(best, request.seed), memory, "all-overloaded", text, {"usage": found[best[0]]})
+        text = (
+            f"is the least used at {100 * found[best[0]]:.1f} %, all candidates being above "
+            f"{self.settings.overloaded_percent:g} %"
+        )
+        return Placement(
+            best,
+            draw(best, request.seed),
+            memory,
+            "all-overloaded",
+            text,
+            {"usage": found[best[0]]},
+        )
 
 
 def _answer(best: tuple[str, ...], rate: float, memory: Memory, seed: str) -> Placement:
     if rate == inf:
-        return Placement(best, draw(best, seed), memory, "all-overloaded", "was drawn from the candidates, all being overloaded")
+        return Placement(
+            best,
+            draw(best, seed),
+            memory,
+            "all-overloaded",
+            "was drawn from the candidates, all being overloaded",
+        )
     alike = f", as {len(best) - 1} others" if len(best) > 1 else ""
     text = f"has the lowest long-term message rate, {rate:,.0f} msg/s{alike}"
     return Placement(best, draw(best, seed), memory, "least-rate", text, {"long_term_rate": rate})

@@ -1,7 +1,9 @@
-"""LeastResourceUsageWithWeight: brokers whose usage, averaged over time, is well below the mean of all candidates.
+"""LeastResourceUsageWithWeight: brokers whose usage, averaged over time, is well below the mean of
+all candidates.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight` of Pulsar 4.2.4. It remembers a smoothed usage
-per broker. Java advances it with every bundle that it places; the repaired rule advances it once per round.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight` of
+Pulsar 4.2.4. It remembers a smoothed usage per broker. Java advances it with every bundle that it
+places; the repaired rule advances it once per round.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ from typing import Annotated
 
 from strategies.java.hash_order import hash_map_order
 from strategies.model import NO_MEMORY, Memory
-from strategies.placement.contract import Candidate, Placement, Request, draw, unknown_broker, unplaced
+from strategies.placement.contract import (
+    Candidate,
+    Placement,
+    Request,
+    draw,
+    unknown_broker,
+    unplaced,
+)
 from strategies.placement.levels import levels, mean_of, well_below
 from strategies.settings import Setting
 
@@ -24,7 +33,13 @@ class LeastResourceUsageSettings:
 
     history: Annotated[
         float,
-        Setting("How much the past counts in a broker's smoothed usage", "fraction", "loadBalancerHistoryResourcePercentage", ge=0, le=1),
+        Setting(
+            "How much the past counts in a broker's smoothed usage",
+            "fraction",
+            "loadBalancerHistoryResourcePercentage",
+            ge=0,
+            le=1,
+        ),
     ] = 0.9
     difference_percent: Annotated[
         float,
@@ -40,7 +55,9 @@ class LeastResourceUsageSettings:
 
 @dataclass(frozen=True)
 class ParityLeastResourceUsage:
-    """The rule exactly as in Java: every lookup adds a sample, and earlier placements do not count."""
+    """The rule exactly as in Java: every lookup adds a sample, and earlier placements do not
+    count.
+    """
 
     settings: LeastResourceUsageSettings
 
@@ -49,7 +66,9 @@ class ParityLeastResourceUsage:
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """Advances the history of all candidates, in Java's order, then compares it with its mean."""
+        """Advances the history of all candidates, in Java's order, then compares it with its
+        mean.
+        """
         names = list(request.candidates)
         if not names:
             return unplaced(memory)
@@ -58,7 +77,9 @@ class ParityLeastResourceUsage:
             candidate = request.candidates[names[position]]
             if candidate is None:
                 return unknown_broker(with_smoothed(memory, after), names[position])
-            after[names[position]] = _advanced(candidate, before.get(names[position]), self.settings.history)
+            after[names[position]] = _advanced(
+                candidate, before.get(names[position]), self.settings.history
+            )
             total += after[names[position]]
         mean, difference = total / len(names), self.settings.difference_percent / 100.0
         best = sorted(broker for broker, usage in after.items() if usage + difference <= mean)
@@ -67,7 +88,9 @@ class ParityLeastResourceUsage:
 
 @dataclass(frozen=True)
 class LeastResourceUsage:
-    """The rule with one sample per round and the round's moves counted; if no broker is well below the mean, the least used one."""
+    """The rule with one sample per round and the round's moves counted; if no broker is well below
+    the mean, the least used one.
+    """
 
     settings: LeastResourceUsageSettings
 
@@ -83,47 +106,82 @@ class LeastResourceUsage:
         return with_smoothed(memory, after)
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """Chooses from the candidates well below the mean of all or, without any, from the lowest."""
+        """Chooses from the candidates well below the mean of all or, without any, from the
+        lowest.
+        """
         return by_level(levels(request, smoothed(memory)), self.settings, memory, request)
 
 
-def by_level(found: dict[str, float], settings: LeastResourceUsageSettings, memory: Memory, request: Request) -> Placement:
+def by_level(
+    found: dict[str, float], settings: LeastResourceUsageSettings, memory: Memory, request: Request
+) -> Placement:
     """The choice of the repaired rule from expected levels, for both load managers."""
     if not found:
         if not request.candidates:
             return unplaced(memory)
-        return Placement((), None, memory, "unusable-figures", "cannot be placed: the usage of no candidate is a finite number")
+        return Placement(
+            (),
+            None,
+            memory,
+            "unusable-figures",
+            "cannot be placed: the usage of no candidate is a finite number",
+        )
     best = well_below(found, settings.difference_percent / 100.0)
     chosen = draw(best, request.seed)
     mean = mean_of(found)
     alike = f", as {len(best) - 1} others" if len(best) > 1 else ""
-    text = f"is at {100 * found[chosen]:.1f} % with all moves counted, the mean of the candidates at {100 * mean:.1f} %{alike}"
-    return Placement(best, chosen, memory, "least-used", text, {"level": found[chosen], "mean": mean})
+    text = (
+        f"is at {100 * found[chosen]:.1f} % with all moves counted, the mean of the candidates at "
+        f"{100 * mean:.1f} %{alike}"
+    )
+    return Placement(
+        best, chosen, memory, "least-used", text, {"level": found[chosen], "mean": mean}
+    )
 
 
 def smoothed(memory: Memory) -> dict[str, float]:
     """Broker → smoothed usage (fraction); no entry for a broker without one."""
-    return {broker: kept.placement_ewma for broker, kept in memory.brokers.items() if kept.placement_ewma is not None}
+    return {
+        broker: kept.placement_ewma
+        for broker, kept in memory.brokers.items()
+        if kept.placement_ewma is not None
+    }
 
 
 def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:
     """Memory with these usages; brokers that are not named keep theirs."""
-    changed = {broker: replace(memory.brokers.get(broker, NO_MEMORY), placement_ewma=usage) for broker, usage in usages.items()}
+    changed = {
+        broker: replace(memory.brokers.get(broker, NO_MEMORY), placement_ewma=usage)
+        for broker, usage in usages.items()
+    }
     return replace(memory, brokers={**memory.brokers, **changed}) if changed else memory
 
 
-def answer(best: Sequence[str], candidates: Sequence[str], mean: float, memory: Memory, seed: str) -> Placement:
-    """The choice as in Java: from the brokers well below the mean or, without any, from all candidates."""
+def answer(
+    best: Sequence[str], candidates: Sequence[str], mean: float, memory: Memory, seed: str
+) -> Placement:
+    """The choice as in Java: from the brokers well below the mean or, without any, from all
+    candidates.
+    """
     evidence = {"mean": mean}
     if best:
         text = f"is well below the mean usage of {100 * mean:.1f} %, drawn from {len(best)}"
         return Placement(tuple(best), draw(best, seed), memory, "well-below-mean", text, evidence)
-    text = f"was drawn from all {len(candidates)} candidates, because none is well below the mean usage of {100 * mean:.1f} %"
-    return Placement(tuple(candidates), draw(candidates, seed), memory, "nobody-below-mean", text, evidence)
+    text = (
+        f"was drawn from all {len(candidates)} candidates, because none is well below the mean "
+        f"usage of {100 * mean:.1f} %"
+    )
+    return Placement(
+        tuple(candidates), draw(candidates, seed), memory, "nobody-below-mean", text, evidence
+    )
 
 
 def _advanced(broker: Candidate, before: float | None, history: float) -> float:
     """The smoothed usage after one more sample; for an idle broker it starts again."""
     figures = broker.load.figures
-    idle = figures.bundle_count == 0 or (figures.traffic.msg_rate_in == 0 and figures.traffic.msg_rate_out == 0)
-    return broker.usage if before is None or idle else history * before + (1 - history) * broker.usage
+    idle = figures.bundle_count == 0 or (
+        figures.traffic.msg_rate_in == 0 and figures.traffic.msg_rate_out == 0
+    )
+    return (
+        broker.usage if before is None or idle else history * before + (1 - history) * broker.usage
+    )

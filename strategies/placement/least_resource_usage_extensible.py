@@ -1,7 +1,10 @@
-"""LeastResourceUsageWithWeight of the extensible load manager: as the modular one, but with the smoothed usage of shedding.
+"""LeastResourceUsageWithWeight of the extensible load manager: as the modular one, but with the
+smoothed usage of shedding.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.strategy.LeastResourceUsageWithWeight` of Pulsar 4.2.4. It remembers
-nothing of its own: `BrokerMemory.ewma` is the `weightedMaxEMA` of a broker's load data, None for a broker without such data.
+Source of the rule:
+`org.apache.pulsar.broker.loadbalance.extensions.strategy.LeastResourceUsageWithWeight` of Pulsar
+4.2.4. It remembers nothing of its own: `BrokerMemory.ewma` is the `weightedMaxEMA` of a broker's
+load data, None for a broker without such data.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from strategies.placement.levels import levels
 
 @dataclass(frozen=True)
 class ParityExtensibleLeastResourceUsage:
-    """The rule exactly as in Java: if no broker is well below the mean, it draws from all candidates, even those of unknown load."""
+    """The rule exactly as in Java: if no broker is well below the mean, it draws from all
+    candidates, even those of unknown load.
+    """
 
     settings: LeastResourceUsageSettings
 
@@ -39,13 +44,19 @@ class ParityExtensibleLeastResourceUsage:
                 usages[names[position]] = usage
                 total += usage
         mean = total / len(usages) if usages else 0.0
-        best = sorted(broker for broker, usage in usages.items() if usage + self.settings.difference_percent / 100.0 <= mean)
+        best = sorted(
+            broker
+            for broker, usage in usages.items()
+            if usage + self.settings.difference_percent / 100.0 <= mean
+        )
         return answer(best, sorted(names), mean, memory, request.seed)
 
 
 @dataclass(frozen=True)
 class ExtensibleLeastResourceUsage:
-    """The rule with the round's moves counted; without a broker well below the mean, the least used one."""
+    """The rule with the round's moves counted; without a broker well below the mean, the least used
+    one.
+    """
 
     settings: LeastResourceUsageSettings
 
@@ -54,7 +65,9 @@ class ExtensibleLeastResourceUsage:
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """Chooses from the candidates well below the mean, or the lowest; a broker without smoothed usage counts with its newest usage."""
+        """Chooses from the candidates well below the mean, or the lowest; a broker without smoothed
+        usage counts with its newest usage.
+        """
         return by_level(levels(request, _smoothed(memory)), self.settings, memory, request)
 
 

@@ -1,4 +1,6 @@
-"""The load of every broker while a round decides: its report, plus the moves that no report shows yet."""
+"""The load of every broker while a round decides: its report, plus the moves that no report shows
+yet.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,16 @@ from strategies.placement.contract import UNKNOWN, Averages, Candidate, Row
 from strategies.settings import Weights
 from strategies.usage import weighted_usage, weighted_usages
 
-#: Number of namespaces counted one by one. Counting all namespaces at once takes as long as counting some dozen.
+#: Number of namespaces counted one by one. Counting all namespaces at once takes as long as
+#: counting some dozen.
 _COUNTED_AT_MOST = 16
 
 
 @dataclass(frozen=True, slots=True)
 class CountedMove:
-    """A bundle on its way. `shown`: the figures of both brokers already include the move, but their lists of bundles do not."""
+    """A bundle on its way. `shown`: the figures of both brokers already include the move, but their
+    lists of bundles do not.
+    """
 
     bundle: str
     source: str
@@ -29,7 +34,9 @@ class CountedMove:
 
 
 class Ledger:
-    """Figures, bundles and topics of the brokers of one round. Tables are unpacked and counted on first access, and only once."""
+    """Figures, bundles and topics of the brokers of one round. Tables are unpacked and counted on
+    first access, and only once.
+    """
 
     def __init__(self, brokers: Sequence[BrokerLoad], weights: Weights) -> None:
         self._brokers = {broker.broker: broker for broker in brokers}
@@ -43,7 +50,9 @@ class Ledger:
         self._leaving: dict[str, dict[str, Averages]] = {}
 
     def copy(self) -> Ledger:
-        """An independent ledger with the same moves; shares the counts of tables as long as they are valid."""
+        """An independent ledger with the same moves; shares the counts of tables as long as they
+        are valid.
+        """
         other = Ledger(tuple(self._brokers.values()), self._weights)
         other._figures, other._candidates = dict(self._figures), dict(self._candidates)
         other._served, other._topics = dict(self._served), dict(self._topics)
@@ -61,7 +70,9 @@ class Ledger:
             usage, figures = weighted_usage(load.figures, self._weights), self._figures[broker]
             expected = usage if figures is load.figures else weighted_usage(figures, self._weights)
             arriving, leaving = self._arriving.get(broker, {}), self._leaving.get(broker, {})
-            self._candidates[broker] = Candidate(load, usage, expected, dict(arriving), dict(leaving))
+            self._candidates[broker] = Candidate(
+                load, usage, expected, dict(arriving), dict(leaving)
+            )
         return self._candidates[broker]
 
     def candidates(self) -> Mapping[str, Candidate]:
@@ -74,13 +85,20 @@ class Ledger:
         return [broker for _, broker in sorted(zip(expected, self._figures, strict=True))]
 
     def averages(self, bundle: str, broker: str) -> Averages:
-        """Averages of a bundle from the table of its broker; Pulsar's defaults for a bundle that is not in it."""
+        """Averages of a bundle from the table of its broker; Pulsar's defaults for a bundle that is
+        not in it.
+        """
         load = self._brokers.get(broker)
         if load is None or bundle not in load.bundles.names:
             return UNKNOWN
         table, row = load.bundles, load.bundles.names.index(bundle)
         samples = int(table.short_samples[row]), int(table.long_samples[row])
-        return Averages(_row(table.short[row].tolist()), _row(table.long[row].tolist()), *samples, int(table.topics[row]))
+        return Averages(
+            _row(table.short[row].tolist()),
+            _row(table.long[row].tolist()),
+            *samples,
+            int(table.topics[row]),
+        )
 
     def served(self, broker: str) -> Mapping[str, int]:
         """Namespace → number of bundles on a broker, moves included; no entry for none."""
@@ -93,7 +111,9 @@ class Ledger:
         return self._served[broker]
 
     def bundles_of(self, namespace: str, broker: str) -> int:
-        """The count of `served` for one namespace. The first few namespaces of a round are counted without unpacking tables."""
+        """The count of `served` for one namespace. The first few namespaces of a round are counted
+        without unpacking tables.
+        """
         load = self._brokers.get(broker)
         if broker in self._served or load is None or load.count_bundles is None:
             return self.served(broker).get(namespace, 0)
@@ -103,7 +123,16 @@ class Ledger:
         if broker not in counted:
             counted[broker] = load.count_bundles(namespace)
         moving = (self._arriving.get(broker, ()), 1), (self._leaving.get(broker, ()), -1)
-        return max(0, counted[broker] + sum(sign for bundles, sign in moving for one in bundles if namespace_of(one) == namespace))
+        return max(
+            0,
+            counted[broker]
+            + sum(
+                sign
+                for bundles, sign in moving
+                for one in bundles
+                if namespace_of(one) == namespace
+            ),
+        )
 
     def topics(self, broker: str) -> int:
         """Topics on a broker by its newest report, moves not included."""
@@ -138,7 +167,9 @@ class Ledger:
         share = share_of_traffic(load, move.bundle)
         self._figures[move.source] = burdened(self._figures[move.source], load.figures, -share)
         if move.destination in self._figures:
-            self._figures[move.destination] = burdened(self._figures[move.destination], load.figures, share)
+            self._figures[move.destination] = burdened(
+                self._figures[move.destination], load.figures, share
+            )
 
     def _leave(self, move: CountedMove) -> None:
         """Counts the bundle as gone from its source, unless the source no longer lists it."""

@@ -1,6 +1,8 @@
-"""Levels of the candidates for a bundle, with earlier moves of the round counted: shared by the repaired placements.
+"""Levels of the candidates for a bundle, with earlier moves of the round counted: shared by the
+repaired placements.
 
-A level is a fraction (1.0 = 100 %): the usage of a broker, plus the effect of moves that its figures do not show yet.
+A level is a fraction (1.0 = 100 %): the usage of a broker, plus the effect of moves that its
+figures do not show yet.
 """
 
 from __future__ import annotations
@@ -10,12 +12,15 @@ from math import fsum, isfinite
 
 from strategies.placement.contract import Request
 
-#: Usages are 32-bit floats in Pulsar: levels closer than this are equal, so that 30.000002 % is 30 %.
+#: Usages are 32-bit floats in Pulsar: levels closer than this are equal, so that 30.000002 % is 30
+#: %.
 TOLERANCE = 1e-6
 
 
 def levels(request: Request, history: Mapping[str, float]) -> dict[str, float]:
-    """Broker → level, by name; no entry for brokers without finite figures. `history`: broker → smoothed usage, if any."""
+    """Broker → level, by name; no entry for brokers without finite figures. `history`: broker →
+    smoothed usage, if any.
+    """
     found = {}
     for broker in sorted(request.candidates):
         candidate = request.candidates[broker]
@@ -27,9 +32,13 @@ def levels(request: Request, history: Mapping[str, float]) -> dict[str, float]:
 
 
 def well_below(found: Mapping[str, float], difference: float) -> tuple[str, ...]:
-    """Brokers at least `difference` below the mean level; without any, those at the lowest level."""
+    """Brokers at least `difference` below the mean level; without any, those at the lowest
+    level.
+    """
     mean = mean_of(found)
-    best = tuple(broker for broker, level in found.items() if level + difference <= mean + TOLERANCE)
+    best = tuple(
+        broker for broker, level in found.items() if level + difference <= mean + TOLERANCE
+    )
     return best or lowest(found)
 
 

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from strategies.placement.avg import AvgPlacement, AvgPlacementSettings, ParityAvgPlacement
 from strategies.placement.contract import PlacementStrategy, Placer
-from strategies.placement.least_long_term_rate import LeastLongTermRate, LeastLongTermRateSettings, ParityLeastLongTermRate
-from strategies.placement.least_resource_usage import LeastResourceUsage, LeastResourceUsageSettings, ParityLeastResourceUsage
-from strategies.placement.least_resource_usage_extensible import ExtensibleLeastResourceUsage, ParityExtensibleLeastResourceUsage
+from strategies.placement.least_long_term_rate import (
+    LeastLongTermRate,
+    LeastLongTermRateSettings,
+    ParityLeastLongTermRate,
+)
+from strategies.placement.least_resource_usage import (
+    LeastResourceUsage,
+    LeastResourceUsageSettings,
+    ParityLeastResourceUsage,
+)
+from strategies.placement.least_resource_usage_extensible import (
+    ExtensibleLeastResourceUsage,
+    ParityExtensibleLeastResourceUsage,
+)
 from strategies.placement.round_robin import ParityRoundRobin, RoundRobin, RoundRobinSettings
 from strategies.registry import Registry
 from strategies.settings import Mode
@@ -62,5 +73,7 @@ PLACERS: Registry[PlacementStrategy] = Registry(
 
 
 def placer(name: str, settings: object | None, mode: Mode) -> Placer:
-    """The placement called `name`; `settings` None means its defaults. Raises SettingsError for a name or settings that do not fit."""
+    """The placement called `name`; `settings` None means its defaults. Raises SettingsError for a
+    name or settings that do not fit.
+    """
     return PLACERS.named(name).build(PLACERS.settings_of(name, settings), mode)

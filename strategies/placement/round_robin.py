@@ -1,7 +1,7 @@
 """RoundRobinBrokerSelector: the candidates take bundles one after the other, whatever their load.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerSelector` of Pulsar 4.2.4. It remembers a copy of the
-candidates and a counter, in `ClusterMemory.rotation` and `turn`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerSelector` of Pulsar
+4.2.4. It remembers a copy of the candidates and a counter, in `ClusterMemory.rotation` and `turn`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class RoundRobinSettings:
 
 @dataclass(frozen=True)
 class ParityRoundRobin:
-    """The rule exactly as in Java: the order is that of a hash set, kept until it no longer matches the candidates."""
+    """The rule exactly as in Java: the order is that of a hash set, kept until it no longer matches
+    the candidates.
+    """
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Returns the memory unchanged."""
@@ -45,7 +47,9 @@ class ParityRoundRobin:
 
 @dataclass(frozen=True)
 class RoundRobin:
-    """The rule by name: the next candidate after the one that took the last bundle, even if brokers joined or left in between."""
+    """The rule by name: the next candidate after the one that took the last bundle, even if brokers
+    joined or left in between.
+    """
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Returns the memory unchanged."""
@@ -63,4 +67,6 @@ class RoundRobin:
 
 
 def _taken(chosen: str, count: int, memory: Memory) -> Placement:
-    return Placement((chosen,), chosen, memory, "its-turn", f"is next in turn of {count} candidates")
+    return Placement(
+        (chosen,), chosen, memory, "its-turn", f"is next in turn of {count} candidates"
+    )

@@ -1,1 +1,3 @@
-"""Strategies that pick the bundles to move from a broker: one folder per strategy, listed in `registry`."""
+"""Strategies that pick the bundles to move from a broker: one folder per strategy, listed in
+`registry`.
+"""

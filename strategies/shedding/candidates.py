@@ -1,6 +1,8 @@
-"""Selects the bundles of a broker that may leave, and picks from them, heaviest first: shared by all shedders of the modular load manager.
+"""Selects the bundles of a broker that may leave, and picks from them, heaviest first: shared by
+all shedders of the modular load manager.
 
-Source of the rule: the candidate streams of OverloadShedder, ThresholdShedder, UniformLoadShedder and AvgShedder of Pulsar 4.2.4.
+Source of the rule: the candidate streams of OverloadShedder, ThresholdShedder, UniformLoadShedder
+and AvgShedder of Pulsar 4.2.4.
 """
 
 from __future__ import annotations
@@ -34,17 +36,27 @@ class Candidates:
 
 
 def candidates(loads: BundleLoads, view: ClusterView, taken: Collection[str] = ()) -> Candidates:
-    """The common candidate list, in table order. `taken`: bundles already picked from another broker in the same round."""
+    """The common candidate list, in table order. `taken`: bundles already picked from another
+    broker in the same round.
+    """
     return _sorted_out(loads, view, taken, is_system_bundle, view.is_excluded)
 
 
-def java_candidates(loads: BundleLoads, view: ClusterView, taken: Collection[str] = ()) -> Candidates:
-    """The list as in Java, whose shedders do not know excluded namespaces: the round removes such bundles after picking."""
+def java_candidates(
+    loads: BundleLoads, view: ClusterView, taken: Collection[str] = ()
+) -> Candidates:
+    """The list as in Java, whose shedders do not know excluded namespaces: the round removes such
+    bundles after picking.
+    """
     return _sorted_out(loads, view, taken, is_java_system_bundle, _nothing)
 
 
 def _sorted_out(
-    loads: BundleLoads, view: ClusterView, taken: Collection[str], is_system: Callable[[str], bool], is_excluded: Callable[[str], bool]
+    loads: BundleLoads,
+    view: ClusterView,
+    taken: Collection[str],
+    is_system: Callable[[str], bool],
+    is_excluded: Callable[[str], bool],
 ) -> Candidates:
     movable: list[int] = []
     resting: list[str] = []
@@ -62,18 +74,29 @@ def _sorted_out(
             excluded.append(name)
         else:
             movable.append(row)
-    return Candidates(tuple(movable), tuple(resting), tuple(system), tuple(gone), tuple(excluded), view.cool_down_ms)
+    return Candidates(
+        tuple(movable),
+        tuple(resting),
+        tuple(system),
+        tuple(gone),
+        tuple(excluded),
+        view.cool_down_ms,
+    )
 
 
 def column(loads: BundleLoads, metric: str) -> Floats:
-    """float64[n]: `msg_rate` or `msg_throughput` of a table. NaN and infinities cause no warnings."""
+    """float64[n]: `msg_rate` or `msg_throughput` of a table. NaN and infinities cause no
+    warnings.
+    """
     with np.errstate(all="ignore"):
         values: Floats = getattr(loads, metric)
         return values
 
 
 def at_least(minimum: float) -> Picker:
-    """A picker that takes loads until their sum reaches `minimum`, and the heaviest one in any case."""
+    """A picker that takes loads until their sum reaches `minimum`, and the heaviest one in any
+    case.
+    """
 
     def pick(loads: Sequence[float]) -> list[int]:
         marked, taken = 0.0, 0
@@ -103,9 +126,11 @@ def that_fit(need: float) -> Picker:
 
 @dataclass(frozen=True)
 class JavaTies:
-    """Breaks ties between bundles as in Java: by the iteration order of a new HashMap filled in the order of a ConcurrentHashMap.
+    """Breaks ties between bundles as in Java: by the iteration order of a new HashMap filled in the
+    order of a ConcurrentHashMap.
 
-    That order depends on the name of every bundle of the cluster, so it is computed only when the first tie matters.
+    That order depends on the name of every bundle of the cluster, so it is computed only when the
+    first tie matters.
     """
 
     view: ClusterView
@@ -113,11 +138,16 @@ class JavaTies:
     @cached_property
     def rank(self) -> dict[str, int]:
         names = self.view.bundle_names
-        order, _ = copied_order(names, left_out=[index for index, name in enumerate(names) if is_java_system_bundle(name)])
+        order, _ = copied_order(
+            names,
+            left_out=[index for index, name in enumerate(names) if is_java_system_bundle(name)],
+        )
         return {names[index]: position for position, index in enumerate(order.tolist())}
 
     def pick(self, names: Sequence[str], loads: Floats, picker: Picker) -> list[int]:
-        """Positions of `names` that the picker takes, in Java's order: heaviest first, equality by `Double.compare`."""
+        """Positions of `names` that the picker takes, in Java's order: heaviest first, equality by
+        `Double.compare`.
+        """
         keys = double_keys(loads)
         order = np.argsort(-keys, kind="stable")
         picked = picker(loads[order].tolist())
@@ -135,7 +165,9 @@ def pick_by_name(names: Sequence[str], loads: Sequence[float], picker: Picker) -
 
 
 def ordinary_bundles(broker: BrokerLoad) -> int:
-    """Number of bundles of a broker that are not Pulsar's own. The type of bundles without averages is unknown; they count as ordinary."""
+    """Number of bundles of a broker that are not Pulsar's own. The type of bundles without averages
+    is unknown; they count as ordinary.
+    """
     names = broker.bundles.names
     known = sum(not is_system_bundle(name) for name in names)
     return known + max(0, broker.figures.bundle_count - len(names))
@@ -148,12 +180,30 @@ def bundles_left_alone(broker: str, code: str, text: str, names: Sequence[str]) 
 
 def must_stay(broker: str, found: Candidates) -> list[Skip]:
     """Skips of the bundles that are not candidates."""
-    cooling = f"a command moved it a short while ago and its cool-down is not over: {setting('round.cool_down_ms', found.cool_down_ms)}"
+    cooling = (
+        "a command moved it a short while ago and its cool-down is not over: "
+        f"{setting('round.cool_down_ms', found.cool_down_ms)}"
+    )
     return [
-        *bundles_left_alone(broker, "system-bundle", "it belongs to Pulsar itself and means nothing on another broker", found.system),
+        *bundles_left_alone(
+            broker,
+            "system-bundle",
+            "it belongs to Pulsar itself and means nothing on another broker",
+            found.system,
+        ),
         *bundles_left_alone(broker, "cooling-down", cooling, found.cooling),
-        *bundles_left_alone(broker, "excluded-namespace", "limits.excluded_namespaces names its namespace", found.excluded),
-        *bundles_left_alone(broker, "already-leaving", "another broker reports it too and sheds it in this round", found.taken),
+        *bundles_left_alone(
+            broker,
+            "excluded-namespace",
+            "limits.excluded_namespaces names its namespace",
+            found.excluded,
+        ),
+        *bundles_left_alone(
+            broker,
+            "already-leaving",
+            "another broker reports it too and sheds it in this round",
+            found.taken,
+        ),
     ]
 
 

@@ -15,23 +15,28 @@ class Shedder(Protocol):
     """A rule that picks bundles to move. Holds settings only; its memory is in `Memory`."""
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """Runs one round. Never raises on a valid view. Each broker or bundle left alone appears in `skips` with a reason code."""
+        """Runs one round. Never raises on a valid view. Each broker or bundle left alone appears in
+        `skips` with a reason code.
+        """
 
     def usage(self, broker: BrokerLoad) -> float:
         """The usage (fraction) of a broker by this rule, without history; used in round records."""
 
 
-#: Arguments, with brokers by name: `usages` float64[rounds, brokers], all finite; `fresh`: whether a figure is a new sample; the memory.
-#: Returns how many rounds, from the first on, certainly decide nothing, and the memory after them.
+#: Arguments, with brokers by name: `usages` float64[rounds, brokers], all finite; `fresh`: whether
+#: a figure is a new sample; the memory. Returns how many rounds, from the first on, certainly
+#: decide nothing, and the memory after them.
 QuietScreen = Callable[[Sequence[str], Floats, Bools, Memory], tuple[int, Memory]]
 
 
 @dataclass(frozen=True, slots=True)
 class GoalFigure:
-    """A strategy's goal: `figure` (in points) of a round's record is below the setting `key` (with `within`: or equal to it).
+    """A strategy's goal: `figure` (in points) of a round's record is below the setting `key` (with
+    `within`: or equal to it).
 
-    `measure`: the figure in words. `limit_name`: name of the limit in reports; `scale`: points per unit of the setting. Without a `key`,
-    the figure is only shown, and the cluster is balanced when the round's record has the skip `even`.
+    `measure`: the figure in words. `limit_name`: name of the limit in reports; `scale`: points per
+    unit of the setting. Without a `key`, the figure is only shown, and the cluster is balanced when
+    the round's record has the skip `even`.
     """
 
     measure: str
@@ -46,10 +51,11 @@ class GoalFigure:
 class SheddingStrategy:
     """Registry entry of a strategy. It is picklable, so its functions are defined at module level.
 
-    `fixed`, `parity`: build the rule of the mode from its settings. `summary`: a sentence. `goal`: when a cluster is balanced.
-    `tuning`: setting → values that `tune` tries, including the default. `placement`: the one that Pulsar's users run with it;
-    `published_placement`: the one behind its published figures, if available. `load_manager`: the one it belongs to.
-    `balances`: the measure that it balances. `quiet`: takes the settings of fixed mode and finds rounds
+    `fixed`, `parity`: build the rule of the mode from its settings. `summary`: a sentence. `goal`:
+    when a cluster is balanced. `tuning`: setting → values that `tune` tries, including the default.
+    `placement`: the one that Pulsar's users run with it; `published_placement`: the one behind its
+    published figures, if available. `load_manager`: the one it belongs to. `balances`: the measure
+    that it balances. `quiet`: takes the settings of fixed mode and finds rounds
     that decide nothing, for back-tests; None if every round has to run.
     `demo`: setting → value and reason, where the demo does not use the default.
     """

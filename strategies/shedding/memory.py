@@ -1,4 +1,6 @@
-"""Reads and replaces the shedders' memory per broker, without changing the memory of other rules."""
+"""Reads and replaces the shedders' memory per broker, without changing the memory of other
+rules.
+"""
 
 from __future__ import annotations
 
@@ -16,33 +18,59 @@ def with_ewmas(memory: Memory, ewmas: Mapping[str, float]) -> Memory:
     return Memory(brokers, memory.cluster)
 
 
-def with_transfers(memory: Memory, averages: Mapping[str, tuple[float, float]], gave_at_ms: Mapping[str, int]) -> Memory:
-    """Memory with these averages of usage and throughput (other brokers keep theirs) and with exactly these times of shedding."""
+def with_transfers(
+    memory: Memory, averages: Mapping[str, tuple[float, float]], gave_at_ms: Mapping[str, int]
+) -> Memory:
+    """Memory with these averages of usage and throughput (other brokers keep theirs) and with
+    exactly these times of shedding.
+    """
     brokers = dict(memory.brokers)
     for broker, (usage, throughput) in averages.items():
-        brokers[broker] = replace(brokers.get(broker, NO_MEMORY), ewma=usage, throughput_ewma=throughput)
+        brokers[broker] = replace(
+            brokers.get(broker, NO_MEMORY), ewma=usage, throughput_ewma=throughput
+        )
     gave = [broker for broker, kept in memory.brokers.items() if kept.gave_at_ms is not None]
     for broker in dict.fromkeys((*gave, *gave_at_ms)):
-        _put(brokers, broker, replace(brokers.get(broker, NO_MEMORY), gave_at_ms=gave_at_ms.get(broker)))
+        _put(
+            brokers,
+            broker,
+            replace(brokers.get(broker, NO_MEMORY), gave_at_ms=gave_at_ms.get(broker)),
+        )
     return Memory(brokers, memory.cluster)
 
 
 def gave_at(memory: Memory) -> dict[str, int]:
     """Broker → time of the last decision that it sheds, if in memory."""
-    return {broker: kept.gave_at_ms for broker, kept in memory.brokers.items() if kept.gave_at_ms is not None}
+    return {
+        broker: kept.gave_at_ms
+        for broker, kept in memory.brokers.items()
+        if kept.gave_at_ms is not None
+    }
 
 
 def hit_counts(memory: Memory) -> tuple[dict[str, int], dict[str, int]]:
-    """Counts of the high and of the low threshold; a broker without an entry is absent, which differs from zero."""
-    high = {broker: kept.hit_high for broker, kept in memory.brokers.items() if kept.hit_high is not None}
-    low = {broker: kept.hit_low for broker, kept in memory.brokers.items() if kept.hit_low is not None}
+    """Counts of the high and of the low threshold; a broker without an entry is absent, which
+    differs from zero.
+    """
+    high = {
+        broker: kept.hit_high
+        for broker, kept in memory.brokers.items()
+        if kept.hit_high is not None
+    }
+    low = {
+        broker: kept.hit_low for broker, kept in memory.brokers.items() if kept.hit_low is not None
+    }
     return high, low
 
 
 def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, int]) -> Memory:
     """Memory with exactly these counts; a broker in neither mapping has no counts."""
     brokers = dict(memory.brokers)
-    counted = [broker for broker, kept in memory.brokers.items() if kept.hit_high is not None or kept.hit_low is not None]
+    counted = [
+        broker
+        for broker, kept in memory.brokers.items()
+        if kept.hit_high is not None or kept.hit_low is not None
+    ]
     for broker in dict.fromkeys((*counted, *high, *low)):
         old = brokers.get(broker, NO_MEMORY)
         if (old.hit_high, old.hit_low) != (high.get(broker), low.get(broker)):

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from strategies.model import MIB, Decision, Evidence, Skip
 
-#: Up to this number of brokers with the same reason, each has its own sentence; in larger clusters they share one.
+#: Up to this number of brokers with the same reason, each has its own sentence; in larger clusters
+#: they share one.
 SPELLED_OUT = 50
 
 
@@ -28,28 +29,48 @@ def msgs(per_s: float) -> str:
 
 
 def setting(path: str, value: float) -> str:
-    """A setting that explains a reason, with its value as in a settings file: `shedding.avg.min_msg_rate = 1000`."""
+    """A setting that explains a reason, with its value as in a settings file:
+    `shedding.avg.min_msg_rate = 1000`.
+    """
     return f"{path} = {value:.15g}"
 
 
 def broker_skips(
-    code: str, brokers: Sequence[str], sentence: Callable[[int], str], together: Callable[[], str], evidence: Evidence | None = None
+    code: str,
+    brokers: Sequence[str],
+    sentence: Callable[[int], str],
+    together: Callable[[], str],
+    evidence: Evidence | None = None,
 ) -> list[Skip]:
-    """One skip per broker, with the text `sentence(i)` for `brokers[i]`; for very many brokers one skip with the text `together()`."""
+    """One skip per broker, with the text `sentence(i)` for `brokers[i]`; for very many brokers one
+    skip with the text `together()`.
+    """
     if len(brokers) > SPELLED_OUT:
         return [Skip("broker", tuple(brokers), code, together(), None, evidence or {})]
-    return [Skip("broker", (broker,), code, sentence(index), None, evidence or {}) for index, broker in enumerate(brokers)]
+    return [
+        Skip("broker", (broker,), code, sentence(index), None, evidence or {})
+        for index, broker in enumerate(brokers)
+    ]
 
 
 def gathered(skips: Sequence[Skip]) -> tuple[Skip, ...]:
-    """The skips; where very many skips of brokers share a code, one skip replaces them, with the text of the first one."""
+    """The skips; where very many skips of brokers share a code, one skip replaces them, with the
+    text of the first one.
+    """
     counts = Counter(skip.code for skip in skips if skip.subject == "broker")
     many = {code for code, count in counts.items() if count > SPELLED_OUT}
     kept = [skip for skip in skips if skip.subject != "broker" or skip.code not in many]
     for code in sorted(many):
         alike = [skip for skip in skips if skip.subject == "broker" and skip.code == code]
         names = tuple(dict.fromkeys(name for skip in alike for name in skip.names))
-        kept.append(Skip("broker", names, code, f"{len(names):,} brokers for the same reason, such as: {alike[0].text}"))
+        kept.append(
+            Skip(
+                "broker",
+                names,
+                code,
+                f"{len(names):,} brokers for the same reason, such as: {alike[0].text}",
+            )
+        )
     return tuple(kept)
 
 
@@ -57,7 +78,10 @@ def settling(brokers: Sequence[str]) -> list[Skip]:
     """Skips of brokers that must be neither source nor destination yet."""
     text = "it took part in a move that its newest sample cannot show yet"
     return broker_skips(
-        "settling", brokers, lambda _: text, lambda: f"{len(brokers):,} brokers took part in moves that no sample shows yet"
+        "settling",
+        brokers,
+        lambda _: text,
+        lambda: f"{len(brokers):,} brokers took part in moves that no sample shows yet",
     )
 
 
@@ -65,16 +89,29 @@ def unusable(brokers: Sequence[str]) -> list[Skip]:
     """Skips of brokers whose usage is not a finite number."""
     text = "its resource figures give no finite usage"
     return broker_skips(
-        "unusable-figures", brokers, lambda _: text, lambda: f"the figures of {len(brokers):,} brokers give no finite usage"
+        "unusable-figures",
+        brokers,
+        lambda _: text,
+        lambda: f"the figures of {len(brokers):,} brokers give no finite usage",
     )
 
 
-def revised(skips: Sequence[Skip], decisions: Sequence[Decision], newer: Sequence[Skip]) -> list[Skip]:
-    """The skips after a second pass, without old skips of brokers that now take part or have a newer reason."""
-    looked_at = {decision.source for decision in decisions} | {name for skip in newer if skip.subject == "broker" for name in skip.names}
+def revised(
+    skips: Sequence[Skip], decisions: Sequence[Decision], newer: Sequence[Skip]
+) -> list[Skip]:
+    """The skips after a second pass, without old skips of brokers that now take part or have a
+    newer reason.
+    """
+    looked_at = {decision.source for decision in decisions} | {
+        name for skip in newer if skip.subject == "broker" for name in skip.names
+    }
     kept = []
     for skip in skips:
-        names = tuple(name for name in skip.names if name not in looked_at) if skip.subject == "broker" else skip.names
+        names = (
+            tuple(name for name in skip.names if name not in looked_at)
+            if skip.subject == "broker"
+            else skip.names
+        )
         if names:
             kept.append(skip if len(names) == len(skip.names) else replace(skip, names=names))
     return [*kept, *newer]

@@ -1,4 +1,6 @@
-"""The registry of all shedding strategies. A new strategy is a folder beside this file and one entry here."""
+"""The registry of all shedding strategies. A new strategy is a folder beside this file and one
+entry here.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,26 @@ from strategies.shedding.threshold.strategy import THRESHOLD
 from strategies.shedding.transfer.strategy import TRANSFER
 from strategies.shedding.uniform.strategy import UNIFORM
 
-SHEDDERS: Registry[SheddingStrategy] = Registry("shedding", THRESHOLD, AVG, OVERLOAD, UNIFORM, TRANSFER)
+SHEDDERS: Registry[SheddingStrategy] = Registry(
+    "shedding", THRESHOLD, AVG, OVERLOAD, UNIFORM, TRANSFER
+)
 #: The strategy that runs unless the settings name another.
 DEFAULT = AVG.name
-#: The strategy that the extensible load manager runs instead of a class made for the modular one (UnloadScheduler).
-EXTENSIBLE = next(strategy for strategy in SHEDDERS.values() if strategy.load_manager == "extensible")
+#: The strategy that the extensible load manager runs instead of a class made for the modular one
+#: (UnloadScheduler).
+EXTENSIBLE = next(
+    strategy for strategy in SHEDDERS.values() if strategy.load_manager == "extensible"
+)
 
 
-def shedder(name: str, settings: object | None, weights: Weights, mode: Mode, shedders: Registry[SheddingStrategy] = SHEDDERS) -> Shedder:
-    """The strategy called `name`; `settings` None means its defaults. Raises SettingsError for a name or settings that do not fit."""
+def shedder(
+    name: str,
+    settings: object | None,
+    weights: Weights,
+    mode: Mode,
+    shedders: Registry[SheddingStrategy] = SHEDDERS,
+) -> Shedder:
+    """The strategy called `name`; `settings` None means its defaults. Raises SettingsError for a
+    name or settings that do not fit.
+    """
     return shedders.named(name).build(shedders.settings_of(name, settings), weights, mode)

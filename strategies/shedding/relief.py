@@ -1,4 +1,5 @@
-"""Picks the bundles that a broker above its limit sheds, in both modes: shared by rules that shed a minimum of a broker's traffic.
+"""Picks the bundles that a broker above its limit sheds, in both modes: shared by rules that shed a
+minimum of a broker's traffic.
 
 Source of the rule: the common picker of OverloadShedder and ThresholdShedder of Pulsar 4.2.4.
 """
@@ -28,7 +29,9 @@ MARGIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SheddingReason:
-    """Reason why a broker sheds, the same for all its bundles. `minimum`: throughput to shed, bytes/s."""
+    """Reason why a broker sheds, the same for all its bundles. `minimum`: throughput to shed,
+    bytes/s.
+    """
 
     code: str
     why: str
@@ -42,38 +45,66 @@ class SheddingReason:
 
     def decision(self, bundle: str, source: str, throughput: float) -> Decision:
         """Decision that the bundle leaves; placement names the destination."""
-        leaving = f"{mib(throughput)} of the {mib(self.minimum)} to shed leave with this bundle for a broker that placement picks"
+        leaving = (
+            f"{mib(throughput)} of the {mib(self.minimum)} to shed leave with this bundle for a "
+            "broker that placement picks"
+        )
         text = f"{source} {self.why}: {leaving}"
-        return Decision(bundle, source, None, self.code, text, {**self.evidence, "bundle_throughput": throughput})
+        return Decision(
+            bundle,
+            source,
+            None,
+            self.code,
+            text,
+            {**self.evidence, "bundle_throughput": throughput},
+        )
 
 
-def relieve_as_java(broker: BrokerLoad, reason: SheddingReason, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
-    """Picks bundles in Java's order, heaviest first, until the minimum is covered, at least one; the others become skips."""
+def relieve_as_java(
+    broker: BrokerLoad, reason: SheddingReason, ties: JavaTies
+) -> tuple[list[Decision], list[Skip]]:
+    """Picks bundles in Java's order, heaviest first, until the minimum is covered, at least one;
+    the others become skips.
+    """
     if broker.figures.bundle_count <= 1:
         return [], [too_few_bundles(broker.broker, broker.figures.bundle_count)]
     loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
     throughput = column(loads, "msg_throughput")[list(found.rows)]
     names = [loads.names[row] for row in found.rows]
     picked = ties.pick(names, throughput, at_least(reason.minimum))
-    decisions = [reason.decision(names[position], broker.broker, float(throughput[position])) for position in picked]
+    decisions = [
+        reason.decision(names[position], broker.broker, float(throughput[position]))
+        for position in picked
+    ]
     leaving = frozenset(picked)
     others = [name for position, name in enumerate(names) if position not in leaving]
-    skips = [*must_stay(broker.broker, found), *bundles_left_alone(broker.broker, "not-needed", reason.met, others)]
+    skips = [
+        *must_stay(broker.broker, found),
+        *bundles_left_alone(broker.broker, "not-needed", reason.met, others),
+    ]
     return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Newest usage (fraction) of a broker that sheds, and of the emptiest one that may take a bundle (None: there is none)."""
+    """Newest usage (fraction) of a broker that sheds, and of the emptiest one that may take a
+    bundle (None: there is none).
+    """
 
     usage: float
     lowest: float | None
 
 
 def relieve(
-    broker: BrokerLoad, room: Room, reason: SheddingReason, view: ClusterView, taken: Collection[str]
+    broker: BrokerLoad,
+    room: Room,
+    reason: SheddingReason,
+    view: ClusterView,
+    taken: Collection[str],
 ) -> tuple[list[Decision], list[Skip]]:
-    """Picks bundles without Java's known defects: only bundles that relieve the broker, and none that reverses the imbalance."""
+    """Picks bundles without Java's known defects: only bundles that relieve the broker, and none
+    that reverses the imbalance.
+    """
     if (count := ordinary_bundles(broker)) <= 1:
         return [], [too_few_bundles(broker.broker, count)]
     usage, lowest = room.usage, room.lowest
@@ -86,14 +117,22 @@ def relieve(
     leaving = _picked(movable, reason.minimum, balancing_throughput)
     staying = {name: load for name, load in movable.items() if name not in leaving}
     decisions = [reason.decision(name, broker.broker, movable[name]) for name in leaving]
-    skips = [*must_stay(broker.broker, found), *_left_alone(broker.broker, staying, reason, balancing_throughput)]
+    skips = [
+        *must_stay(broker.broker, found),
+        *_left_alone(broker.broker, staying, reason, balancing_throughput),
+    ]
     return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
 
 
 def too_few_bundles(broker: str, count: int) -> Skip:
     """Skip of a broker whose only bundle would move the problem to another broker."""
     if count:
-        return Skip("broker", (broker,), "sole-bundle", "it is over the limit, but its only bundle would take the whole load along")
+        return Skip(
+            "broker",
+            (broker,),
+            "sole-bundle",
+            "it is over the limit, but its only bundle would take the whole load along",
+        )
     return Skip("broker", (broker,), "no-bundles", "it is over the limit without serving a bundle")
 
 
@@ -110,25 +149,36 @@ def no_taker(broker: str, usage: float) -> Skip:
 
 
 def _picked(movable: Mapping[str, float], minimum: float, balancing_throughput: float) -> list[str]:
-    """Picks the heaviest bundles that do not reverse the imbalance; if every bundle would, the lightest one that still lowers the peak.
+    """Picks the heaviest bundles that do not reverse the imbalance; if every bundle would, the
+    lightest one that still lowers the peak.
 
-    `balancing_throughput`: throughput that, moved to the emptiest broker, makes it as full as the source, if usage follows traffic.
+    `balancing_throughput`: throughput that, moved to the emptiest broker, makes it as full as the
+    source, if usage follows traffic.
     """
     fitting = {name: load for name, load in movable.items() if 0 < load <= balancing_throughput}
     if fitting:
         names, loads = list(fitting), list(fitting.values())
         return [names[position] for position in pick_by_name(names, loads, at_least(minimum))]
-    lowering = [(load, name) for name, load in movable.items() if 0 < load < 2 * balancing_throughput]
+    lowering = [
+        (load, name) for name, load in movable.items() if 0 < load < 2 * balancing_throughput
+    ]
     return [min(lowering)[1]] if lowering else []
 
 
-def _left_alone(broker: str, staying: Mapping[str, float], reason: SheddingReason, balancing_throughput: float) -> list[Skip]:
+def _left_alone(
+    broker: str, staying: Mapping[str, float], reason: SheddingReason, balancing_throughput: float
+) -> list[Skip]:
     idle = [name for name, load in staying.items() if not load > 0]
     too_big = [name for name, load in staying.items() if load > balancing_throughput]
     spared = [name for name, load in staying.items() if 0 < load <= balancing_throughput]
-    limit = f"it carries more than the {mib(balancing_throughput)} that would make the emptiest broker as full as this one"
+    limit = (
+        f"it carries more than the {mib(balancing_throughput)} that would make the emptiest "
+        "broker as full as this one"
+    )
     return [
-        *bundles_left_alone(broker, "idle", "it carries no traffic, so moving it would relieve no broker", idle),
+        *bundles_left_alone(
+            broker, "idle", "it carries no traffic, so moving it would relieve no broker", idle
+        ),
         *bundles_left_alone(broker, "too-big", limit, too_big),
         *bundles_left_alone(broker, "not-needed", reason.met, spared),
     ]

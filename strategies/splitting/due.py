@@ -18,7 +18,9 @@ from strategies.splitting.when_modular import Splits, modular_splits
 
 @dataclass(frozen=True, slots=True)
 class DueSplits:
-    """The splits of a round, skips of bundles that stay whole and, for the extensible load manager, the new `hits`."""
+    """The splits of a round, skips of bundles that stay whole and, for the extensible load manager,
+    the new `hits`.
+    """
 
     decisions: tuple[Decision, ...] = ()
     skips: tuple[Skip, ...] = ()
@@ -27,7 +29,8 @@ class DueSplits:
 
 @dataclass(frozen=True)
 class SplitRules:
-    """Rules by which a round splits. `bundles_in`: number of bundles of a namespace; called only for namespaces with hot bundles.
+    """Rules by which a round splits. `bundles_in`: number of bundles of a namespace; called only
+    for namespaces with hot bundles.
 
     `closed`: why no bundle may be split now, or None; its text continues a sentence about a bundle.
     """
@@ -39,10 +42,14 @@ class SplitRules:
     closed: Refusal | None = None
 
 
-def due_splits(view: ClusterView, leaving: Collection[str], hits: Mapping[str, int], rules: SplitRules) -> DueSplits:
-    """The splits of one round, after the round has decided which bundles leave. `hits`: result of the previous round.
+def due_splits(
+    view: ClusterView, leaving: Collection[str], hits: Mapping[str, int], rules: SplitRules
+) -> DueSplits:
+    """The splits of one round, after the round has decided which bundles leave. `hits`: result of
+    the previous round.
 
-    In fixed mode a bundle of the extensible load manager that was due but stays whole keeps its hits, because it is still due.
+    In fixed mode a bundle of the extensible load manager that was due but stays whole keeps its
+    hits, because it is still due.
     """
     if not rules.settings.enabled:
         return DueSplits()
@@ -54,25 +61,47 @@ def due_splits(view: ClusterView, leaving: Collection[str], hits: Mapping[str, i
         found, skips = splits.decisions, splits.skips
     kept, more = dict[str, Decision](), list[Skip]()
     for decision in found:
-        why = _twice(decision, kept) or _stays_for_now(decision.bundle, view, leaving) or rules.closed
+        why = (
+            _twice(decision, kept) or _stays_for_now(decision.bundle, view, leaving) or rules.closed
+        )
         if why is None:
             kept[decision.bundle] = replace(decision, text=f"it {decision.text}")
             continue
-        more.append(Skip("bundle", (decision.bundle,), why.code, f"it {decision.text}, but {why.text}", decision.source))
+        more.append(
+            Skip(
+                "bundle",
+                (decision.bundle,),
+                why.code,
+                f"it {decision.text}, but {why.text}",
+                decision.source,
+            )
+        )
         if extensible and rules.mode == "fixed" and decision.bundle not in kept:
             counted[decision.bundle] = hits.get(decision.bundle, 0) + 1
-    return DueSplits(tuple(kept.values()), (*(replace(skip, text=f"it {skip.text}") for skip in skips), *more), counted)
+    return DueSplits(
+        tuple(kept.values()),
+        (*(replace(skip, text=f"it {skip.text}") for skip in skips), *more),
+        counted,
+    )
 
 
 def _by_broker(
     brokers: Sequence[BrokerLoad], hits: Mapping[str, int], rules: SplitRules
 ) -> tuple[tuple[Decision, ...], tuple[Skip, ...], dict[str, int]]:
-    """The splits of all brokers of the extensible load manager, each of which scans its own bundles."""
+    """The splits of all brokers of the extensible load manager, each of which scans its own
+    bundles.
+    """
     decisions, skips, counted = list[Decision](), list[Skip](), dict[str, int]()
     for broker in brokers:
         table = broker.bundles
         stats = BundleStats(table.names, table.current, table.topics, table.sessions)
-        own = extensible_splits(stats, hits, BrokerContext(broker.broker, rules.bundles_in, _middle), rules.settings, rules.mode)
+        own = extensible_splits(
+            stats,
+            hits,
+            BrokerContext(broker.broker, rules.bundles_in, _middle),
+            rules.settings,
+            rules.mode,
+        )
         decisions += [_where_known(decision, rules.settings) for decision in own.decisions]
         skips += own.skips
         counted |= own.hits
@@ -80,7 +109,9 @@ def _by_broker(
 
 
 def _middle(bundle: str) -> Cuts:
-    """The middle of the bundle's range. Load reports name no topics, so for another algorithm the broker finds the boundary itself."""
+    """The middle of the bundle's range. Load reports name no topics, so for another algorithm the
+    broker finds the boundary itself.
+    """
     parsed = parse_bundle(bundle)
     return None if parsed is None else (parsed[1].lower + (parsed[1].upper - parsed[1].lower) // 2,)
 
@@ -88,13 +119,20 @@ def _middle(bundle: str) -> Cuts:
 def _where_known(decision: Decision, settings: SplitSettings) -> Decision:
     if settings.algorithm == "range_equally_divide":
         return decision
-    return replace(decision, evidence={key: value for key, value in decision.evidence.items() if key != "boundary"})
+    return replace(
+        decision,
+        evidence={key: value for key, value in decision.evidence.items() if key != "boundary"},
+    )
 
 
 def _twice(decision: Decision, kept: Mapping[str, Decision]) -> Refusal | None:
     """Refuses a second split of a bundle that two brokers report: an id identifies one command."""
     other = kept.get(decision.bundle)
-    return None if other is None else Refusal("on-two-brokers", f"{other.source} reports it too, and splits it")
+    return (
+        None
+        if other is None
+        else Refusal("on-two-brokers", f"{other.source} reports it too, and splits it")
+    )
 
 
 def _stays_for_now(bundle: str, view: ClusterView, leaving: Collection[str]) -> Refusal | None:
@@ -102,4 +140,8 @@ def _stays_for_now(bundle: str, view: ClusterView, leaving: Collection[str]) -> 
         return Refusal("already-leaving", "it leaves its broker in this round")
     if bundle in view.cooling:
         return Refusal("cooling-down", "it was moved or split a short while ago")
-    return Refusal("excluded-namespace", "its namespace is one of those that stay") if view.is_excluded(bundle) else None
+    return (
+        Refusal("excluded-namespace", "its namespace is one of those that stay")
+        if view.is_excluded(bundle)
+        else None
+    )

@@ -1,7 +1,8 @@
 """Limits of a bundle above which it is split, for both load managers.
 
-Source of the rule: the checks at the start of `BundleSplitterTask` and `DefaultNamespaceBundleSplitStrategyImpl` of Pulsar 4.2.4. All
-limits are strict: a bundle exactly at its limit stays whole. A bundle of fewer than two topics is never split.
+Source of the rule: the checks at the start of `BundleSplitterTask` and
+`DefaultNamespaceBundleSplitStrategyImpl` of Pulsar 4.2.4. All limits are strict: a bundle exactly
+at its limit stays whole. A bundle of fewer than two topics is never split.
 """
 
 from __future__ import annotations
@@ -25,13 +26,24 @@ class SplitSettings:
     """When a bundle is split, and by which algorithm."""
 
     enabled: Annotated[
-        bool, Setting("Command splits; switch Pulsar's own off then (loadBalancerAutoBundleSplitEnabled), or both will split")
+        bool,
+        Setting(
+            "Command splits; switch Pulsar's own off then "
+            "(loadBalancerAutoBundleSplitEnabled), or both will split"
+        ),
     ] = False
-    algorithm: Annotated[Algorithm, Setting("Where a bundle is cut", pulsar="defaultNamespaceBundleSplitAlgorithm")] = (
-        "range_equally_divide"
-    )
+    algorithm: Annotated[
+        Algorithm, Setting("Where a bundle is cut", pulsar="defaultNamespaceBundleSplitAlgorithm")
+    ] = "range_equally_divide"
     max_topics: Annotated[
-        int, Setting("A bundle of more topics is split", "topics", "loadBalancerNamespaceBundleMaxTopics", ge=0, le=2**31 - 1)
+        int,
+        Setting(
+            "A bundle of more topics is split",
+            "topics",
+            "loadBalancerNamespaceBundleMaxTopics",
+            ge=0,
+            le=2**31 - 1,
+        ),
     ] = 1000
     max_sessions: Annotated[
         int,
@@ -44,15 +56,33 @@ class SplitSettings:
         ),
     ] = 1000
     max_msg_rate: Annotated[
-        int, Setting("A bundle with more traffic is split", "messages/s", "loadBalancerNamespaceBundleMaxMsgRate", ge=0, le=2**31 - 1)
+        int,
+        Setting(
+            "A bundle with more traffic is split",
+            "messages/s",
+            "loadBalancerNamespaceBundleMaxMsgRate",
+            ge=0,
+            le=2**31 - 1,
+        ),
     ] = 30_000
     max_bandwidth_mib: Annotated[
-        int, Setting("A bundle with more traffic is split", "MiB/s", "loadBalancerNamespaceBundleMaxBandwidthMbytes", ge=0, le=2**31 - 1)
+        int,
+        Setting(
+            "A bundle with more traffic is split",
+            "MiB/s",
+            "loadBalancerNamespaceBundleMaxBandwidthMbytes",
+            ge=0,
+            le=2**31 - 1,
+        ),
     ] = 100
     max_bundles: Annotated[
         int,
         Setting(
-            "Number of bundles at which a namespace is not split any further", "", "loadBalancerNamespaceMaximumBundles", ge=0, le=2**31 - 1
+            "Number of bundles at which a namespace is not split any further",
+            "",
+            "loadBalancerNamespaceMaximumBundles",
+            ge=0,
+            le=2**31 - 1,
         ),
     ] = 128
     difference_percent: Annotated[
@@ -68,7 +98,8 @@ class SplitSettings:
     hit_count: Annotated[
         int,
         Setting(
-            "Extensible load manager: a bundle is split when more than this number of scans in a row find it too big",
+            "Extensible load manager: a bundle is split when more than this number of scans "
+            "in a row find it too big",
             "",
             "loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
             ge=0,
@@ -94,7 +125,9 @@ class SplitSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sizes:
-    """Sizes and traffic of bundles, columns of n rows. `rate` messages/s and `throughput` bytes/s, both in + out."""
+    """Sizes and traffic of bundles, columns of n rows. `rate` messages/s and `throughput` bytes/s,
+    both in + out.
+    """
 
     topics: Ints
     sessions: Ints
@@ -112,13 +145,17 @@ class Sizes:
 
 
 def bandwidth_limit(settings: SplitSettings, mode: Mode) -> int:
-    """The limit in bytes/s. Java multiplies in 32 bits, so 2048 MiB/s and more overflow (2048: −2^31, 4096: 0)."""
+    """The limit in bytes/s. Java multiplies in 32 bits, so 2048 MiB/s and more overflow (2048:
+    −2^31, 4096: 0).
+    """
     limit = int(settings.max_bandwidth_mib) * MIB
     return limit if mode == "fixed" else (limit + 2**31) % 2**32 - 2**31
 
 
 def reasons(sizes: Sizes, settings: SplitSettings, mode: Mode) -> Ints:
-    """int64[n]: index into REASONS of the first limit that a bundle exceeds, −1 for a bundle that stays whole."""
+    """int64[n]: index into REASONS of the first limit that a bundle exceeds, −1 for a bundle that
+    stays whole.
+    """
     above = (
         sizes.topics > settings.max_topics,
         (settings.max_sessions > 0) & (sizes.sessions > settings.max_sessions),
@@ -131,7 +168,10 @@ def reasons(sizes: Sizes, settings: SplitSettings, mode: Mode) -> Ints:
 
 def excess(sizes: Sizes, settings: SplitSettings) -> Floats:
     """float64[n]: the largest ratio of a bundle's figures to their limits."""
-    shares = [sizes.topics / max(settings.max_topics, 1), sizes.rate / max(settings.max_msg_rate, 1)]
+    shares = [
+        sizes.topics / max(settings.max_topics, 1),
+        sizes.rate / max(settings.max_msg_rate, 1),
+    ]
     shares.append(sizes.throughput / max(bandwidth_limit(settings, "fixed"), 1))
     if settings.max_sessions > 0:
         shares.append(sizes.sessions / settings.max_sessions)
@@ -144,10 +184,18 @@ def reason_text(reason: str, evidence: Evidence, settings: SplitSettings) -> str
     if reason == "topics":
         return f"holds {evidence['topics']} topics, more than {settings.max_topics}"
     if reason == "sessions":
-        return f"has {evidence['sessions']} producers and consumers, more than {settings.max_sessions}"
+        return (
+            f"has {evidence['sessions']} producers and consumers, more than {settings.max_sessions}"
+        )
     if reason == "msg-rate":
-        return f"carries {_number(evidence['msg_rate']):.0f} messages/s, more than {settings.max_msg_rate}"
-    return f"carries {_number(evidence['msg_throughput']) / MIB:.1f} MiB/s, more than {settings.max_bandwidth_mib}"
+        return (
+            f"carries {_number(evidence['msg_rate']):.0f} messages/s, more than "
+            f"{settings.max_msg_rate}"
+        )
+    return (
+        f"carries {_number(evidence['msg_throughput']) / MIB:.1f} MiB/s, more than "
+        f"{settings.max_bandwidth_mib}"
+    )
 
 
 def _number(value: object) -> float:

@@ -1,7 +1,8 @@
 """Decides which of its own bundles a broker of the extensible load manager splits, and where.
 
-Source of the rule: `DefaultNamespaceBundleSplitStrategyImpl.findBundlesToSplit` of Pulsar 4.2.4: a bundle must be above a limit several
-times in a row, judged by its newest figures, and the algorithm must find exactly one boundary.
+Source of the rule: `DefaultNamespaceBundleSplitStrategyImpl.findBundlesToSplit` of Pulsar 4.2.4: a
+bundle must be above a limit several times in a row, judged by its newest figures, and the algorithm
+must find exactly one boundary.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from strategies.splitting.when_modular import namespace_full, stays_whole
 class BrokerContext:
     """Input of a broker's scan besides the figures of its bundles.
 
-    `broker`: its own id; `bundles_in`: number of bundles of a namespace; `cut`: where the algorithm would cut a bundle; `owns`: whether the
-    service unit state channel assigns the bundle to this broker; `splitting`: bundles of any broker that are being split.
+    `broker`: its own id; `bundles_in`: number of bundles of a namespace; `cut`: where the algorithm
+    would cut a bundle; `owns`: whether the service unit state channel assigns the bundle to this
+    broker; `splitting`: bundles of any broker that are being split.
     """
 
     broker: str
@@ -40,7 +42,9 @@ class BrokerContext:
 
 @dataclass(frozen=True, slots=True)
 class OwnSplits:
-    """The splits of one scan; the evidence of each has its `boundary`. `failed`: bundles counted as failures; `hits`: for the next scan."""
+    """The splits of one scan; the evidence of each has its `boundary`. `failed`: bundles counted as
+    failures; `hits`: for the next scan.
+    """
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
@@ -65,7 +69,9 @@ class _SplitScan:
     planned: Counter[str] = field(default_factory=Counter)
 
     def as_java(self) -> None:
-        """Scans the bundles one by one in hash order: counts, checks and splits each before the next one."""
+        """Scans the bundles one by one in hash order: counts, checks and splits each before the
+        next one.
+        """
         for row in concurrent_hash_map_order(self.stats.names).tolist():
             if self.sizes.topics[row] >= 2 and self.context.owns(self.stats.names[row]):
                 before = len(self.decisions)
@@ -87,7 +93,9 @@ class _SplitScan:
                 self.split(row, parsed[1])
 
     def hottest_first(self) -> None:
-        """Counts all bundles before the first split; drops the counts of bundles of Pulsar itself or of other brokers."""
+        """Counts all bundles before the first split; drops the counts of bundles of Pulsar itself
+        or of other brokers.
+        """
         rows = [row for row in np.flatnonzero(self.found >= 0).tolist() if self.counts(row)]
         names = self.stats.names
         self.hits = {names[row]: self.hits.get(names[row], 0) + 1 for row in rows}
@@ -107,18 +115,36 @@ class _SplitScan:
 
     def split_or_wait(self, row: int, range_: KeyRange) -> None:
         if len(self.decisions) >= self.settings.max_splits:
-            text = f"is too hot; splitting.max_splits = {self.settings.max_splits} others are split first"
-            self.skips.append(Skip("bundle", (self.stats.names[row],), "enough-splits", text, self.context.broker))
+            text = (
+                f"is too hot; splitting.max_splits = {self.settings.max_splits} others are split "
+                "first"
+            )
+            self.skips.append(
+                Skip("bundle", (self.stats.names[row],), "enough-splits", text, self.context.broker)
+            )
         else:
             self.split(row, range_)
 
     def split(self, row: int, range_: KeyRange) -> None:
         bundle = self.stats.names[row]
         namespace = namespace_of(bundle)
-        if self.context.bundles_in(namespace) + self.planned[namespace] >= self.settings.max_bundles:
+        if (
+            self.context.bundles_in(namespace) + self.planned[namespace]
+            >= self.settings.max_bundles
+        ):
             self.skips.append(namespace_full(bundle, self.context.broker, self.settings))
-        elif any(_same_split(namespace, range_, other, self.mode) for other in self.context.splitting):
-            self.skips.append(Skip("bundle", (bundle,), "being-split", "is being split already", self.context.broker))
+        elif any(
+            _same_split(namespace, range_, other, self.mode) for other in self.context.splitting
+        ):
+            self.skips.append(
+                Skip(
+                    "bundle",
+                    (bundle,),
+                    "being-split",
+                    "is being split already",
+                    self.context.broker,
+                )
+            )
         else:
             self.cut(row, self.context.cut(bundle))
 
@@ -126,19 +152,38 @@ class _SplitScan:
         bundle = self.stats.names[row]
         if isinstance(boundaries, SplitFault) or boundaries is None or len(boundaries) != 1:
             self.failed.append(bundle)
-            self.skips.append(Skip("bundle", (bundle,), "no-boundary", f"is too hot, but {_why_not(boundaries)}", self.context.broker))
+            self.skips.append(
+                Skip(
+                    "bundle",
+                    (bundle,),
+                    "no-boundary",
+                    f"is too hot, but {_why_not(boundaries)}",
+                    self.context.broker,
+                )
+            )
             return
         evidence, reason = self.sizes.evidence(row), REASONS[self.found[row]]
         text = reason_text(reason, evidence, self.settings)
         self.decisions.append(
-            Decision(bundle, self.context.broker, None, reason, text, {**evidence, "boundary": hexadecimal(boundaries[0])})
+            Decision(
+                bundle,
+                self.context.broker,
+                None,
+                reason,
+                text,
+                {**evidence, "boundary": hexadecimal(boundaries[0])},
+            )
         )
         self.planned[namespace_of(bundle)] += 1
         del self.hits[bundle]
 
 
 def extensible_splits(
-    stats: BundleStats, hits: Mapping[str, int], context: BrokerContext, settings: SplitSettings, mode: Mode
+    stats: BundleStats,
+    hits: Mapping[str, int],
+    context: BrokerContext,
+    settings: SplitSettings,
+    mode: Mode,
 ) -> OwnSplits:
     """Scans a broker's bundles. `hits`: result of the previous scan."""
     sizes = _sizes(stats)
@@ -153,7 +198,9 @@ def extensible_splits(
 
 
 def _same_split(namespace: str, range_: KeyRange, other: str, mode: Mode) -> bool:
-    """Whether a bundle that is being split shares a boundary with this one. For Java, a namespace that begins with this one is the same."""
+    """Whether a bundle that is being split shares a boundary with this one. For Java, a namespace
+    that begins with this one is the same.
+    """
     if not (other.startswith(namespace) if mode == "parity" else namespace_of(other) == namespace):
         return False
     lower, _, upper = other.rpartition("/")[2].partition("_")
@@ -165,7 +212,10 @@ def _why_not(boundaries: Cuts | SplitFault) -> str:
         return f"it cannot be cut: {boundaries.text}"
     if not boundaries:
         return "the algorithm found no boundary"
-    return f"the algorithm would cut it into {len(boundaries) + 1} parts, and the extensible load manager makes two"
+    return (
+        f"the algorithm would cut it into {len(boundaries) + 1} parts, and the extensible load "
+        "manager makes two"
+    )
 
 
 def _sizes(stats: BundleStats) -> Sizes:

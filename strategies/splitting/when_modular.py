@@ -1,7 +1,8 @@
 """Decides which bundles the modular load manager splits.
 
-Source of the rule: `BundleSplitterTask.findBundlesToSplit` of Pulsar 4.2.4: current numbers of topics and sessions, long-term averages of
-traffic, and no more splits than the namespace's limit of bundles allows.
+Source of the rule: `BundleSplitterTask.findBundlesToSplit` of Pulsar 4.2.4: current numbers of
+topics and sessions, long-term averages of traffic, and no more splits than the namespace's limit of
+bundles allows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
+from strategies.bundles.bundle_loads import (
+    RATE_IN,
+    RATE_OUT,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    BundleLoads,
+)
 from strategies.bundles.ranges import parse_bundle
 from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
 from strategies.filters.contract import namespace_of
@@ -24,7 +31,9 @@ from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, r
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Bundles to split, in the order of execution (never with a destination), and hot ones that stay whole."""
+    """Bundles to split, in the order of execution (never with a destination), and hot ones that
+    stay whole.
+    """
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
@@ -38,21 +47,42 @@ class _Hot:
     excess: float
 
 
-def modular_splits(brokers: Sequence[BrokerLoad], bundles_in: Callable[[str], int], settings: SplitSettings, mode: Mode) -> Splits:
-    """The splits of one round. `bundles_in`: number of bundles of a namespace; called only for namespaces with hot bundles."""
+def modular_splits(
+    brokers: Sequence[BrokerLoad],
+    bundles_in: Callable[[str], int],
+    settings: SplitSettings,
+    mode: Mode,
+) -> Splits:
+    """The splits of one round. `bundles_in`: number of bundles of a namespace; called only for
+    namespaces with hot bundles.
+    """
     if mode == "parity":
         order = concurrent_hash_map_order([broker.broker for broker in brokers])
         walk = _maybe_hot([brokers[index] for index in order], settings, mode)
         hot = (hot.decision for broker in walk for hot in _hot(broker, settings, mode))
-        return _within_namespaces((decision for decision in hot if has_java_namespace(decision.bundle)), bundles_in, settings)
+        return _within_namespaces(
+            (decision for decision in hot if has_java_namespace(decision.bundle)),
+            bundles_in,
+            settings,
+        )
     found = sorted(
-        (hot for broker in _maybe_hot(brokers, settings, mode) for hot in _hot(broker, settings, mode)),
+        (
+            hot
+            for broker in _maybe_hot(brokers, settings, mode)
+            for hot in _hot(broker, settings, mode)
+        ),
         key=lambda hot: (-hot.excess, hot.decision.bundle, hot.decision.source),
     )
     once = {hot.decision.bundle: hot.decision for hot in reversed(found)}
     hottest = [once[bundle] for bundle in dict.fromkeys(hot.decision.bundle for hot in found)]
-    stays = {decision.bundle: whole for decision in hottest if (whole := stays_whole(decision.bundle, decision.source)) is not None}
-    splits = _within_namespaces((decision for decision in hottest if decision.bundle not in stays), bundles_in, settings)
+    stays = {
+        decision.bundle: whole
+        for decision in hottest
+        if (whole := stays_whole(decision.bundle, decision.source)) is not None
+    }
+    splits = _within_namespaces(
+        (decision for decision in hottest if decision.bundle not in stays), bundles_in, settings
+    )
     return Splits(splits.decisions, (*stays.values(), *splits.skips))
 
 
@@ -67,19 +97,31 @@ def stays_whole(bundle: str, source: str) -> Skip | None:
     if is_system_bundle(bundle):
         return Skip("bundle", (bundle,), "system-bundle", "belongs to Pulsar itself", source)
     if parsed is None or not parsed[1].can_split:
-        return Skip("bundle", (bundle,), "not-divisible", "is too hot, and its range holds no boundary to cut it at", source)
+        return Skip(
+            "bundle",
+            (bundle,),
+            "not-divisible",
+            "is too hot, and its range holds no boundary to cut it at",
+            source,
+        )
     return None
 
 
 def namespace_full(bundle: str, source: str, settings: SplitSettings) -> Skip:
     """Skip of a hot bundle in a namespace with the maximum number of bundles."""
-    text = f"is too hot, and its namespace already has splitting.max_bundles = {settings.max_bundles} bundles"
+    text = (
+        "is too hot, and its namespace already has splitting.max_bundles = "
+        f"{settings.max_bundles} bundles"
+    )
     return Skip("bundle", (bundle,), "namespace-full", text, source)
 
 
-def _within_namespaces(hot: Iterable[Decision], bundles_in: Callable[[str], int], settings: SplitSettings) -> Splits:
-    """The splits within the limits of their namespaces. Java's plan is a map: a bundle that two brokers report counts twice, and is split
-    on the broker where it was seen last."""
+def _within_namespaces(
+    hot: Iterable[Decision], bundles_in: Callable[[str], int], settings: SplitSettings
+) -> Splits:
+    """The splits within the limits of their namespaces. Java's plan is a map: a bundle that two
+    brokers report counts twice, and is split on the broker where it was seen last.
+    """
     plan: dict[str, Decision] = {}
     planned: Counter[str] = Counter()
     skips = []
@@ -93,12 +135,25 @@ def _within_namespaces(hot: Iterable[Decision], bundles_in: Callable[[str], int]
     return Splits(tuple(plan.values()), tuple(skips))
 
 
-def _maybe_hot(brokers: Sequence[BrokerLoad], settings: SplitSettings, mode: Mode) -> list[BrokerLoad]:
-    """Brokers that may have a hot bundle: some maximum of the table summary is above a limit, or there is no summary."""
+def _maybe_hot(
+    brokers: Sequence[BrokerLoad], settings: SplitSettings, mode: Mode
+) -> list[BrokerLoad]:
+    """Brokers that may have a hot bundle: some maximum of the table summary is above a limit, or
+    there is no summary.
+    """
     known = [broker.summary for broker in brokers if broker.summary is not None]
-    rows = np.array([(one.most_topics, one.most_sessions) for one in known], dtype=np.int64).reshape(-1, 2)
-    traffic = np.array([(one.most_rate, one.most_throughput) for one in known], dtype=np.float64).reshape(-1, 2)
-    above = iter((reasons(Sizes(rows[:, 0], rows[:, 1], traffic[:, 0], traffic[:, 1]), settings, mode) >= 0).tolist())
+    rows = np.array(
+        [(one.most_topics, one.most_sessions) for one in known], dtype=np.int64
+    ).reshape(-1, 2)
+    traffic = np.array(
+        [(one.most_rate, one.most_throughput) for one in known], dtype=np.float64
+    ).reshape(-1, 2)
+    above = iter(
+        (
+            reasons(Sizes(rows[:, 0], rows[:, 1], traffic[:, 0], traffic[:, 1]), settings, mode)
+            >= 0
+        ).tolist()
+    )
     return [broker for broker in brokers if broker.summary is None or next(above)]
 
 
@@ -112,7 +167,14 @@ def _hot(broker: BrokerLoad, settings: SplitSettings, mode: Mode) -> Iterator[_H
     above = excess(sizes, settings)
     for row in rows.tolist():
         evidence, reason = sizes.evidence(row), REASONS[found[row]]
-        decision = Decision(table.names[row], broker.broker, None, reason, reason_text(reason, evidence, settings), evidence)
+        decision = Decision(
+            table.names[row],
+            broker.broker,
+            None,
+            reason,
+            reason_text(reason, evidence, settings),
+            evidence,
+        )
         yield _Hot(decision, float(above[row]))
 
 

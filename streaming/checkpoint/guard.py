@@ -1,6 +1,8 @@
-"""Guards a checkpoint folder: one job at a time, with the settings and the version that made its state. Imports no Spark.
+"""Guards a checkpoint folder: one job at a time, with the settings and the version that made its
+state. Imports no Spark.
 
-Without it Spark would continue a checkpoint under any settings, with part of the old ones, and two jobs could share one.
+Without it Spark would continue a checkpoint under any settings, with part of the old ones, and two
+jobs could share one.
 """
 
 from __future__ import annotations
@@ -32,14 +34,18 @@ _DRAFT = "rebalancer.draft"
 _LOCK = ".rebalancer.lock"
 _OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
 _FORMAT = 1
-#: Version of the rows of the state (see `state_rows`). Raise it with every change that cannot read older rows.
+#: Version of the rows of the state (see `state_rows`). Raise it with every change that cannot read
+#: older rows.
 ROWS_VERSION = 5
 _EPOCH = "round.epoch"
 _UNFINISHED_BATCH = (
-    "contains an unfinished micro-batch, which must be repeated unchanged: run once with the old settings and --drain, then start "
+    "contains an unfinished micro-batch, which must be repeated unchanged: run once with the "
+    "old settings and --drain, then start "
     "with the new ones"
 )
-_NEW_CHECKPOINT = "name a new folder as job.checkpoint (averages and hit counts then start from zero)"
+_NEW_CHECKPOINT = (
+    "name a new folder as job.checkpoint (averages and hit counts then start from zero)"
+)
 
 
 class CheckpointInUse(RebalancerError):
@@ -50,7 +56,9 @@ class CheckpointInUse(RebalancerError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Settings changed under a checkpoint. `batch`, `epoch`: the last ones with the old settings; `settings`: path → before, after."""
+    """Settings changed under a checkpoint. `batch`, `epoch`: the last ones with the old settings;
+    `settings`: path → before, after.
+    """
 
     batch: int
     epoch: int
@@ -65,7 +73,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Content of the guard file. `state`: versions of the parts of the state; `settings`: dotted path → value; `changes`: oldest first.
+    """Content of the guard file. `state`: versions of the parts of the state; `settings`: dotted
+    path → value; `changes`: oldest first.
 
     `digest` detects edited files.
     """
@@ -81,7 +90,9 @@ class Guard:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the checkpoint's commands; in the guard of the present settings, the lowest acceptable epoch."""
+        """The epoch of the checkpoint's commands; in the guard of the present settings, the lowest
+        acceptable epoch.
+        """
         return int(self.settings[_EPOCH])
 
     def at_least(self, epoch: int) -> Guard:
@@ -91,7 +102,9 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that uses a checkpoint: process id, host, and time of its start (ms since the epoch)."""
+    """The process that uses a checkpoint: process id, host, and time of its start (ms since the
+    epoch).
+    """
 
     pid: int
     host: str
@@ -100,7 +113,8 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A locked checkpoint folder. `lock`: file descriptor; the lock lasts until its last copy is closed; `epoch`: of the commands.
+    """A locked checkpoint folder. `lock`: file descriptor; the lock lasts until its last copy is
+    closed; `epoch`: of the commands.
 
     `change`: permitted changes of settings since the last start.
     """
@@ -115,8 +129,16 @@ def checkpoint_folder(job: JobSettings) -> Path:
     text = job.checkpoint
     parts = urlsplit(text)
     if parts.scheme not in ("", "file") or not text:
-        shared = "on a Spark cluster, one that all workers mount, like NFS; object stores and HDFS can hold its back-ups only"
-        raise SettingsError([f"job.checkpoint: {text!r} is not a folder on this machine; write a path or file:///folder ({shared})"])
+        shared = (
+            "on a Spark cluster, one that all workers mount, like NFS; object stores and HDFS can "
+            "hold its back-ups only"
+        )
+        raise SettingsError(
+            [
+                f"job.checkpoint: {text!r} is not a folder on this machine; write a path or "
+                f"file:///folder ({shared})"
+            ]
+        )
     return Path(unquote(parts.path) if parts.scheme else text).absolute()
 
 
@@ -135,32 +157,52 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     ):
         settings |= _dotted(section, values)
     placement, placing = placement_of(engine)
-    settings |= {"placement.strategy": engine.placement} | _dotted(f"placement.{placement}", placing)
+    settings |= {"placement.strategy": engine.placement} | _dotted(
+        f"placement.{placement}", placing
+    )
     settings["topics.telemetry"] = job.topics.telemetry.identity
     settings["job.shuffle_partitions"] = job.shuffle_partitions
-    return Guard(engine.version, {"cluster": STATE_VERSION, "rows": ROWS_VERSION}, json.loads(json.dumps(settings)))
+    return Guard(
+        engine.version,
+        {"cluster": STATE_VERSION, "rows": ROWS_VERSION},
+        json.loads(json.dumps(settings)),
+    )
 
 
 @contextmanager
 def guarded(
-    folder: Path, guard: Guard, next_epoch: Callable[[], int] = lambda: 1, *, timeout_s: float = 20.0, keep: bool = True
+    folder: Path,
+    guard: Guard,
+    next_epoch: Callable[[], int] = lambda: 1,
+    *,
+    timeout_s: float = 20.0,
+    keep: bool = True,
 ) -> Iterator[Held]:
-    """Locks the folder for one job. A checkpoint keeps its epoch while its settings are the same: repeated commands then have equal ids.
+    """Locks the folder for one job. A checkpoint keeps its epoch while its settings are the same:
+    repeated commands then have equal ids.
 
-    `next_epoch`: called for a new checkpoint and after changed settings; `guard` may require a higher one. `timeout_s`: longest wait for
-    a job that is just ending. `keep`: record changed settings. Raises CheckpointInUse, StateVersionError, SettingsError, and the errors
-    of `next_epoch`.
+    `next_epoch`: called for a new checkpoint and after changed settings; `guard` may require a
+    higher one. `timeout_s`: longest wait for a job that is just ending. `keep`: record changed
+    settings. Raises CheckpointInUse, StateVersionError, SettingsError, and the errors of
+    `next_epoch`.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise SettingsError([f"job.checkpoint: {folder} cannot be written ({error.strerror}); name a folder of yours"]) from error
+        raise SettingsError(
+            [
+                f"job.checkpoint: {folder} cannot be written ({error.strerror}); name a "
+                "folder of yours"
+            ]
+        ) from error
     try:
         _wait_for(lock, folder, timeout_s)
         guard, change = _check_or_begin(folder, guard, next_epoch)
         if change is not None and keep:
-            guard = replace(guard, changes=(*guard.changes, change)).at_least(max(next_epoch(), change.epoch + 1))
+            guard = replace(guard, changes=(*guard.changes, change)).at_least(
+                max(next_epoch(), change.epoch + 1)
+            )
             _write(folder / GUARD, guard)
         if keep:
             _sign(lock)
@@ -170,23 +212,36 @@ def guarded(
 
 
 def read_guard(folder: Path) -> Guard:
-    """Reads the guard file. Raises StateVersionError if the folder is not a checkpoint of this program or the file is damaged."""
+    """Reads the guard file. Raises StateVersionError if the folder is not a checkpoint of this
+    program or the file is damaged.
+    """
     path = folder / GUARD
     try:
         tree = json.loads(path.read_bytes())
         version, digest = tree["format"], tree["digest"]
-        changes = tuple(Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"])) for one in tree.get("changes", ()))
+        changes = tuple(
+            Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"]))
+            for one in tree.get("changes", ())
+        )
         guard = Guard(str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes)
     except FileNotFoundError as error:
-        raise StateVersionError(f"{folder} is not a checkpoint of this program: it has no {GUARD}; {_NEW_CHECKPOINT}") from error
+        raise StateVersionError(
+            f"{folder} is not a checkpoint of this program: it has no {GUARD}; {_NEW_CHECKPOINT}"
+        ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StateVersionError(f"{path} cannot be read ({error}): restore it from a backup, or {_NEW_CHECKPOINT}") from error
+        raise StateVersionError(
+            f"{path} cannot be read ({error}): restore it from a backup, or {_NEW_CHECKPOINT}"
+        ) from error
     if version != _FORMAT:
         raise StateVersionError(
-            f"{path} is of format {version}, this version reads format {_FORMAT}: use the version that wrote it, or {_NEW_CHECKPOINT}"
+            f"{path} is of format {version}, this version reads format {_FORMAT}: use the "
+            f"version that wrote it, or {_NEW_CHECKPOINT}"
         )
     if digest != guard.digest:
-        raise StateVersionError(f"{path} was changed (its digest differs): restore it from a backup, or {_NEW_CHECKPOINT}")
+        raise StateVersionError(
+            f"{path} was changed (its digest differs): restore it from a backup, or "
+            f"{_NEW_CHECKPOINT}"
+        )
     return guard
 
 
@@ -200,14 +255,20 @@ def holder(folder: Path) -> Holder | None:
 
 
 def other_settings(folder: Path, guard: Guard) -> list[str]:
-    """Paths of the settings whose values differ from those of the checkpoint. Raises StateVersionError."""
+    """Paths of the settings whose values differ from those of the checkpoint. Raises
+    StateVersionError.
+    """
     written = read_guard(folder)
     return _differing(written, guard.at_least(written.epoch))
 
 
 def _sign(lock: int) -> None:
-    """Records this process for people who find the folder in use. Ignores failed writes: the lock is what excludes other jobs."""
-    text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since_ms": time.time_ns() // 1_000_000}).encode()
+    """Records this process for people who find the folder in use. Ignores failed writes: the lock
+    is what excludes other jobs.
+    """
+    text = json.dumps(
+        {"pid": os.getpid(), "host": socket.gethostname(), "since_ms": time.time_ns() // 1_000_000}
+    ).encode()
     with suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, text, 0)
@@ -220,19 +281,27 @@ def _wait_for(lock: int, folder: Path, timeout_s: float) -> None:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if time.monotonic() >= deadline:
-                raise CheckpointInUse(f"another job uses the checkpoint {folder}: stop it first, or name another folder") from error
+                raise CheckpointInUse(
+                    f"another job uses the checkpoint {folder}: stop it first, or name "
+                    "another folder"
+                ) from error
         time.sleep(0.1)
 
 
-def _check_or_begin(folder: Path, guard: Guard, next_epoch: Callable[[], int]) -> tuple[Guard, Change | None]:
+def _check_or_begin(
+    folder: Path, guard: Guard, next_epoch: Callable[[], int]
+) -> tuple[Guard, Change | None]:
     """The guard from now on, and the changes since the last start."""
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
     if (folder / GUARD).exists():
         written = read_guard(folder)
-        return _continue(folder, written, replace(guard.at_least(written.epoch), changes=written.changes))
+        return _continue(
+            folder, written, replace(guard.at_least(written.epoch), changes=written.changes)
+        )
     if foreign:
         raise StateVersionError(
-            f"{folder} contains {', '.join(foreign[:3])} but no {GUARD}: it is not a checkpoint of this program; {_NEW_CHECKPOINT}"
+            f"{folder} contains {', '.join(foreign[:3])} but no {GUARD}: it is not a "
+            f"checkpoint of this program; {_NEW_CHECKPOINT}"
         )
     begun = guard.at_least(next_epoch())
     _write(folder / GUARD, begun)
@@ -242,28 +311,45 @@ def _check_or_begin(folder: Path, guard: Guard, next_epoch: Callable[[], int]) -
 def _continue(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change | None]:
     if written.state != now.state:
         raise StateVersionError(
-            f"the checkpoint {folder} was written by version {written.product} in state format {_versions(written)}; version {now.product} "
-            f"continues format {_versions(now)} only: go back to the version that wrote it, or {_NEW_CHECKPOINT}"
+            f"the checkpoint {folder} was written by version {written.product} in state "
+            f"format {_versions(written)}; version {now.product} "
+            f"continues format {_versions(now)} only: go back to the version that wrote it, "
+            f"or {_NEW_CHECKPOINT}"
         )
     differing = _differing(written, now)
     if not differing:
         return written, None
-    complaints = [f"{path}: {_shown(now, path)}, but the checkpoint was written with {_shown(written, path)}" for path in differing]
+    complaints = [
+        f"{path}: {_shown(now, path)}, but the checkpoint was written with {_shown(written, path)}"
+        for path in differing
+    ]
     if not all(map(may_change, differing)):
         raise SettingsError(
-            [*complaints, f"job.checkpoint: {folder} belongs to these other settings: go back to them, or {_NEW_CHECKPOINT}"]
+            [
+                *complaints,
+                f"job.checkpoint: {folder} belongs to these other settings: go back to them, "
+                f"or {_NEW_CHECKPOINT}",
+            ]
         )
     batch = committed_batch(folder)
     if batch is None:
         raise SettingsError([*complaints, f"job.checkpoint: {folder} {_UNFINISHED_BATCH}"])
-    return now, Change(batch, written.epoch, {path: (written.settings.get(path), now.settings.get(path)) for path in differing})
+    return now, Change(
+        batch,
+        written.epoch,
+        {path: (written.settings.get(path), now.settings.get(path)) for path in differing},
+    )
 
 
 def _differing(written: Guard, now: Guard) -> list[str]:
     """Dotted paths that differ; for a changed strategy only its name, not all its settings."""
     missing = object()
     paths = [*now.settings, *(path for path in written.settings if path not in now.settings)]
-    differing = [path for path in paths if written.settings.get(path, missing) != now.settings.get(path, missing)]
+    differing = [
+        path
+        for path in paths
+        if written.settings.get(path, missing) != now.settings.get(path, missing)
+    ]
     if "shedding.strategy" not in differing:
         return differing
     return [path for path in differing if path.count(".") < 2]
@@ -280,7 +366,13 @@ def _versions(guard: Guard) -> str:
 def _write(path: Path, guard: Guard) -> None:
     """Writes atomically: a killed job leaves no partial guard."""
     changes = [asdict(change) for change in guard.changes]
-    tree = {"format": _FORMAT, "product": guard.product, "state": guard.state, "digest": guard.digest, "settings": guard.settings}
+    tree = {
+        "format": _FORMAT,
+        "product": guard.product,
+        "state": guard.state,
+        "digest": guard.digest,
+        "settings": guard.settings,
+    }
     tree |= {"changes": changes} if changes else {}
     draft = path.with_name(_DRAFT)
     with draft.open("w", encoding="utf-8") as file:

@@ -1,7 +1,8 @@
 """Which settings may change under a checkpoint, and when. Imports no Spark.
 
-Limits of a round are evaluated in each round and leave no state that other values would misread; the memory of a strategy depends on its
-settings. A repeated micro-batch must run with the settings of its first attempt: same ids, same bytes.
+Limits of a round are evaluated in each round and leave no state that other values would misread;
+the memory of a strategy depends on its settings. A repeated micro-batch must run with the settings
+of its first attempt: same ids, same bytes.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ def may_change(path: str) -> bool:
 
 
 def committed_batch(folder: Path) -> int | None:
-    """The last micro-batch of a checkpoint, -1 before the first; None if one was begun and not committed: it will be repeated.
+    """The last micro-batch of a checkpoint, -1 before the first; None if one was begun and not
+    committed: it will be repeated.
 
-    Read from Spark's logs: a file in `offsets` when a micro-batch begins, one in `commits` when it ends.
+    Read from Spark's logs: a file in `offsets` when a micro-batch begins, one in `commits` when it
+    ends.
     """
     begun, done = _newest(folder / "offsets"), _newest(folder / "commits")
     return done if begun <= done else None

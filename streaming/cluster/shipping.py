@@ -1,7 +1,8 @@
 """Packages for Spark's workers: our own as a zip, our dependencies as an archive. Imports no Spark.
 
-Neither contains a Python: `rebalancer ship` prints the one that workers need, because compiled packages fit one minor version only.
-Rules for such archives: https://spark.apache.org/docs/4.2.0/api/python/user_guide/python_packaging.html
+Neither contains a Python: `rebalancer ship` prints the one that workers need, because compiled
+packages fit one minor version only. Rules for such archives:
+https://spark.apache.org/docs/4.2.0/api/python/user_guide/python_packaging.html
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _LEVEL = 3
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Content of an archive, or of this Python. `python`: major.minor; `packages`: name → version."""
+    """Content of an archive, or of this Python. `python`: major.minor; `packages`: name →
+    version.
+    """
 
     python: str
     platform: str
@@ -45,11 +48,17 @@ class Manifest:
 
 
 def write_zip(target: Path, root: Path, packages: Iterable[str]) -> None:
-    """Writes packages below `root` to a zip, sorted by name and without timestamps: equal sources give equal bytes."""
+    """Writes packages below `root` to a zip, sorted by name and without timestamps: equal sources
+    give equal bytes.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in sorted(packages):
-            for file in sorted(file for file in (root / package).rglob("*") if file.is_file() and file.suffix != ".pyc"):
+            for file in sorted(
+                file
+                for file in (root / package).rglob("*")
+                if file.is_file() and file.suffix != ".pyc"
+            ):
                 entry = zipfile.ZipInfo(file.relative_to(root).as_posix(), _EARLIEST)
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
@@ -58,10 +67,16 @@ def write_zip(target: Path, root: Path, packages: Iterable[str]) -> None:
 def write_environment(target: Path) -> Manifest:
     """Writes all installed dependencies of ours to a .tar.gz; an interrupted write leaves no file.
 
-    Raises SettingsError for another suffix, which Spark does not unpack, and for an unwritable target.
+    Raises SettingsError for another suffix, which Spark does not unpack, and for an unwritable
+    target.
     """
     if not target.name.endswith(_SUFFIX):
-        raise SettingsError([f"{target}: the archive's name must end with {_SUFFIX}, otherwise Spark does not unpack it"])
+        raise SettingsError(
+            [
+                f"{target}: the archive's name must end with {_SUFFIX}, otherwise Spark does "
+                "not unpack it"
+            ]
+        )
     wanted = needed_distributions()
     manifest = _manifest(wanted)
     part = target.with_name(f".{target.name}.part")
@@ -75,19 +90,29 @@ def write_environment(target: Path) -> Manifest:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        raise SettingsError([f"{target} cannot be written ({error.strerror}); name another path"]) from error
+        raise SettingsError(
+            [f"{target} cannot be written ({error.strerror}); name another path"]
+        ) from error
     return manifest
 
 
 def archive_here(named: str) -> Path | None:
     """The file that a setting names; None for a remote URL or an empty setting."""
-    return Path(named.removeprefix("file://")).absolute() if named and urlsplit(named).scheme in ("", "file") else None
+    return (
+        Path(named.removeprefix("file://")).absolute()
+        if named and urlsplit(named).scheme in ("", "file")
+        else None
+    )
 
 
 def check_environment(file: Path) -> None:
-    """Compares an archive with the packages of this Python. Raises SettingsError with the differences and the next step."""
+    """Compares an archive with the packages of this Python. Raises SettingsError with the
+    differences and the next step.
+    """
     there, here = read_manifest(file), _manifest(needed_distributions())
-    differing = [f"Python {there.python}, here {here.python}"] if there.python != here.python else []
+    differing = (
+        [f"Python {there.python}, here {here.python}"] if there.python != here.python else []
+    )
     differing += [
         f"{name} {there.packages.get(name, 'not at all')}, here {version}"
         for name, version in here.packages.items()
@@ -96,23 +121,37 @@ def check_environment(file: Path) -> None:
     if differing:
         more = f", and {len(differing) - 3} more" if len(differing) > 3 else ""
         raise SettingsError(
-            [f"job.environment: {file} contains {'; '.join(differing[:3])}{more}: make it again with: rebalancer ship {file}"]
+            [
+                f"job.environment: {file} contains {'; '.join(differing[:3])}{more}: make it "
+                f"again with: rebalancer ship {file}"
+            ]
         )
 
 
 def read_manifest(file: Path) -> Manifest:
-    """The manifest of an archive. Raises SettingsError for a file that `rebalancer ship` did not write."""
+    """The manifest of an archive. Raises SettingsError for a file that `rebalancer ship` did not
+    write.
+    """
     try:
         with tarfile.open(file, "r:gz") as archive:
             first = archive.next()
-            content = archive.extractfile(first) if first is not None and first.name == _MANIFEST else None
+            content = (
+                archive.extractfile(first)
+                if first is not None and first.name == _MANIFEST
+                else None
+            )
             tree = json.loads(content.read(_MOST_MANIFEST_BYTES)) if content is not None else {}
         return Manifest(str(tree["python"]), str(tree["platform"]), dict(tree["packages"]))
     except FileNotFoundError as error:
-        raise SettingsError([f"job.environment: {file} does not exist; make it with: rebalancer ship {file}"]) from error
+        raise SettingsError(
+            [f"job.environment: {file} does not exist; make it with: rebalancer ship {file}"]
+        ) from error
     except (OSError, EOFError, tarfile.TarError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(
-            [f"job.environment: {file} is not an archive of this program; make one with: rebalancer ship {file}"]
+            [
+                f"job.environment: {file} is not an archive of this program; make one with: "
+                f"rebalancer ship {file}"
+            ]
         ) from error
 
 
@@ -122,7 +161,9 @@ def python_name() -> str:
 
 
 def needed_distributions() -> dict[str, metadata.Distribution]:
-    """The job's dependencies by name, without our package and Spark. Requirements for other platforms are not installed here."""
+    """The job's dependencies by name, without our package and Spark. Requirements for other
+    platforms are not installed here.
+    """
     found: dict[str, metadata.Distribution] = {}
     waiting = _requirements(metadata.distribution(_PRODUCT), "spark")
     while waiting:
@@ -141,26 +182,38 @@ def _requirements(distribution: metadata.Distribution, extra: str = "") -> list[
     """Names of the requirements, unconditional or of `extra`."""
     names = []
     for requirement in distribution.requires or ():
-        name, wanted = re.match(r"[\w.-]+", requirement), re.search(r"""extra\s*==\s*["']([^"']+)""", requirement)
+        name, wanted = (
+            re.match(r"[\w.-]+", requirement),
+            re.search(r"""extra\s*==\s*["']([^"']+)""", requirement),
+        )
         if name is not None and (wanted is None or wanted[1] == extra):
             names.append(re.sub(r"[-_.]+", "-", name[0]).lower())
     return names
 
 
 def _files(distributions: Iterable[metadata.Distribution]) -> Iterator[tuple[Path, str]]:
-    """Each installed file and its name in the archive; without commands, which are in other folders, and compiled bytecode."""
+    """Each installed file and its name in the archive; without commands, which are in other
+    folders, and compiled bytecode.
+    """
     for distribution in distributions:
         listed = distribution.files
         if not listed:
             name = distribution.metadata["Name"]
-            raise RebalancerError(f"{name} does not list its files and cannot be packed: install it with pip, in a virtual environment")
+            raise RebalancerError(
+                f"{name} does not list its files and cannot be packed: install it with pip, "
+                "in a virtual environment"
+            )
         for file in listed:
             if ".." not in file.parts and file.suffix != ".pyc" and not file.is_absolute():
                 yield Path(str(distribution.locate_file(file))), file.as_posix()
 
 
 def _manifest(distributions: Mapping[str, metadata.Distribution]) -> Manifest:
-    return Manifest(_python(), sysconfig.get_platform(), {name: one.version for name, one in distributions.items()})
+    return Manifest(
+        _python(),
+        sysconfig.get_platform(),
+        {name: one.version for name, one in distributions.items()},
+    )
 
 
 def _add_manifest(archive: tarfile.TarFile, manifest: Manifest) -> None:

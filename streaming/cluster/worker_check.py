@@ -1,4 +1,6 @@
-"""The report of a Spark worker about its packages and paths. Imports nothing that a worker may lack."""
+"""The report of a Spark worker about its packages and paths. Imports nothing that a worker may
+lack.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ class WorkerReport(NamedTuple):
 
 def report_missing(paths: Sequence[str]) -> WorkerReport:
     """Runs on a worker and reports what is missing."""
-    return WorkerReport(socket.gethostname(), tuple(_missing()), tuple(path for path in paths if not Path(path).exists()))
+    return WorkerReport(
+        socket.gethostname(),
+        tuple(_missing()),
+        tuple(path for path in paths if not Path(path).exists()),
+    )
 
 
 def _missing() -> Iterator[str]:

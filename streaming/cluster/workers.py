@@ -1,4 +1,6 @@
-"""Prepares Spark's remote workers: Python, packages, our code and the checkpoint's folder; checks that they have everything."""
+"""Prepares Spark's remote workers: Python, packages, our code and the checkpoint's folder; checks
+that they have everything.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from pyspark.sql import SparkSession
 
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, GUARD, SPARK_LOG
-from streaming.cluster.shipping import SHIPPED, archive_here, check_environment, python_name, write_zip
+from streaming.cluster.shipping import (
+    SHIPPED,
+    archive_here,
+    check_environment,
+    python_name,
+    write_zip,
+)
 from streaming.cluster.worker_check import WorkerReport, report_missing
 from streaming.failures import JobError, explain
 from streaming.memory import allocator_environment
@@ -36,16 +44,23 @@ def is_local(master: str) -> bool:
 
 
 def check_master(master: str) -> None:
-    """Connects to a standalone master: Spark itself retries for a minute and does not report why. Raises JobError."""
+    """Connects to a standalone master: Spark itself retries for a minute and does not report why.
+    Raises JobError.
+    """
     if not master.startswith("spark://"):
         return
     refusals = [_refusal(address) for address in master.removeprefix("spark://").split(",")]
     if all(refusals):
-        raise JobError(f"job.master: no server answers at {master} ({'; '.join(refusals)}): check the address, and that the master runs")
+        raise JobError(
+            f"job.master: no server answers at {master} ({'; '.join(refusals)}): check the "
+            "address, and that the master runs"
+        )
 
 
 def worker_settings(job: JobSettings) -> Mapping[str, str]:
-    """Settings that make workers unpack the archive of packages, if there is one. Raises SettingsError if it does not fit."""
+    """Settings that make workers unpack the archive of packages, if there is one. Raises
+    SettingsError if it does not fit.
+    """
     if is_local(job.master) or not job.environment:
         return {}
     archive = archive_here(job.environment)
@@ -55,15 +70,22 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
     return _unpacked(f"file://{archive}")
 
 
-def worker_environment(job: JobSettings, outer: Mapping[str, str] = os.environ) -> Mapping[str, str]:
+def worker_environment(
+    job: JobSettings, outer: Mapping[str, str] = os.environ
+) -> Mapping[str, str]:
     """Environment of the driver's Java process, which selects the workers' Python.
 
-    Local: this Python. Remote: PYSPARK_PYTHON; without it python3.x on the worker's PATH if packages come in an archive, otherwise this
-    Python's path. The driver uses the same name, so it must lead to our packages here too.
+    Local: this Python. Remote: PYSPARK_PYTHON; without it python3.x on the worker's PATH if
+    packages come in an archive, otherwise this Python's path. The driver uses the same name, so it
+    must lead to our packages here too.
     """
     ours = [str(_PROJECT), *(path for path in (outer.get("PYTHONPATH"),) if path)]
     if is_local(job.master):
-        here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        here = {
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
         return {"PYTHONPATH": os.pathsep.join(ours), **here, **allocator_environment(outer)}
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     named = outer.get("PYSPARK_PYTHON") or (python_name() if job.environment else sys.executable)
@@ -89,18 +111,29 @@ def send_code(session: SparkSession, folder: Path) -> None:
     sys.path[:] = before  # on the driver the zip would hide the folder that it was made from
 
 
-def check_workers(session: SparkSession, job: JobSettings, folder: Path, stop: threading.Event, timeout_s: float = _WORKERS_COME_S) -> None:
-    """Waits for the first worker, then checks that all present workers have our packages and see the paths they read.
+def check_workers(
+    session: SparkSession,
+    job: JobSettings,
+    folder: Path,
+    stop: threading.Event,
+    timeout_s: float = _WORKERS_COME_S,
+) -> None:
+    """Waits for the first worker, then checks that all present workers have our packages and see
+    the paths they read.
 
-    `folder`: the checkpoint. Raises JobError if none joins within `timeout_s`, SettingsError with a complaint for each thing that a
-    worker lacks. Returns early if `stop` is set.
+    `folder`: the checkpoint. Raises JobError if none joins within `timeout_s`, SettingsError with a
+    complaint for each thing that a worker lacks. Returns early if `stop` is set.
     """
     if not _some_worker(session, stop, timeout_s):
         return
     shared = _shared(job, folder)
     paths = list(shared)
     try:
-        reports = session.sparkContext.parallelize(range(_PROBES), _PROBES).mapPartitions(lambda _: [report_missing(paths)]).collect()
+        reports = (
+            session.sparkContext.parallelize(range(_PROBES), _PROBES)
+            .mapPartitions(lambda _: [report_missing(paths)])
+            .collect()
+        )
     except (PySparkException, Py4JError) as error:
         raise explain(error, folder / SPARK_LOG) from error
     complaints = list(_complaints(set(reports), shared))
@@ -131,12 +164,15 @@ def _some_worker(session: SparkSession, stop: threading.Event, timeout_s: float)
                 return True
         except Py4JError as error:
             raise JobError(
-                f"{session.sparkContext.master} does not answer, and Spark gave up: check job.master, and that the master runs"
+                f"{session.sparkContext.master} does not answer, and Spark gave up: check "
+                "job.master, and that the master runs"
             ) from error
         if time.monotonic() >= deadline:
             raise JobError(
-                f"no worker of {session.sparkContext.master} took the job within {timeout_s:g} s: check on the master's page that there "
-                "are workers with cores and memory left (spark.executor.memory, spark.cores.max), and that they reach this machine by "
+                f"no worker of {session.sparkContext.master} took the job within "
+                f"{timeout_s:g} s: check on the master's page that there "
+                "are workers with cores and memory left (spark.executor.memory, "
+                "spark.cores.max), and that they reach this machine by "
                 "the name it gives (spark.driver.host)"
             )
         stop.wait(0.1)
@@ -156,11 +192,14 @@ def _complaints(reports: Iterable[WorkerReport], shared: Mapping[str, str]) -> I
     for one in sorted(reports):
         if one.missing:
             yield (
-                f"job.environment: the Python of worker {one.host} has no {', '.join(one.missing)}: pack what it needs with "
-                "`rebalancer ship FILE.tar.gz` and name the file as job.environment, or install the same packages there"
+                f"job.environment: the Python of worker {one.host} has no "
+                f"{', '.join(one.missing)}: pack what it needs with "
+                "`rebalancer ship FILE.tar.gz` and name the file as job.environment, or "
+                "install the same packages there"
             )
         for path in one.unseen:
             yield (
-                f"{shared[path]}: worker {one.host} does not see {path}: it must be there under the same path as here (a folder that "
+                f"{shared[path]}: worker {one.host} does not see {path}: it must be there "
+                "under the same path as here (a folder that "
                 "driver and all workers share; for a key a copy is enough)"
             )

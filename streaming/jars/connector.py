@@ -1,4 +1,6 @@
-"""Spark's Kafka connector: four jars that PySpark does not include, their folder, and the settings of a session. Imports no Spark."""
+"""Spark's Kafka connector: four jars that PySpark does not include, their folder, and the settings
+of a session. Imports no Spark.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,18 @@ class JarSettings:
     """Source of Spark's Kafka connector; not used without Kafka topics."""
 
     folder: Annotated[
-        str, Setting("Folder with the jars of the Kafka connector (rebalancer jars fetch); empty = downloaded once into the user's cache")
+        str,
+        Setting(
+            "Folder with the jars of the Kafka connector (rebalancer jars fetch); empty = "
+            "downloaded once into the user's cache"
+        ),
     ] = ""
     packages: Annotated[
-        str, Setting("Instead of the locked jars: Maven coordinates that Spark resolves itself (spark.jars.packages), separated by commas")
+        str,
+        Setting(
+            "Instead of the locked jars: Maven coordinates that Spark resolves itself "
+            "(spark.jars.packages), separated by commas"
+        ),
     ] = ""
     maven_url: Annotated[str, Setting("Maven repository for downloading jars")] = MAVEN_CENTRAL
 
@@ -31,8 +41,12 @@ def connector_jars() -> tuple[Jar, ...]:
     return read_lock(_LOCK)
 
 
-def connector_settings(settings: JarSettings, log: Callable[[str], None] = lambda _: None) -> Mapping[str, str]:
-    """Settings that give a Spark session the connector; downloads missing jars. Raises JarsMissing, SettingsError."""
+def connector_settings(
+    settings: JarSettings, log: Callable[[str], None] = lambda _: None
+) -> Mapping[str, str]:
+    """Settings that give a Spark session the connector; downloads missing jars. Raises JarsMissing,
+    SettingsError.
+    """
     if settings.packages:
         return {"spark.jars.packages": settings.packages}
     if settings.folder:

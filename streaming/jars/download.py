@@ -1,6 +1,8 @@
-"""Downloads the jars of a lock (coordinates, size, SHA-256) from a Maven repository over HTTPS, without Maven, and verifies them.
+"""Downloads the jars of a lock (coordinates, size, SHA-256) from a Maven repository over HTTPS,
+without Maven, and verifies them.
 
-A file gets its final name only when it is complete and its digest is right; interrupted downloads are continued.
+A file gets its final name only when it is complete and its digest is right; interrupted downloads
+are continued.
 """
 
 from __future__ import annotations
@@ -55,34 +57,55 @@ class Jar:
 
 def read_lock(file: Path) -> tuple[Jar, ...]:
     """The jars of a lock, in its order."""
-    return tuple(Jar(tuple(one["jar"].split(":")), one["bytes"], one["sha256"]) for one in json.loads(file.read_text("utf-8"))["jars"])
+    return tuple(
+        Jar(tuple(one["jar"].split(":")), one["bytes"], one["sha256"])
+        for one in json.loads(file.read_text("utf-8"))["jars"]
+    )
 
 
 def cache_folder(name: str) -> Path:
     """Folder of the user's downloaded jars: below XDG_CACHE_HOME, or ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pulsar-rebalancer" / name
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        / "pulsar-rebalancer"
+        / name
+    )
 
 
 def present(jars: Iterable[Jar], folder: Path) -> list[Path]:
-    """The files of all jars, verified against the lock. Raises JarsMissing with the first that is missing or different."""
+    """The files of all jars, verified against the lock. Raises JarsMissing with the first that is
+    missing or different.
+    """
     files = []
     for jar in jars:
         file = folder / jar.name
         if not file.is_file():
-            raise JarsMissing(f"{file} does not exist; fill the folder with: rebalancer jars fetch {folder}")
+            raise JarsMissing(
+                f"{file} does not exist; fill the folder with: rebalancer jars fetch {folder}"
+            )
         if _digest(file) != jar.sha256:
-            raise JarsMissing(f"{file} is not the jar of the lock (its digest differs); delete it, then: rebalancer jars fetch {folder}")
+            raise JarsMissing(
+                f"{file} is not the jar of the lock (its digest differs); delete it, then: "
+                f"rebalancer jars fetch {folder}"
+            )
         files.append(file)
     return files
 
 
 def fetch(
-    jars: Sequence[Jar], folder: Path, base_url: str = MAVEN_CENTRAL, log: Callable[[str], None] = lambda _: None, pause_s: float = 1.0
+    jars: Sequence[Jar],
+    folder: Path,
+    base_url: str = MAVEN_CENTRAL,
+    log: Callable[[str], None] = lambda _: None,
+    pause_s: float = 1.0,
 ) -> list[Path]:
-    """The files of all jars in `folder`; downloads missing ones. One process at a time fills a folder.
+    """The files of all jars in `folder`; downloads missing ones. One process at a time fills a
+    folder.
 
-    `log`: gets one line before a download begins; `pause_s`: before the second attempt, longer before each further one.
-    An existing file of the right size is not verified again: it was before it got its name. Raises JarsMissing, SettingsError.
+    `log`: gets one line before a download begins; `pause_s`: before the second attempt, longer
+    before each further one.
+    An existing file of the right size is not verified again: it was before it got its name. Raises
+    JarsMissing, SettingsError.
     """
     files = [folder / jar.name for jar in jars]
     if not _wanted(jars, folder):
@@ -90,13 +113,20 @@ def fetch(
     with _locked(folder):
         wanted = _wanted(jars, folder)  # another process may have been faster
         if wanted:
-            log(f"downloading {len(wanted)} jars ({sum(jar.size for jar in wanted) / 2**20:.0f} MiB) from {base_url} into {folder}")
+            log(
+                f"downloading {len(wanted)} jars "
+                f"({sum(jar.size for jar in wanted) / 2**20:.0f} MiB) from {base_url} into {folder}"
+            )
             _download_all(wanted, folder, base_url.rstrip("/"), pause_s)
     return files
 
 
 def _wanted(jars: Iterable[Jar], folder: Path) -> list[Jar]:
-    return [jar for jar in jars if not (file := folder / jar.name).is_file() or file.stat().st_size != jar.size]
+    return [
+        jar
+        for jar in jars
+        if not (file := folder / jar.name).is_file() or file.stat().st_size != jar.size
+    ]
 
 
 @contextmanager
@@ -105,7 +135,12 @@ def _locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise SettingsError([f"{folder} cannot be written ({error.strerror}); name a folder of yours as jars.folder"]) from error
+        raise SettingsError(
+            [
+                f"{folder} cannot be written ({error.strerror}); name a folder of yours as "
+                "jars.folder"
+            ]
+        ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -116,10 +151,16 @@ def _locked(folder: Path) -> Iterator[None]:
 def _download_all(jars: Sequence[Jar], folder: Path, base_url: str, pause_s: float) -> None:
     import httpx
 
-    with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with (
+        httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client,
+        ThreadPoolExecutor(_AT_ONCE) as pool,
+    ):
         # The largest first: the last one to finish is then a small one.
         ordered = sorted(jars, key=lambda jar: -jar.size)
-        tasks = [pool.submit(_download, client, jar, folder, f"{base_url}/{jar.path}", pause_s) for jar in ordered]
+        tasks = [
+            pool.submit(_download, client, jar, folder, f"{base_url}/{jar.path}", pause_s)
+            for jar in ordered
+        ]
         try:
             for task in tasks:
                 task.result()
@@ -138,10 +179,17 @@ def _download(client: httpx.Client, jar: Jar, folder: Path, url: str, pause_s: f
         try:
             _take(client, url, part, jar.size)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise SettingsError([f"jars.maven_url: {url} is not a URL ({error}); write {MAVEN_CENTRAL} or that of your mirror"]) from error
+            raise SettingsError(
+                [
+                    f"jars.maven_url: {url} is not a URL ({error}); write {MAVEN_CENTRAL} or "
+                    "that of your mirror"
+                ]
+            ) from error
         except httpx.HTTPStatusError as error:
             if error.response.status_code < 500:
-                raise _unreachable(jar, url, f"the server answers {error.response.status_code}") from error
+                raise _unreachable(
+                    jar, url, f"the server answers {error.response.status_code}"
+                ) from error
             failure = error
         except (httpx.HTTPError, OSError) as error:
             failure = error
@@ -168,7 +216,8 @@ def _keep(part: Path, jar: Jar, folder: Path, url: str) -> None:
     if _digest(part) != jar.sha256:
         part.unlink()
         raise JarsMissing(
-            f"{url} is not the jar of the lock (its digest differs); ask the operator of the mirror, or set jars.maven_url to another"
+            f"{url} is not the jar of the lock (its digest differs); ask the operator of the "
+            "mirror, or set jars.maven_url to another"
         )
     part.replace(folder / jar.name)
 
@@ -180,6 +229,7 @@ def _digest(file: Path) -> str:
 
 def _unreachable(jar: Jar, url: str, why: str) -> JarsMissing:
     return JarsMissing(
-        f"{jar.name} could not be downloaded from {url} ({why}). Without network: run `rebalancer jars fetch DIR` on another machine, "
+        f"{jar.name} could not be downloaded from {url} ({why}). Without network: run "
+        "`rebalancer jars fetch DIR` on another machine, "
         "copy DIR here and set jars.folder to it; with a mirror: set jars.maven_url"
     )

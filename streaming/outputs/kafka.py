@@ -1,4 +1,6 @@
-"""Output topics on Kafka: Spark's connector writes all rows of a micro-batch at once; each row names its topic."""
+"""Output topics on Kafka: Spark's connector writes all rows of a micro-batch at once; each row
+names its topic.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,15 @@ from strategies.errors import PublishRejected, RebalancerError
 from streaming.outputs.output_counts import KINDS
 from streaming.sources.kafka import client_options
 
-#: Four times the largest round that the job writes. Kafka's default of 32 MiB fills where a micro-batch rejects many large records.
+#: Four times the largest round that the job writes. Kafka's default of 32 MiB fills where a
+#: micro-batch rejects many large records.
 _BUFFER_BYTES = 4 * LARGEST_ROUND
 
 
 class KafkaOutput:
-    """Rows of a cluster keep their order within a topic: the cluster is the key, and one task writes it."""
+    """Rows of a cluster keep their order within a topic: the cluster is the key, and one task
+    writes it.
+    """
 
     def __init__(self, topics: Mapping[str, TopicUri], access: KafkaAccess) -> None:
         """`topics`: by kind, all on the same servers."""
@@ -41,25 +46,40 @@ class KafkaOutput:
 
     @property
     def busy(self) -> bool:
-        """See Output. Spark publishes: an interrupted micro-batch is published again after the restart, with the same ids."""
+        """See Output. Spark publishes: an interrupted micro-batch is published again after the
+        restart, with the same ids.
+        """
         return False
 
     def explained(self, error: Exception) -> RebalancerError | None:
-        """See Output. The broker does not name the topic that refused a record: the text lists all with their limits, lowest first."""
+        """See Output. The broker does not name the topic that refused a record: the text lists all
+        with their limits, lowest first.
+        """
         if "RecordTooLargeException" not in str(error):
             return None
         facts = {topic.name: topic_facts(topic, self._access) for topic in self._topics.values()}
-        takes = sorted((int(found.configs["max.message.bytes"]), name) for name, found in facts.items() if found is not None)
+        takes = sorted(
+            (int(found.configs["max.message.bytes"]), name)
+            for name, found in facts.items()
+            if found is not None
+        )
         return PublishRejected(
             f"a record is larger than its topic allows: raise the topic's max.message.bytes "
-            f"({', '.join(f'{name} takes {size}' for size, name in takes)}); then start the job again, it continues where it stopped"
+            f"({', '.join(f'{name} takes {size}' for size, name in takes)}); then start the "
+            "job again, it continues where it stopped"
         )
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
         """See Output. When the micro-batch ends, the broker has confirmed every row."""
-        topic = F.coalesce(*(F.when(F.col("kind") == kind, F.lit(topic)) for kind, topic in self._names.items()))
+        topic = F.coalesce(
+            *(F.when(F.col("kind") == kind, F.lit(topic)) for kind, topic in self._names.items())
+        )
         # A record of an unknown cluster has no key and may go to any partition.
-        records = rows.select(topic.alias("topic"), F.when(F.col("key") != "", F.col("key")).alias("key"), F.col("value"))
+        records = rows.select(
+            topic.alias("topic"),
+            F.when(F.col("key") != "", F.col("key")).alias("key"),
+            F.col("value"),
+        )
         return records.writeStream.format("kafka").options(**self._options)
 
     def close(self) -> None:

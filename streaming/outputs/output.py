@@ -1,7 +1,9 @@
-"""The sink of the job: writes the rows of a micro-batch to the topics of commands, rounds and rejected records.
+"""The sink of the job: writes the rows of a micro-batch to the topics of commands, rounds and
+rejected records.
 
-At least once: if the job dies between a write and the commit of its micro-batch, the batch is repeated, and the same bytes with
-the same ids are written again. No row depends on when or how often it is made.
+At least once: if the job dies between a write and the commit of its micro-batch, the batch is
+repeated, and the same bytes with the same ids are written again. No row depends on when or how
+often it is made.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class Output(Protocol):
         ...
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
-        """The writer of the query, which publishes the rows of each micro-batch; the micro-batch ends when all are stored."""
+        """The writer of the query, which publishes the rows of each micro-batch; the micro-batch
+        ends when all are stored.
+        """
         ...
 
     def close(self) -> None:
@@ -46,7 +50,9 @@ class Output(Protocol):
 
 
 class JobStopping(RebalancerError):
-    """A micro-batch was not published because the job is stopping; it is the first one after the restart."""
+    """A micro-batch was not published because the job is stopping; it is the first one after the
+    restart.
+    """
 
 
 class Appender(Protocol):
@@ -62,9 +68,13 @@ class Appender(Protocol):
 
 
 class CollectedOutput:
-    """Collects rows on the driver, which appends them. `stop` is checked before rows are published, never in between."""
+    """Collects rows on the driver, which appends them. `stop` is checked before rows are published,
+    never in between.
+    """
 
-    def __init__(self, topics: Appender, stop: threading.Event, explained: Callable[[Exception], Exception]) -> None:
+    def __init__(
+        self, topics: Appender, stop: threading.Event, explained: Callable[[Exception], Exception]
+    ) -> None:
         """`explained`: converts an error of Spark to ours."""
         self._topics = topics
         self._explained = explained
@@ -106,8 +116,16 @@ class CollectedOutput:
 class FileTopics:
     """Output topics in folders. Rows are on the disk before Spark commits the micro-batch."""
 
-    def __init__(self, topics: Mapping[str, TopicUri], segment_bytes: int, fsync: Callable[[int], None] = os.fsync) -> None:
-        self._writers = {kind: FileTopicWriter(topic.folder, segment_bytes, sync=True, fsync=fsync) for kind, topic in topics.items()}
+    def __init__(
+        self,
+        topics: Mapping[str, TopicUri],
+        segment_bytes: int,
+        fsync: Callable[[int], None] = os.fsync,
+    ) -> None:
+        self._writers = {
+            kind: FileTopicWriter(topic.folder, segment_bytes, sync=True, fsync=fsync)
+            for kind, topic in topics.items()
+        }
 
     def append(self, rows: Sequence[Any]) -> None:
         """See Appender. Raises SinkError, PublishTimeout."""
@@ -122,12 +140,18 @@ class FileTopics:
             writer.close()
 
 
-def open_output(job: JobSettings, stop: threading.Event, explained: Callable[[Exception], Exception]) -> Output:
+def open_output(
+    job: JobSettings, stop: threading.Event, explained: Callable[[Exception], Exception]
+) -> Output:
     """The output for the topics' URIs; all are of one kind (`check_job`)."""
     uris: dict[str, TopicUri] = {kind: getattr(job.topics, kind) for kind in KINDS}
     if uris["commands"].scheme == "kafka":
         return KafkaOutput(uris, kafka_access(job.kafka))
-    topics = FileTopics(uris, job.segment_bytes) if uris["commands"].scheme == "file" else PulsarTopics(uris, job.pulsar)
+    topics = (
+        FileTopics(uris, job.segment_bytes)
+        if uris["commands"].scheme == "file"
+        else PulsarTopics(uris, job.pulsar)
+    )
     return CollectedOutput(topics, stop, explained)
 
 

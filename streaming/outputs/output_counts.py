@@ -22,12 +22,20 @@ class Written:
     rejected: int = 0
 
     def __add__(self, other: Written) -> Written:
-        return Written(self.commands + other.commands, self.rounds + other.rounds, self.rejected + other.rejected)
+        return Written(
+            self.commands + other.commands,
+            self.rounds + other.rounds,
+            self.rejected + other.rejected,
+        )
 
 
 def counted(rows: DataFrame) -> DataFrame:
-    """The same rows, with the counts of each kind added to the progress event of the micro-batch (`observed`)."""
-    return rows.observe(_NAME, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS))
+    """The same rows, with the counts of each kind added to the progress event of the micro-batch
+    (`observed`).
+    """
+    return rows.observe(
+        _NAME, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
+    )
 
 
 def observed(progress: Any) -> Written:

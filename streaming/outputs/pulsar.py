@@ -13,7 +13,9 @@ from streaming.outputs.output_counts import KINDS
 
 
 class PulsarTopics:
-    """Producers that live as long as the query: connecting per micro-batch costs more than publishing."""
+    """Producers that live as long as the query: connecting per micro-batch costs more than
+    publishing.
+    """
 
     def __init__(self, topics: Mapping[str, TopicUri], settings: PulsarSettings) -> None:
         """`topics`: by kind. Raises SettingsError, SinkError, PublishTimeout."""
@@ -25,7 +27,9 @@ class PulsarTopics:
             self._opened = stack.pop_all()
 
     def append(self, rows: Sequence[Any]) -> None:
-        """Returns when the bookies have all rows. Raises SinkError, PublishTimeout, PublishRejected."""
+        """Returns when the bookies have all rows. Raises SinkError, PublishTimeout,
+        PublishRejected.
+        """
         ordered = sorted(rows, key=lambda row: (row.key, row.seq))
         for kind in KINDS:
             publisher = self._publishers[kind]

@@ -1,7 +1,7 @@
 """A file topic as a streaming source: byte offsets, limited batches of whole lines.
 
-Spark's own file source reads only complete new files and keeps no order. Offsets contain the number of records before them (since the
-checkpoint began), so the backlog is known in records.
+Spark's own file source reads only complete new files and keeps no order. Offsets contain the number
+of records before them (since the checkpoint began), so the backlog is known in records.
 """
 
 from __future__ import annotations
@@ -44,14 +44,23 @@ class FileSource:
 
     def options(self) -> dict[str, str]:
         """As string options of Spark's reader."""
-        counts = {"max_records": self.max_records, "max_bytes": self.max_bytes, "tasks": self.tasks, **asdict(self.limits)}
+        counts = {
+            "max_records": self.max_records,
+            "max_bytes": self.max_bytes,
+            "tasks": self.tasks,
+            **asdict(self.limits),
+        }
         return {"uri": str(self.topic)} | {key: str(value) for key, value in counts.items()}
 
     @staticmethod
     def from_options(options: Any) -> FileSource:
         limits = WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"]))
         return FileSource(
-            parse_topic(options["uri"]), int(options["max_records"]), int(options["max_bytes"]), int(options["tasks"]), limits
+            parse_topic(options["uri"]),
+            int(options["max_records"]),
+            int(options["max_bytes"]),
+            int(options["tasks"]),
+            limits,
         )
 
     def reader(self) -> FileTopicReader:
@@ -59,7 +68,9 @@ class FileSource:
 
 
 class FileTopicSource(DataSource):
-    """`spark.readStream.format("file-topic")` after `spark.dataSource.register(FileTopicSource)`."""
+    """`spark.readStream.format("file-topic")` after
+    `spark.dataSource.register(FileTopicSource)`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -97,7 +108,8 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         records, after = self._topic.read(begin, most, self._source.max_bytes, self._stop_at)
         if not records:
-            # Not even to the start of an empty next segment: a changed offset would make an empty micro-batch.
+            # Not even to the start of an empty next segment: a changed offset would make an empty
+            # micro-batch.
             return start
         self._cuts = {begin: _cuts(records, start["records"], self._source.tasks)}
         return dict(_place(after, start["records"] + len(records)))
@@ -144,4 +156,7 @@ def _cuts(records: Sequence[TopicRecord], before: int, tasks: int) -> list[FileP
     """Cuts a batch into at most `tasks` slices, each large enough to be worth a task."""
     slices = min(tasks, len(records), sum(record.size for record in records) // WORTH_A_TASK)
     starts = [len(records) * i // slices for i in range(1, slices)] if slices > 1 else []
-    return [_place(Offset(records[i].position.partition, records[i].position.offset), before + i) for i in starts]
+    return [
+        _place(Offset(records[i].position.partition, records[i].position.offset), before + i)
+        for i in starts
+    ]

@@ -1,4 +1,6 @@
-"""A Kafka topic as a streaming source: Spark's own connector with the columns of all telemetry sources."""
+"""A Kafka topic as a streaming source: Spark's own connector with the columns of all telemetry
+sources.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,33 @@ from sinks.topics.uri import TopicUri
 from streaming.settings import JobSettings
 
 
-def kafka_records(spark: SparkSession, topic: TopicUri, job: JobSettings, access: KafkaAccess) -> DataFrame:
-    """Columns of `RECORDS`; positions contain the topic's URI. A record without value becomes an empty one.
+def kafka_records(
+    spark: SparkSession, topic: TopicUri, job: JobSettings, access: KafkaAccess
+) -> DataFrame:
+    """Columns of `RECORDS`; positions contain the topic's URI. A record without value becomes an
+    empty one.
 
-    With `source.format` raw also `key`, `headers` (names and values) and `ts` (ms), and a missing value stays null.
+    With `source.format` raw also `key`, `headers` (names and values) and `ts` (ms), and a missing
+    value stays null.
     """
     raw = job.source.format == "raw"
-    options = {**source_options(topic, job.max_records_per_batch, access), "includeHeaders": str(raw).lower()}
+    options = {
+        **source_options(topic, job.max_records_per_batch, access),
+        "includeHeaders": str(raw).lower(),
+    }
     rows = spark.readStream.format("kafka").options(**options).load()
     value = F.coalesce(F.col("value"), F.lit(b""))
     size = F.octet_length(value).cast("long")
     if raw:
         value = F.col("value")
-    kept = F.when(size > job.wire.max_record_bytes, F.substring(value, 1, job.wire.kept_bytes)).otherwise(value)
-    metadata = (F.col("key"), F.col("headers"), F.unix_millis(F.col("timestamp")).alias("ts")) if raw else ()
+    kept = F.when(
+        size > job.wire.max_record_bytes, F.substring(value, 1, job.wire.kept_bytes)
+    ).otherwise(value)
+    metadata = (
+        (F.col("key"), F.col("headers"), F.unix_millis(F.col("timestamp")).alias("ts"))
+        if raw
+        else ()
+    )
     return rows.select(
         F.lit(str(topic)).alias("topic"),
         F.col("partition").cast("long").alias("partition"),
@@ -53,10 +68,12 @@ def source_options(topic: TopicUri, max_records: int, access: KafkaAccess) -> Ma
         "failOnDataLoss": str(settings.fail_on_data_loss).lower(),
         "groupIdPrefix": "pulsar-rebalancer",
         "kafkaConsumer.pollTimeoutMs": str(settings.timeout_ms),
-        # Spark would retry a request for the end of the topic three times silently; the job retries itself, and logs it.
+        # Spark would retry a request for the end of the topic three times silently; the job retries
+        # itself, and logs it.
         "fetchOffset.numRetries": "1",
-        # Spark requests a partition's range after every read, and the answer follows that of a prefetch, which waits for this long if there
-        # are no records: half a second of every micro-batch by Kafka's default.
+        # Spark requests a partition's range after every read, and the answer follows that of a
+        # prefetch, which waits for this long if there are no records: half a second of every
+        # micro-batch by Kafka's default.
         "kafka.fetch.max.wait.ms": "10",
     }
 

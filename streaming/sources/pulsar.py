@@ -1,7 +1,8 @@
-"""A Pulsar topic as a streaming source: message ids as offsets, limited batches, partition by partition.
+"""A Pulsar topic as a streaming source: message ids as offsets, limited batches, partition by
+partition.
 
-Offsets contain the number of records of a partition before them (since the checkpoint began), so a task knows how many it must find, and
-the job detects deleted records.
+Offsets contain the number of records of a partition before them (since the checkpoint began), so a
+task knows how many it must find, and the job detects deleted records.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class PulsarTopic:
     settings: PulsarSettings
 
     def options(self) -> dict[str, str]:
-        """As string options of Spark's reader. They contain the names of secret files, never the secrets."""
+        """As string options of Spark's reader. They contain the names of secret files, never the
+        secrets.
+        """
         return {"source": json.dumps(asdict(self))}
 
     @staticmethod
@@ -68,7 +71,9 @@ class PulsarSource(DataSource):
 
 
 class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches in a process beside the driver; `read` runs in Spark's workers, each with its own connection."""
+    """Plans micro-batches in a process beside the driver; `read` runs in Spark's workers, each with
+    its own connection.
+    """
 
     def __init__(self, topic: PulsarTopic) -> None:
         self._topic = topic
@@ -107,7 +112,10 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if rows:
                 yield record_batch(rows)
             if found != plan.records and self._topic.settings.fail_on_data_loss:
-                raise SinkError(f"{self._topic.topic}: {plan.records - found} messages of a micro-batch were deleted; {DELETED}")
+                raise SinkError(
+                    f"{self._topic.topic}: {plan.records - found} messages of a micro-batch "
+                    f"were deleted; {DELETED}"
+                )
 
     def stop(self) -> None:
         if self._open is not None:
@@ -118,7 +126,9 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The planner, connected on first use, in the planning process only."""
         if self._open is None:
             topic = self._topic
-            self._open = PulsarPlanner(topic.link(), topic.max_bytes, fail_on_loss=topic.settings.fail_on_data_loss)
+            self._open = PulsarPlanner(
+                topic.link(), topic.max_bytes, fail_on_loss=topic.settings.fail_on_data_loss
+            )
         return self._open
 
 

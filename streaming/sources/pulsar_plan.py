@@ -1,4 +1,6 @@
-"""Finds the end of the next micro-batch of a Pulsar topic by reading ahead: only a message itself shows its id and size."""
+"""Finds the end of the next micro-batch of a Pulsar topic by reading ahead: only a message itself
+shows its id and size.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,12 @@ from sinks.topics.start_position import start_ms
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.records import WORTH_A_TASK
 
-#: An offset in the checkpoint: partition → ledger, entry, index in the batch, and the number of records taken so far.
+#: An offset in the checkpoint: partition → ledger, entry, index in the batch, and the number of
+#: records taken so far.
 Offsets = dict[str, list[int]]
 DELETED = (
-    "raise the topic's retention; to continue without them, set pulsar.fail_on_data_loss=false for one start (which leaves a gap), or "
+    "raise the topic's retention; to continue without them, set "
+    "pulsar.fail_on_data_loss=false for one start (which leaves a gap), or "
     "name a new job.checkpoint"
 )
 #: Number of records that a partition gives before the next one has its turn.
@@ -28,7 +32,9 @@ _PARTITIONS_EVERY_S = 30.0
 
 
 class PulsarPlace(NamedTuple):
-    """Where reading a partition continues: after a message (None: from the oldest), and the number of records taken before."""
+    """Where reading a partition continues: after a message (None: from the oldest), and the number
+    of records taken before.
+    """
 
     after: MessageId | None = None
     taken: int = 0
@@ -39,7 +45,9 @@ class PulsarPlace(NamedTuple):
 
 
 class ReadPlan(NamedTuple):
-    """What one task reads: `records` messages of partition `number` with the name `name`, after `after` up to and including `end`."""
+    """What one task reads: `records` messages of partition `number` with the name `name`, after
+    `after` up to and including `end`.
+    """
 
     number: int
     name: str
@@ -103,15 +111,26 @@ class PulsarPlanner:
         if start == "earliest":
             return {}
         since_ms = start_ms(start)
-        found = {number: self._start_after(name, since_ms) for number, name in enumerate(self._partitions())}
-        return {str(number): PulsarPlace(after).offset() for number, after in found.items() if after is not None}
+        found = {
+            number: self._start_after(name, since_ms)
+            for number, name in enumerate(self._partitions())
+        }
+        return {
+            str(number): PulsarPlace(after).offset()
+            for number, after in found.items()
+            if after is not None
+        }
 
     def stop_at_present_end(self) -> None:
         """Ignores messages published from now on."""
-        self._stop_at = {number: self._link.last(name) for number, name in enumerate(self._partitions())}
+        self._stop_at = {
+            number: self._link.last(name) for number, name in enumerate(self._partitions())
+        }
 
     def advance(self, start: Mapping[str, Any], most: int) -> Offsets:
-        """The offset after the next records: at most `most`, or up to the one that reaches `max_bytes`; `start` if there are none."""
+        """The offset after the next records: at most `most`, or up to the one that reaches
+        `max_bytes`; `start` if there are none.
+        """
         places = {number: place_of(start, number) for number in range(len(self._partitions()))}
         self._ahead = {number: [] for number in places}
         for number, place in places.items():
@@ -125,16 +144,29 @@ class PulsarPlanner:
             if before == capacity.records and not self._must_wait(open_, deadline):
                 break
         self._check_connections()
-        moved = {number: PulsarPlace(seen[-1].id, places[number].taken + len(seen)) for number, seen in self._ahead.items() if seen}
-        self._newest = {**start, **{str(number): place.offset() for number, place in sorted(moved.items())}}
+        moved = {
+            number: PulsarPlace(seen[-1].id, places[number].taken + len(seen))
+            for number, seen in self._ahead.items()
+            if seen
+        }
+        self._newest = {
+            **start,
+            **{str(number): place.offset() for number, place in sorted(moved.items())},
+        }
         return self._newest
 
     def end(self) -> Offsets | None:
-        """The offset after the newest message if all were read, otherwise None: the number of unread messages is unknown."""
+        """The offset after the newest message if all were read, otherwise None: the number of
+        unread messages is unknown.
+        """
         return None if any(reader.more() for reader in self._readers.values()) else self._newest
 
-    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any], tasks: int) -> Iterator[ReadPlan]:
-        """What each task reads between two offsets; several tasks for a partition with many records."""
+    def slices(
+        self, start: Mapping[str, Any], end: Mapping[str, Any], tasks: int
+    ) -> Iterator[ReadPlan]:
+        """What each task reads between two offsets; several tasks for a partition with many
+        records.
+        """
         for key in end:
             number, a, b = int(key), place_of(start, int(key)), place_of(end, int(key))
             if a == b or b.after is None:
@@ -176,12 +208,15 @@ class PulsarPlanner:
         self._read_to[number] = place.after
 
     def _resumed(self, name: str, place: PulsarPlace) -> MessageId | None:
-        """Where reading continues. The last message taken must still exist; otherwise later ones may be deleted as well."""
+        """Where reading continues. The last message taken must still exist; otherwise later ones
+        may be deleted as well.
+        """
         if place.after is None or not place.taken or self._link.holds(name, place.after):
             return place.after
         if self._fail_on_loss:
             raise SinkError(
-                f"{self._link.topic}: messages were deleted, perhaps before the job read them, or the topic was recreated; {DELETED}"
+                f"{self._link.topic}: messages were deleted, perhaps before the job read "
+                f"them, or the topic was recreated; {DELETED}"
             )
         last = self._link.last(name)
         return place.after if last is None or last > place.after else None
@@ -189,7 +224,11 @@ class PulsarPlanner:
     def _read_ahead(self, number: int, capacity: _Capacity) -> None:
         reader = self._readers[number]
         for _ in range(_TURN):
-            if not capacity.any or self._at_end(number) or (found := reader.read(_LOOK_EVERY_S)) is None:
+            if (
+                not capacity.any
+                or self._at_end(number)
+                or (found := reader.read(_LOOK_EVERY_S)) is None
+            ):
                 return
             self._ahead[number].append(SeenMessage(found.id, found.record.size))
             self._read_to[number] = found.id
@@ -197,13 +236,18 @@ class PulsarPlanner:
             capacity.bytes -= found.record.size
 
     def _check_connections(self) -> None:
-        """Raises PublishTimeout if a partition has had no broker for too long: the client would wait for a deleted topic for ever."""
+        """Raises PublishTimeout if a partition has had no broker for too long: the client would
+        wait for a deleted topic for ever.
+        """
         if all(reader.connected for reader in self._readers.values()):
             self._alone_since = None
             return
         self._alone_since = self._alone_since or time.monotonic()
         if time.monotonic() - self._alone_since > self._link.timeout_s:
-            raise PublishTimeout(f"{self._link.topic}: no broker serves it any more; check that the brokers run and that the topic exists")
+            raise PublishTimeout(
+                f"{self._link.topic}: no broker serves it any more; check that the brokers "
+                "run and that the topic exists"
+            )
 
     def _at_end(self, number: int) -> bool:
         if self._stop_at is None:
@@ -217,7 +261,10 @@ class PulsarPlanner:
             return False
         waiting = [number for number in numbers if self._readers[number].more()]
         if waiting and time.monotonic() > deadline:
-            raise PublishTimeout(f"{self._link.topic}: Pulsar does not deliver existing messages; check that its brokers and bookies run")
+            raise PublishTimeout(
+                f"{self._link.topic}: Pulsar does not deliver existing messages; check that "
+                "its brokers and bookies run"
+            )
         return bool(waiting)
 
 
@@ -242,8 +289,12 @@ def place_of(offsets: Mapping[str, Any], number: int) -> PulsarPlace:
     return PulsarPlace(None if ledger < 0 else MessageId(ledger, entry, batch), count)
 
 
-def _cuts(seen: list[SeenMessage], start: PulsarPlace, end: PulsarPlace, tasks: int) -> Iterator[tuple[MessageId, int]]:
-    """The last message of each slice, and the number of records taken up to it; each of at most `tasks` slices is worth a task."""
+def _cuts(
+    seen: list[SeenMessage], start: PulsarPlace, end: PulsarPlace, tasks: int
+) -> Iterator[tuple[MessageId, int]]:
+    """The last message of each slice, and the number of records taken up to it; each of at most
+    `tasks` slices is worth a task.
+    """
     assert end.after is not None
     if seen and seen[-1].id == end.after and len(seen) == end.taken - start.taken:
         slices = min(tasks, len(seen), sum(one.size for one in seen) // WORTH_A_TASK)

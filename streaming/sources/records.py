@@ -21,7 +21,13 @@ RECORDS = StructType(
     ]
 )
 _ARROW = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64()), ("value", pa.binary()), ("size", pa.int64())]
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int64()),
+        ("offset", pa.int64()),
+        ("value", pa.binary()),
+        ("size", pa.int64()),
+    ]
 )
 #: A task costs about as much as decoding this number of bytes.
 WORTH_A_TASK = 1_000_000
@@ -31,4 +37,6 @@ def record_batch(records: Sequence[TopicRecord]) -> Any:
     """Records as an Arrow batch."""
     topics, partitions, offsets = zip(*(record.position for record in records), strict=True)
     values, sizes = [record.value for record in records], [record.size for record in records]
-    return pa.record_batch([list(topics), list(partitions), list(offsets), values, sizes], schema=_ARROW)
+    return pa.record_batch(
+        [list(topics), list(partitions), list(offsets), values, sizes], schema=_ARROW
+    )

@@ -1,7 +1,9 @@
-"""Stores many small values in few large entries: each micro-batch writes its changes as one entry, and obsolete entries are deleted.
+"""Stores many small values in few large entries: each micro-batch writes its changes as one entry,
+and obsolete entries are deleted.
 
-A call to Spark's state costs about as much as folding a report. So a micro-batch makes as few calls as possible, however many brokers
-have changed. This module does not use Spark: it returns the entries to write, and takes them as arguments after a restart.
+A call to Spark's state costs about as much as folding a report. So a micro-batch makes as few calls
+as possible, however many brokers have changed. This module does not use Spark: it returns the
+entries to write, and takes them as arguments after a restart.
 """
 
 from __future__ import annotations
@@ -17,13 +19,20 @@ LogEntry = Mapping[str, V | None]
 
 
 class CompactedLog(Generic[V]):
-    """Names and their newest values. An entry holds names and values; the value None means that the name is removed."""
+    """Names and their newest values. An entry holds names and values; the value None means that the
+    name is removed.
+    """
 
-    def __init__(self, weight: Callable[[V], int], entry_weight: int, new_entry: Callable[[], int]) -> None:
-        """`weight`: weight of a value; an entry is full at `entry_weight`. `new_entry`: returns a number that no entry has ever had."""
+    def __init__(
+        self, weight: Callable[[V], int], entry_weight: int, new_entry: Callable[[], int]
+    ) -> None:
+        """`weight`: weight of a value; an entry is full at `entry_weight`. `new_entry`: returns a
+        number that no entry has ever had.
+        """
         self._weight, self._entry_weight, self._new_entry = weight, entry_weight, new_entry
         self._values: dict[str, V] = {}
-        # Entry → number of its items, and the names whose newest item it holds; both by age, oldest first.
+        # Entry → number of its items, and the names whose newest item it holds; both by age, oldest
+        # first.
         self._items: dict[int, int] = {}
         self._newest: dict[int, dict[str, None]] = {}
         self._where: dict[str, int] = {}
@@ -39,9 +48,11 @@ class CompactedLog(Generic[V]):
         return self._values
 
     def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[V]]) -> bool:
-        """Applies the entries that another log, once equal to this one, has written since; `entries`: its stored ones, oldest first.
+        """Applies the entries that another log, once equal to this one, has written since;
+        `entries`: its stored ones, oldest first.
 
-        Reads unknown entries only. False if this log is not an earlier state of the other one; its content is then invalid.
+        Reads unknown entries only. False if this log is not an earlier state of the other one; its
+        content is then invalid.
         """
         kept = set(entries)
         known = [number for number in self._items if number in kept]
@@ -62,9 +73,17 @@ class CompactedLog(Generic[V]):
             self._note(name, value, number)
 
     def write(self, changed: LogEntry[V]) -> tuple[dict[int, LogEntry[V]], list[int]]:
-        """Applies changes; returns the entries to write, by number, and the numbers of the entries to delete."""
+        """Applies changes; returns the entries to write, by number, and the numbers of the entries
+        to delete.
+        """
         before = list(self._items)
-        fresh = self._append({name: value for name, value in changed.items() if value is not None or name in self._where})
+        fresh = self._append(
+            {
+                name: value
+                for name, value in changed.items()
+                if value is not None or name in self._where
+            }
+        )
         self._drop_superseded()
         fresh |= self._append(self._take_oldest())
         return {number: entry for number, entry in fresh.items() if number in self._items}, [
@@ -108,7 +127,8 @@ class CompactedLog(Generic[V]):
             self._drop(next(iter(self._items)))
 
     def _take_oldest(self) -> dict[str, V]:
-        """Removes the oldest entries until few obsolete items remain; returns the current items of the removed entries.
+        """Removes the oldest entries until few obsolete items remain; returns the current items of
+        the removed entries.
 
         The caller writes these items again, on average at most once per item.
         """
@@ -116,7 +136,9 @@ class CompactedLog(Generic[V]):
         stored = sum(self._items.values())
         while stored > 2 * len(self._values) + _SLACK:
             oldest = next(iter(self._items))
-            alive = {name: self._values[name] for name in self._newest[oldest] if name in self._values}
+            alive = {
+                name: self._values[name] for name in self._newest[oldest] if name in self._values
+            }
             stored -= self._items[oldest] - len(alive)
             taken |= alive
             self._drop(oldest)

@@ -1,4 +1,6 @@
-"""Reads the state of each broker from a checkpoint, with Spark's state reader; no job needs to run."""
+"""Reads the state of each broker from a checkpoint, with Spark's state reader; no job needs to
+run.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,12 @@ from streaming.state.rows import BROKERS, HEAD, TABLES, named_row, unpack_broker
 
 @dataclass(frozen=True, slots=True)
 class BrokerStateRow:
-    """One broker of one cluster. `round`: the cluster's last closed round; `age_ms`: of its newest report, by the cluster's own clock.
+    """One broker of one cluster. `round`: the cluster's last closed round; `age_ms`: of its newest
+    report, by the cluster's own clock.
 
-    `ewma`, `placement_ewma` (fractions), `throughput_ewma` (bytes/s), `gave_at_ms`, hits: None if no strategy keeps such memory of the
-    broker. `usage_average` (fraction), `throughput_average` (bytes/s): the broker's own averages, None in reports without them.
+    `ewma`, `placement_ewma` (fractions), `throughput_ewma` (bytes/s), `gave_at_ms`, hits: None if
+    no strategy keeps such memory of the broker. `usage_average` (fraction), `throughput_average`
+    (bytes/s): the broker's own averages, None in reports without them.
     """
 
     cluster: str
@@ -48,19 +52,27 @@ class BrokerStateRow:
     msg_throughput: float
 
 
-def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -> list[BrokerStateRow]:
-    """Brokers of all clusters as of the last committed micro-batch, by cluster and order of first appearance; empty before the first.
+def read_state(
+    checkpoint: str | Path, *, session: SparkSession | None = None
+) -> list[BrokerStateRow]:
+    """Brokers of all clusters as of the last committed micro-batch, by cluster and order of first
+    appearance; empty before the first.
 
-    Raises StateVersionError for a folder that is no checkpoint of this program and version, SparkStartError.
+    Raises StateVersionError for a folder that is no checkpoint of this program and version,
+    SparkStartError.
     """
     folder = _folder(checkpoint)
     if not (folder / GUARD).exists():
         raise StateVersionError(
-            f"{folder} is not a checkpoint of this program: it has no {GUARD}; name the checkpoint of a job that has run"
+            f"{folder} is not a checkpoint of this program: it has no {GUARD}; name the "
+            "checkpoint of a job that has run"
         )
     guard = read_guard(folder)
     if guard.state.get("rows") != ROWS_VERSION:
-        raise StateVersionError(f"the state in {folder} was written by version {guard.product}: read it with that version")
+        raise StateVersionError(
+            f"the state in {folder} was written by version {guard.product}: read it with that "
+            "version"
+        )
     if not any(folder.glob("commits/[0-9]*")):
         return []
     if session is not None:
@@ -78,34 +90,49 @@ def _folder(checkpoint: str | Path) -> Path:
 
 
 def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
-    # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does not start itself.
+    # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does
+    # not start itself.
     _ = spark.streams.active
     try:
-        state = spark.read.format("statestore").option("path", f"file://{folder}").option("stateVarName", "state").load()
+        state = (
+            spark.read.format("statestore")
+            .option("path", f"file://{folder}")
+            .option("stateVarName", "state")
+            .load()
+        )
         # Bundle tables are most of the state, and this reader does not need them.
         rows = state.where(~F.col("user_map_key.name").startswith(f"{TABLES}/")).collect()
     except (PySparkException, Py4JError) as error:
         raise StateVersionError(
-            f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is running, try again. "
+            f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is "
+            "running, try again. "
             f"Spark's messages are in {folder / SPARK_LOG}"
         ) from error
-    return broker_rows({named_row(row.user_map_key.name): bytes(row.user_map_value.packed) for row in rows})
+    return broker_rows(
+        {named_row(row.user_map_key.name): bytes(row.user_map_value.packed) for row in rows}
+    )
 
 
 def broker_rows(packed: Mapping[tuple[str, str, int], bytes]) -> list[BrokerStateRow]:
-    """Brokers of all clusters, in the order of `read_state`. `packed`: part, cluster and entry → value of that row."""
+    """Brokers of all clusters, in the order of `read_state`. `packed`: part, cluster and entry →
+    value of that row.
+    """
     clusters = sorted(cluster for part, cluster, _ in packed if part == HEAD)
     return [row for cluster in clusters for row in _cluster_rows(cluster, packed)]
 
 
-def _cluster_rows(cluster: str, packed: Mapping[tuple[str, str, int], bytes]) -> Iterator[BrokerStateRow]:
+def _cluster_rows(
+    cluster: str, packed: Mapping[tuple[str, str, int], bytes]
+) -> Iterator[BrokerStateRow]:
     head = unpack_head(packed[HEAD, cluster, 0])
     state = from_bytes(head.cluster)
     newest: dict[str, BrokerState | None] = {}
     for entry in head.broker_entries:
         newest |= unpack_brokers(packed[BROKERS, cluster, entry])
     brokers = [broker for broker in newest.values() if broker is not None]
-    return (_row(cluster, state, broker) for broker in sorted(brokers, key=lambda broker: broker.order))
+    return (
+        _row(cluster, state, broker) for broker in sorted(brokers, key=lambda broker: broker.order)
+    )
 
 
 def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateRow:

@@ -1,8 +1,9 @@
-"""The rows of a cluster's state in Spark: short names and packed values, readable with any MessagePack library.
+"""The rows of a cluster's state in Spark: short names and packed values, readable with any
+MessagePack library.
 
-All rows are one text and one value in one state variable, because Spark generates code for every column of every variable again in every
-micro-batch, which costs more than the values of a hundred brokers. Raise `checkpoint.ROWS_VERSION` with every change that makes older
-rows unreadable.
+All rows are one text and one value in one state variable, because Spark generates code for every
+column of every variable again in every micro-batch, which costs more than the values of a hundred
+brokers. Raise `checkpoint.ROWS_VERSION` with every change that makes older rows unreadable.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from strategies.store import BrokerState
 
 STATE_KEY = StructType([StructField("name", StringType())])
 STATE_VALUE = StructType([StructField("packed", BinaryType())])
-#: Parts of a state: the head of a cluster, and the entries of two compacted logs, of its brokers and of their bundle tables.
+#: Parts of a state: the head of a cluster, and the entries of two compacted logs, of its brokers
+#: and of their bundle tables.
 HEAD, BROKERS, TABLES = "head", "brokers", "tables"
 
 
 class Head(NamedTuple):
-    """The first row of a cluster. `cluster`: versioned bytes (`strategies.state`); the stored entries of both logs, oldest first."""
+    """The first row of a cluster. `cluster`: versioned bytes (`strategies.state`); the stored
+    entries of both logs, oldest first.
+    """
 
     cluster: bytes
     broker_entries: tuple[int, ...]

@@ -1,4 +1,6 @@
-"""The engine's StateStore on Spark's state: completely in memory during a micro-batch, then writes the changes back once."""
+"""The engine's StateStore on Spark's state: completely in memory during a micro-batch, then writes
+the changes back once.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,22 @@ from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState
 from streaming.state.compacted_log import CompactedLog
-from streaming.state.rows import BROKERS, HEAD, TABLES, Head, pack, row_name, unpack_brokers, unpack_head, unpack_tables
+from streaming.state.rows import (
+    BROKERS,
+    HEAD,
+    TABLES,
+    Head,
+    pack,
+    row_name,
+    unpack_brokers,
+    unpack_head,
+    unpack_tables,
+)
 
 Row = tuple[Any, ...]
 
-#: Maximum number of brokers, and of bytes of tables, in one row of state, far below the limits of Java.
+#: Maximum number of brokers, and of bytes of tables, in one row of state, far below the limits of
+#: Java.
 _BROKERS_PER_ENTRY = 2_000
 _BYTES_PER_ENTRY = 4 * 2**20
 _ENTRY_BITS = 63
@@ -43,7 +56,8 @@ class Rows:
         packed = self.get(part, entry)
         if packed is None:
             raise StateVersionError(
-                f"the state of cluster {self._cluster} is not whole (entry {entry} of its {part} is missing): "
+                f"the state of cluster {self._cluster} is not whole (entry {entry} of its "
+                f"{part} is missing): "
                 "restore the checkpoint from a copy"
             )
         return packed
@@ -56,7 +70,9 @@ class Rows:
 
 
 def _new_entry() -> int:
-    """A unique number for an entry. A number never gets another content, so a known entry need not be read again, even after failures."""
+    """A unique number for an entry. A number never gets another content, so a known entry need not
+    be read again, even after failures.
+    """
     return randbits(_ENTRY_BITS)
 
 
@@ -89,7 +105,13 @@ class SparkStore:
         self._changed_tables[broker] = None
 
     def brokers(self) -> Iterator[BrokerState]:
-        return iter([state for state in {**self._brokers.values, **self._changed_brokers}.values() if state is not None])
+        return iter(
+            [
+                state
+                for state in {**self._brokers.values, **self._changed_brokers}.values()
+                if state is not None
+            ]
+        )
 
     def get_table(self, broker: str) -> bytes | None:
         if broker in self._changed_tables:
@@ -107,30 +129,46 @@ class SparkStore:
 
     def flush(self, rows: Rows) -> None:
         """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
-        if not (self._changed_brokers or self._changed_tables or self._cluster != self._written_cluster):
+        if not (
+            self._changed_brokers or self._changed_tables or self._cluster != self._written_cluster
+        ):
             return
         _write(self._brokers, self._changed_brokers, rows, BROKERS)
         _write(self._tables, self._changed_tables, rows, TABLES)
-        rows.put(pack(Head(to_bytes(self._cluster), tuple(self._brokers.entries), tuple(self._tables.entries))), HEAD)
+        rows.put(
+            pack(
+                Head(
+                    to_bytes(self._cluster),
+                    tuple(self._brokers.entries),
+                    tuple(self._tables.entries),
+                )
+            ),
+            HEAD,
+        )
         self._written_cluster, self._changed_brokers, self._changed_tables = self._cluster, {}, {}
 
     def follow(self, head: Head, rows: Rows) -> bool:
-        """Updates the store from Spark's rows, reading unknown entries only; False if the store is not an earlier state of them.
+        """Updates the store from Spark's rows, reading unknown entries only; False if the store is
+        not an earlier state of them.
 
         Raises StateVersionError.
         """
         self._cluster = self._written_cluster = from_bytes(head.cluster)
-        return self._brokers.follow(head.broker_entries, lambda entry: unpack_brokers(rows.there(BROKERS, entry))) and self._tables.follow(
+        return self._brokers.follow(
+            head.broker_entries, lambda entry: unpack_brokers(rows.there(BROKERS, entry))
+        ) and self._tables.follow(
             head.table_entries, lambda entry: unpack_tables(rows.there(TABLES, entry))
         )
 
 
 class StoreCache:
-    """Keeps the stores of a process from one micro-batch to the next, so that the process does not read its own entries again.
+    """Keeps the stores of a process from one micro-batch to the next, so that the process does not
+    read its own entries again.
 
-    Spark's state is authoritative: the cache reads Spark's list of entries every time, and all entries that it does not know. The list
-    differs after a failed task, a repeated batch, a restart, or a batch of another process. A store is removed from the cache before it
-    changes and added again after it is written, so the cache never holds a partly changed store.
+    Spark's state is authoritative: the cache reads Spark's list of entries every time, and all
+    entries that it does not know. The list differs after a failed task, a repeated batch, a
+    restart, or a batch of another process. A store is removed from the cache before it changes and
+    added again after it is written, so the cache never holds a partly changed store.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -151,7 +189,9 @@ class StoreCache:
         return store
 
     def keep(self, cluster: str, store: SparkStore) -> None:
-        """Adds a store after `flush`. If all stores together are too large, removes the least recently used ones."""
+        """Adds a store after `flush`. If all stores together are too large, removes the least
+        recently used ones.
+        """
         self._stores[cluster] = store
         sizes = {name: store.table_bytes for name, store in self._stores.items()}
         while sum(sizes.values()) > self._most_bytes:

@@ -1,4 +1,6 @@
-"""Runs command lines as a shell does in which .venv is activated, and asks commands which options they know."""
+"""Runs command lines as a shell does in which .venv is activated, and asks commands which options
+they know.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,18 @@ ACTIVATED: Mapping[str, str] = {
 }
 
 
-def run(*words: str, folder: Path = ROOT, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a command to its end, without a terminal and without input. Standard error joins the output."""
+def run(
+    *words: str, folder: Path = ROOT, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end, without a terminal and without input. Standard error joins the
+    output.
+    """
     # A make that runs these tests must not steer the one that a test starts.
-    outer = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "REBALANCER_"))}
+    outer = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS", "REBALANCER_"))
+    }
     return subprocess.run(
         words,
         env={**outer, **ACTIVATED, **(environment or {})},
@@ -40,7 +50,9 @@ def run(*words: str, folder: Path = ROOT, environment: Mapping[str, str] | None 
 
 @cache
 def _listed(command: tuple[str, ...]) -> frozenset[str]:
-    """The words of a command's help; pages show the same command many times. A process for each of ours would take a second."""
+    """The words of a command's help; pages show the same command many times. A process for each of
+    ours would take a second.
+    """
     if command[0] == "rebalancer":
         ours = rebalancer(*command[1:], "--help", env={"COLUMNS": "200"})
         code, told = ours.code, ours.out + ours.err
@@ -52,11 +64,15 @@ def _listed(command: tuple[str, ...]) -> frozenset[str]:
 
 
 def unknown_options(words: tuple[str, ...], positions: int | None = None) -> list[str]:
-    """Options among `words` that the help of the command does not list; an AssertionError when the command does not exist.
+    """Options among `words` that the help of the command does not list; an AssertionError when the
+    command does not exist.
 
-    The first `positions` words name the command; without a number, all words before the first option (an argument there does no harm).
+    The first `positions` words name the command; without a number, all words before the first
+    option (an argument there does no harm).
     """
-    count = positions or next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    count = positions or next(
+        (place for place, word in enumerate(words) if word.startswith("-")), len(words)
+    )
     listed = _listed(words[:count])
     options = (word.partition("=")[0] for word in words[count:] if word.startswith("--"))
     return [option for option in options if option not in listed]

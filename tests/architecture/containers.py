@@ -1,4 +1,6 @@
-"""Reads the Dockerfiles and the compose file: which container runs which command, as whom, and with which settings."""
+"""Reads the Dockerfiles and the compose file: which container runs which command, as whom, and with
+which settings.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Compose = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a Dockerfile says of its final stage; `copied` are the sources of all COPY instructions that read the project folder."""
+    """What a Dockerfile says of its final stage; `copied` are the sources of all COPY instructions
+    that read the project folder.
+    """
 
     base: str
     user: str
@@ -28,7 +32,9 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A service of the compose file that runs one of our images; `words` is its command line, entry point first."""
+    """A service of the compose file that runs one of our images; `words` is its command line, entry
+    point first.
+    """
 
     service: str
     words: tuple[str, ...]
@@ -36,7 +42,9 @@ class Container:
 
 
 def read_image(dockerfile: Path) -> Image:
-    """The final stage of a Dockerfile. Exec form is expected of ENTRYPOINT, CMD and HEALTHCHECK; anything else is a ValueError."""
+    """The final stage of a Dockerfile. Exec form is expected of ENTRYPOINT, CMD and HEALTHCHECK;
+    anything else is a ValueError.
+    """
     instructions = read_instructions(dockerfile.read_text("utf-8"))
     last = dict(instructions)  # of instructions that come several times, the final stage's
     return Image(
@@ -45,13 +53,19 @@ def read_image(dockerfile: Path) -> Image:
         entrypoint=words_of(last["ENTRYPOINT"]),
         command=words_of(last["CMD"]),
         health=words_of(last["HEALTHCHECK"].partition(" CMD ")[2]),
-        copied=tuple(rest.split()[0] for name, rest in instructions if name == "COPY" and not rest.startswith("--from")),
+        copied=tuple(
+            rest.split()[0]
+            for name, rest in instructions
+            if name == "COPY" and not rest.startswith("--from")
+        ),
     )
 
 
 def read_instructions(text: str) -> list[tuple[str, str]]:
     """Name and rest of every instruction, comments left out and continued lines joined."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [(name, rest) for name, _, rest in (line.partition(" ") for line in joined.splitlines())]
 

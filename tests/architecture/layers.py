@@ -1,7 +1,8 @@
 """Reads the imports of a source tree and says which of them cross the layers.
 
-rebalancer.cli → rebalancer.{analysis, conformance} → rebalancer.{settings, simulation} → streaming → sinks → strategies, where simulation
-imports strategies only, and conformance both; libraries only where they are declared and needed.
+rebalancer.cli → rebalancer.{analysis, conformance} → rebalancer.{settings, simulation} → streaming
+→ sinks → strategies, where simulation imports strategies only, and conformance both; libraries only
+where they are declared and needed.
 """
 
 from __future__ import annotations
@@ -20,17 +21,28 @@ from pathlib import Path
 PACKAGES = ("rebalancer", "sinks", "strategies", "streaming")
 
 _CORE = frozenset({"streaming", "sinks", "strategies"})
-_ROOMS = frozenset({"rebalancer.analysis", "rebalancer.conformance", "rebalancer.settings", "rebalancer.simulation"})
+_ROOMS = frozenset(
+    {
+        "rebalancer.analysis",
+        "rebalancer.conformance",
+        "rebalancer.settings",
+        "rebalancer.simulation",
+    }
+)
 
-#: Layer → the layers it may import, itself included. A module belongs to the layer with the longest matching name.
+#: Layer → the layers it may import, itself included. A module belongs to the layer with the longest
+#: matching name.
 LAYERS: Mapping[str, frozenset[str]] = {
     "strategies": frozenset({"strategies"}),
     "sinks": frozenset({"sinks", "strategies"}),
     "streaming": _CORE,
     "rebalancer.simulation": frozenset({"rebalancer.simulation", "strategies"}),
-    "rebalancer.conformance": frozenset({"rebalancer.conformance", "rebalancer.simulation", "strategies"}),
+    "rebalancer.conformance": frozenset(
+        {"rebalancer.conformance", "rebalancer.simulation", "strategies"}
+    ),
     "rebalancer.settings": _CORE | {"rebalancer.settings"},
-    "rebalancer.analysis": _CORE | {"rebalancer.analysis", "rebalancer.settings", "rebalancer.simulation"},
+    "rebalancer.analysis": _CORE
+    | {"rebalancer.analysis", "rebalancer.settings", "rebalancer.simulation"},
     "rebalancer.cli": _CORE | _ROOMS | {"rebalancer.cli"},
     "rebalancer": frozenset({"rebalancer.cli"}),
 }
@@ -39,24 +51,31 @@ LAYERS: Mapping[str, frozenset[str]] = {
 TERMINAL = frozenset({"typer", "rich"})
 PRINTS_NOTHING = _ROOMS
 
-#: Client libraries open connections; they are imported where one is opened, so that nobody needs those he does not use.
+#: Client libraries open connections; they are imported where one is opened, so that nobody needs
+#: those he does not use.
 CLIENTS = frozenset({"kafka", "pulsar", "httpcore", "httpx"})
 
-#: Of the extra `report`: these packages may use it, inside functions, so that everything else works without it.
+#: Of the extra `report`: these packages may use it, inside functions, so that everything else works
+#: without it.
 WITH_REPORTS = frozenset({"rebalancer.analysis", "rebalancer.cli", "sinks"})
 OPTIONAL = frozenset({"plotly", "pyarrow"})
 
-#: The deciding part sees no clock, no randomness, no environment, no files, no network and writes no logs.
+#: The deciding part sees no clock, no randomness, no environment, no files, no network and writes
+#: no logs.
 # fmt: off
 IMPURE = frozenset({
-    "asyncio", "builtins", "concurrent", "glob", "http", "importlib", "io", "logging", "multiprocessing",
-    "os", "pathlib", "queue", "random", "secrets", "select", "selectors", "shutil", "signal", "socket", "sqlite3",
-    "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid", "warnings",
+    "asyncio", "builtins", "concurrent", "glob", "http", "importlib", "io", "logging",
+    "multiprocessing", "os", "pathlib", "queue", "random", "secrets", "select", "selectors",
+    "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading",
+    "time", "urllib", "uuid", "warnings",
 })
 # fmt: on
-IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash", "id", "breakpoint", "__import__"})
+IMPURE_CALLS = frozenset(
+    {"open", "print", "input", "eval", "exec", "hash", "id", "breakpoint", "__import__"}
+)
 
-#: In these packages a shedding rule is known by the name in the settings only; the registry makes it.
+#: In these packages a shedding rule is known by the name in the settings only; the registry makes
+#: it.
 UNAWARE_OF_STRATEGIES = frozenset({"streaming", "sinks"})
 STRATEGY_KINDS = frozenset({"shedding", "placement", "filters", "splitting", "dispatch_limits"})
 OPEN_TO_ALL = frozenset({"registry", "contract"})
@@ -64,7 +83,9 @@ OPEN_TO_ALL = frozenset({"registry", "contract"})
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One import of `name` (dotted, as far as it is written) in `file` at `line`; `top` when it runs as soon as the module is imported."""
+    """One import of `name` (dotted, as far as it is written) in `file` at `line`; `top` when it
+    runs as soon as the module is imported.
+    """
 
     file: Path
     line: int
@@ -77,18 +98,25 @@ class Import:
 
 
 def violations(root: Path) -> list[str]:
-    """One line per forbidden import or call in the packages below `root`, empty when the layers hold."""
+    """One line per forbidden import or call in the packages below `root`, empty when the layers
+    hold.
+    """
     found: list[str] = []
     for package in PACKAGES:
         for file in modules(root / package):
             tree, place = parsed(file), file.relative_to(root)
             layer = layer_of(".".join(place.with_suffix("").parts))
-            found += [f"{place}:{line}: {text}" for line, text in sorted(module_violations(root, layer, file, tree))]
+            found += [
+                f"{place}:{line}: {text}"
+                for line, text in sorted(module_violations(root, layer, file, tree))
+            ]
     return found
 
 
 def layer_of(name: str) -> str:
-    """The layer of a module or package with this dotted name, the top-level package where no layer is named."""
+    """The layer of a module or package with this dotted name, the top-level package where no layer
+    is named.
+    """
     parts = name.split(".")
     heads = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((head for head in heads if head in LAYERS), parts[0])
@@ -102,7 +130,9 @@ def parsed(file: Path) -> ast.Module:
 
 @cache
 def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
-    """All nodes of a module: a walk takes longer than the parsing, and several checks look at each node."""
+    """All nodes of a module: a walk takes longer than the parsing, and several checks look at each
+    node.
+    """
     return tuple(ast.walk(tree))
 
 
@@ -111,7 +141,9 @@ def modules(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
 
 
-def module_violations(root: Path, package: str, file: Path, tree: ast.Module) -> Iterator[tuple[int, str]]:
+def module_violations(
+    root: Path, package: str, file: Path, tree: ast.Module
+) -> Iterator[tuple[int, str]]:
     libraries = allowed_libraries(root, package)
     for item in imports(file, tree):
         reason = forbidden(package, item, libraries)
@@ -125,20 +157,27 @@ def module_violations(root: Path, package: str, file: Path, tree: ast.Module) ->
 
 
 def forbidden(package: str, item: Import, libraries: frozenset[str]) -> str | None:
-    """Why `package` must not import `item`, or None. `libraries`: roots of the third-party packages that it may use."""
+    """Why `package` must not import `item`, or None. `libraries`: roots of the third-party packages
+    that it may use.
+    """
     if item.root in PACKAGES:
         return forbidden_inside(package, item)
     if item.root in sys.stdlib_module_names:
         impure = package == "strategies" and item.root in IMPURE
         return f"strategies is pure: no {item.root}" if impure else None
     if item.root not in libraries:
-        return f"{package} must not import {item.root} (see tests/architecture/layers.py and the dependencies in pyproject.toml)"
+        return (
+            f"{package} must not import {item.root} (see tests/architecture/layers.py and the "
+            "dependencies in pyproject.toml)"
+        )
     if item.root in TERMINAL and package != "rebalancer.cli":
         return f"{package} must not import {item.root}: only rebalancer.cli formats output"
     if item.name.startswith("numpy.random"):
         return "randomness arrives as data: no numpy.random"
     if package == "sinks" and item.root in CLIENTS and item.top:
-        return f"{item.root} is a client library: import it in the function that opens the connection"
+        return (
+            f"{item.root} is a client library: import it in the function that opens the connection"
+        )
     if package in WITH_REPORTS and item.root in OPTIONAL and item.top:
         return f"{item.root} is not always installed: import it in the function that needs it"
     return None
@@ -149,7 +188,12 @@ def forbidden_inside(package: str, item: Import) -> str | None:
     if layer not in LAYERS[package]:
         return f"{package} must not import {layer}"
     parts = item.name.split(".")
-    concrete = len(parts) > 2 and parts[0] == "strategies" and parts[1] in STRATEGY_KINDS and parts[2] not in OPEN_TO_ALL
+    concrete = (
+        len(parts) > 2
+        and parts[0] == "strategies"
+        and parts[1] in STRATEGY_KINDS
+        and parts[2] not in OPEN_TO_ALL
+    )
     if package in UNAWARE_OF_STRATEGIES and concrete:
         return f"{package} names no concrete strategy ({item.name}): ask the registry"
     return None
@@ -157,13 +201,17 @@ def forbidden_inside(package: str, item: Import) -> str | None:
 
 @cache
 def allowed_libraries(root: Path, package: str) -> frozenset[str]:
-    """Import names of the third-party packages `package` may use, from the dependencies that `root`/pyproject.toml declares."""
+    """Import names of the third-party packages `package` may use, from the dependencies that
+    `root`/pyproject.toml declares.
+    """
     if package == "strategies":
         return frozenset({"numpy"})
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     declared = {distribution(line) for line in project["dependencies"]}
     if package == "streaming":
-        declared |= {distribution(line) for line in project["optional-dependencies"]["spark"]} | {"py4j"}  # py4j comes with pyspark
+        declared |= {distribution(line) for line in project["optional-dependencies"]["spark"]} | {
+            "py4j"
+        }  # py4j comes with pyspark
     if package in WITH_REPORTS:
         declared |= {distribution(line) for line in project["optional-dependencies"]["report"]}
     names = frozenset(name for one in declared for name in import_names(one))
@@ -172,12 +220,18 @@ def allowed_libraries(root: Path, package: str) -> frozenset[str]:
 
 @cache
 def import_names(name: str) -> frozenset[str]:
-    """The top-level packages and modules of a distribution, none where it is not installed (another platform, a missing extra)."""
+    """The top-level packages and modules of a distribution, none where it is not installed (another
+    platform, a missing extra).
+    """
     try:
         files = files_of_distribution(name) or ()
     except PackageNotFoundError:
         return frozenset()
-    return frozenset(file.parts[0].partition(".")[0] for file in files if file.suffix in (".py", ".so", ".pyd") and file.parts[0] != "..")
+    return frozenset(
+        file.parts[0].partition(".")[0]
+        for file in files
+        if file.suffix in (".py", ".so", ".pyd") and file.parts[0] != ".."
+    )
 
 
 def distribution(requirement: str) -> str:
@@ -189,7 +243,9 @@ def distribution(requirement: str) -> str:
 
 
 def imports(file: Path, tree: ast.Module) -> Iterator[Import]:
-    """Every import statement of a module, and every import_module("…") whose name is written out."""
+    """Every import statement of a module, and every import_module("…") whose name is written
+    out.
+    """
     top = {id(node) for node in run_on_import(tree)}
     for node in nodes(tree):
         for name in imported_names(node):
@@ -211,7 +267,10 @@ def is_function(node: ast.AST) -> bool:
 
 
 def is_typing_block(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    return isinstance(node, ast.If) and ast.unparse(node.test) in (
+        "TYPE_CHECKING",
+        "typing.TYPE_CHECKING",
+    )
 
 
 def imported_names(node: ast.AST) -> list[str]:
@@ -222,7 +281,10 @@ def imported_names(node: ast.AST) -> list[str]:
             return [f"{module}.{alias.name}" for alias in names]
         case ast.ImportFrom():
             return ["a relative import"]  # no package has that name, so it is refused
-        case ast.Call(func=ast.Name(id=function) | ast.Attribute(attr=function), args=[ast.Constant(value=str(name)), *_]):
+        case ast.Call(
+            func=ast.Name(id=function) | ast.Attribute(attr=function),
+            args=[ast.Constant(value=str(name)), *_],
+        ):
             return [name] if function in ("import_module", "__import__") else []
     return []
 

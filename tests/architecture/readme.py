@@ -1,4 +1,5 @@
-"""Reads the commands of a Markdown page: those in console fences, each with a mark above it that says how it is checked.
+"""Reads the commands of a Markdown page: those in console fences, each with a mark above it that
+says how it is checked.
 
 <!-- checked: run -->      run as it stands, in a folder that looks like the project's; exit code 0
 <!-- checked: exit 2 -->   the same with another exit code
@@ -11,7 +12,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-FENCE = re.compile(r"(?:<!-- checked: (?P<mark>[a-z0-9 ]+) -->\n+)?```console\n(?P<body>.*?)```", re.DOTALL)
+FENCE = re.compile(
+    r"(?:<!-- checked: (?P<mark>[a-z0-9 ]+) -->\n+)?```console\n(?P<body>.*?)```", re.DOTALL
+)
 PROMPT = "$ "
 
 
@@ -33,7 +36,9 @@ def shown_commands(page: str) -> Iterator[Shown]:
 
 
 def commands(body: str) -> Iterator[tuple[int, str]]:
-    """Offset and text of every line that starts with a prompt; what follows without one is what the command prints."""
+    """Offset and text of every line that starts with a prompt; what follows without one is what the
+    command prints.
+    """
     joined = re.sub(r"\\\n", lambda found: "\0", body)
     offset = 0
     for line in joined.splitlines():

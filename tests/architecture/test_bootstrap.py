@@ -1,4 +1,6 @@
-"""`make setup` finds Java and Python before it downloads anything, and says how to get what is missing."""
+"""`make setup` finds Java and Python before it downloads anything, and says how to get what is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def test_java_on_the_path_is_taken_as_it_is(tmp_path: Path) -> None:
     assert shell(tmp_path, SHOW_CHOICE).stdout == "JAVA_HOME=\n"
 
 
-def test_an_old_java_on_the_path_gives_way_to_a_newer_one_that_packages_installed(tmp_path: Path) -> None:
+def test_an_old_java_on_the_path_gives_way_to_a_newer_one_that_packages_installed(
+    tmp_path: Path,
+) -> None:
     java(tmp_path / "bin", "11.0.2")
     java(tmp_path / "jvm/java-21/bin", "21-ea")
     assert shell(tmp_path, SHOW_CHOICE).stdout == f"JAVA_HOME={tmp_path}/jvm/java-21\n"
@@ -29,7 +33,10 @@ def test_an_old_java_on_the_path_gives_way_to_a_newer_one_that_packages_installe
 def test_an_old_java_home_gives_way_to_the_path(tmp_path: Path) -> None:
     java(tmp_path / "old/bin", "1.8.0_402")
     java(tmp_path / "bin", "17.0.15")
-    assert shell(tmp_path, SHOW_CHOICE, JAVA_HOME=str(tmp_path / "old")).stdout == f"JAVA_HOME={tmp_path}\n"
+    assert (
+        shell(tmp_path, SHOW_CHOICE, JAVA_HOME=str(tmp_path / "old")).stdout
+        == f"JAVA_HOME={tmp_path}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,9 @@ def test_an_old_java_home_gives_way_to_the_path(tmp_path: Path) -> None:
         ("Darwin", "brew", "brew install openjdk@17"),
     ],
 )
-def test_without_java_the_advice_fits_the_system(tmp_path: Path, system: str, manager: str, advice: str) -> None:
+def test_without_java_the_advice_fits_the_system(
+    tmp_path: Path, system: str, manager: str, advice: str
+) -> None:
     program(tmp_path / "bin/uname", f"echo {system}")
     program(tmp_path / "bin" / manager, "true")
 
@@ -77,7 +86,9 @@ def program(path: Path, body: str) -> None:
 
 
 def shell(system: Path, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs `script` in the project's folder on a system whose programs are those in `system`/bin and the bare necessities."""
+    """Runs `script` in the project's folder on a system whose programs are those in `system`/bin
+    and the bare necessities.
+    """
     folder = system / "bin"
     folder.mkdir(exist_ok=True)
     for name in PROGRAMS:

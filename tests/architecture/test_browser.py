@@ -1,4 +1,6 @@
-"""`make test` finds a browser for the report's tests, or gets one, or says how to get one; it never goes on without."""
+"""`make test` finds a browser for the report's tests, or gets one, or says how to get one; it never
+goes on without.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ def test_without_one_the_advice_is_there_and_nothing_goes_on(tmp_path: Path) -> 
 def test_root_on_debian_gets_one(tmp_path: Path) -> None:
     program(tmp_path / "bin/id", "echo 0")
     made = tmp_path / "bin/chromium"
-    program(tmp_path / "bin/apt-get", f'case "$*" in *install*) printf "#!/bin/bash\\nexit 0\\n" > {made}; /bin/chmod +x {made};; esac')
+    program(
+        tmp_path / "bin/apt-get",
+        f'case "$*" in *install*) printf "#!/bin/bash\\nexit 0\\n" > {made}; /bin/chmod +x '
+        f"{made};; esac",
+    )
     answer = shell(tmp_path, INSTALL.format(tmp_path))
     assert answer.stdout == f"{made}\n", answer.stderr
 

@@ -20,4 +20,6 @@ def test_no_class_shares_its_name() -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(file.relative_to(ROOT).as_posix())
 
-    assert {name: found for name, found in places.items() if len(found) > 1 and name not in SHARED} == {}
+    assert {
+        name: found for name, found in places.items() if len(found) > 1 and name not in SHARED
+    } == {}

@@ -1,6 +1,7 @@
 """The images are checked without a container engine.
 
-Linters read the files, and the commands of the containers are run on this machine with the packages the images hold.
+Linters read the files, and the commands of the containers are run on this machine with the packages
+the images hold.
 """
 
 from __future__ import annotations
@@ -26,9 +27,19 @@ ACTIVE = [container for container in CONTAINERS if not container.profiles]
 
 def test_the_compose_file_has_the_whole_road() -> None:
     services = read_compose(COMPOSE_FILE)["services"]
-    assert set(services) == {"kafka", "pulsar", "spark-master", "spark-worker", "job", "collector", "executor"}
+    assert set(services) == {
+        "kafka",
+        "pulsar",
+        "spark-master",
+        "spark-worker",
+        "job",
+        "collector",
+        "executor",
+    }
     assert {container.service for container in ACTIVE} == {"spark-master", "spark-worker", "job"}
-    assert {container.service: container.profiles for container in CONTAINERS if container.profiles} == {
+    assert {
+        container.service: container.profiles for container in CONTAINERS if container.profiles
+    } == {
         "collector": ("servers",),
         "executor": ("servers",),
     }
@@ -48,7 +59,10 @@ def test_the_compose_file_keeps_to_the_schema_of_compose_files() -> None:
 def test_compose_itself_reads_the_file() -> None:
     tool = compose_tool()
     if tool is None:
-        pytest.skip("neither docker-compose nor docker compose is installed; the schema was checked without them")
+        pytest.skip(
+            "neither docker-compose nor docker compose is installed; the schema was checked "
+            "without them"
+        )
 
     answer = run(*tool, "-f", str(COMPOSE_FILE), "--profile", "servers", "config", "--services")
 
@@ -66,7 +80,9 @@ def test_an_image_is_pinned_unprivileged_and_watched(dockerfile: Path) -> None:
 
 
 def test_only_the_image_of_the_job_holds_java_and_spark() -> None:
-    job, executor = ((ROOT / f"docker/{name}.Dockerfile").read_text("utf-8") for name in ("job", "executor"))
+    job, executor = (
+        (ROOT / f"docker/{name}.Dockerfile").read_text("utf-8") for name in ("job", "executor")
+    )
     assert "jre" in job
     assert "jre" not in executor
     assert "requirements/executor.lock" in executor
@@ -93,7 +109,9 @@ def test_services_are_pinned_and_watched() -> None:
             assert service["healthcheck"]["test"][0] == "CMD", name
 
 
-@pytest.mark.parametrize("container", [it for it in CONTAINERS if it.words[0] == "rebalancer"], ids=lambda it: it.service)
+@pytest.mark.parametrize(
+    "container", [it for it in CONTAINERS if it.words[0] == "rebalancer"], ids=lambda it: it.service
+)
 def test_the_command_of_a_container_exists(container: Container) -> None:
     assert unknown_options(container.words) == []
 
@@ -105,20 +123,30 @@ def test_the_command_of_an_image_exists(dockerfile: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("container", [it for it in CONTAINERS if it.words[0] != "rebalancer"], ids=lambda it: it.service)
+@pytest.mark.parametrize(
+    "container", [it for it in CONTAINERS if it.words[0] != "rebalancer"], ids=lambda it: it.service
+)
 def test_the_spark_class_of_a_container_exists(container: Container) -> None:
     assert container.words[0] == "spark-class"
     assert unknown_options(container.words, positions=2) == []
 
 
-@pytest.mark.parametrize("environment", [{}, {"REBALANCER_JOB__MASTER": "spark://spark-master:7077"}], ids=["image", "compose"])
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"REBALANCER_JOB__MASTER": "spark://spark-master:7077"}],
+    ids=["image", "compose"],
+)
 def test_the_settings_of_the_containers_are_good(environment: dict[str, str]) -> None:
-    answer = rebalancer("config", "show", "--config", ROOT / "docker/rebalancer.toml", env=environment)
+    answer = rebalancer(
+        "config", "show", "--config", ROOT / "docker/rebalancer.toml", env=environment
+    )
     assert answer.code == 0, answer.words
 
 
 def test_an_option_that_does_not_exist_is_noticed() -> None:
-    assert unknown_options(("rebalancer", "run", "--config", "F", "--nonsense", "1")) == ["--nonsense"]
+    assert unknown_options(("rebalancer", "run", "--config", "F", "--nonsense", "1")) == [
+        "--nonsense"
+    ]
     with pytest.raises(AssertionError, match="No such command"):
         unknown_options(("rebalancer", "fly", "--nonsense"))
 

@@ -1,4 +1,6 @@
-"""What the pages name exists: links, files, tests; and the index of the decision records lists each record once, with its status."""
+"""What the pages name exists: links, files, tests; and the index of the decision records lists each
+record once, with its status.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +53,24 @@ def test_every_record_has_a_number_of_its_own_and_a_status_whose_references_exis
     assert len(set(numbers)) == len(numbers)
     assert [one.name for one in found if one.number != one.titled] == []
     assert [one.name for one in found if not is_status(one.status)] == []
-    assert [one.name for one in found if not set(re.findall(r"\d{4}", one.status)) <= set(numbers) - {one.number}] == []
+    assert [
+        one.name
+        for one in found
+        if not set(re.findall(r"\d{4}", one.status)) <= set(numbers) - {one.number}
+    ] == []
 
 
 def test_pages_that_the_code_names_exist() -> None:
-    naming = [file for file in FILES if file.endswith((".py", ".toml", ".yaml", ".json", ".Dockerfile", "Makefile"))]
-    named = {page for file in naming for page in re.findall(r"\bdocs/[A-Z_]+\.md\b", (ROOT / file).read_text("utf-8"))}
+    naming = [
+        file
+        for file in FILES
+        if file.endswith((".py", ".toml", ".yaml", ".json", ".Dockerfile", "Makefile"))
+    ]
+    named = {
+        page
+        for file in naming
+        for page in re.findall(r"\bdocs/[A-Z_]+\.md\b", (ROOT / file).read_text("utf-8"))
+    }
 
     assert sorted(page for page in named if not (ROOT / page).is_file()) == []
 
@@ -67,7 +81,9 @@ def test_records_that_the_code_cites_exist() -> None:
         (str(file.relative_to(ROOT)), number)
         for folder in ("strategies", "sinks", "streaming", "rebalancer", "tests", "benchmarks")
         for file in (ROOT / folder).rglob("*.py")
-        for number in re.findall(r"(?:decision record |docs/decisions/)(\d{4})", file.read_text("utf-8"))
+        for number in re.findall(
+            r"(?:decision record |docs/decisions/)(\d{4})", file.read_text("utf-8")
+        )
     }
 
     assert [one for one in sorted(cited) if one[1] not in numbers] == []
@@ -76,18 +92,30 @@ def test_records_that_the_code_cites_exist() -> None:
 def test_a_page_that_names_what_is_not_there_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_clock.py").write_text("def test_time() -> None: ...\n")
-    (tmp_path / "page.md").write_text("# A title\n[a](gone.md) [b](#a-title) [c](page.md#b-title) [d](https://pulsar.apache.org)\n")
-    text = "`tests/test_clock.py` `test_gone.py` `sinks/gone/` `tests/*.py` `settings.toml` `python -m benchmarks.gone` `a/b`"
+    (tmp_path / "page.md").write_text(
+        "# A title\n[a](gone.md) [b](#a-title) [c](page.md#b-title) "
+        "[d](https://pulsar.apache.org)\n"
+    )
+    text = (
+        "`tests/test_clock.py` `test_gone.py` `sinks/gone/` `tests/*.py` `settings.toml` `python "
+        "-m benchmarks.gone` `a/b`"
+    )
     tests = "`test_clock.py::test_time`, `::test_gone_…`"
     files = files_of(tmp_path)
 
-    assert list(missing_links(tmp_path, tmp_path / "page.md")) == ["page.md: no file gone.md", "page.md: no heading page.md#b-title"]
+    assert list(missing_links(tmp_path, tmp_path / "page.md")) == [
+        "page.md: no file gone.md",
+        "page.md: no heading page.md#b-title",
+    ]
     assert missing_paths(text, files) == ["test_gone.py", "sinks/gone/", "benchmarks.gone"]
     assert list(missing_tests(tests, tmp_path, files)) == ["test_clock.py::test_gone_…"]
 
 
 def test_headings_are_found_as_links_name_them() -> None:
-    assert anchors("## A `tests` folder, twice\n```\n# none\n```\n### 1. One\n") == {"a-tests-folder-twice", "1-one"}
+    assert anchors("## A `tests` folder, twice\n```\n# none\n```\n### 1. One\n") == {
+        "a-tests-folder-twice",
+        "1-one",
+    }
 
 
 def test_a_record_without_number_or_status_is_noticed(tmp_path: Path) -> None:
@@ -95,9 +123,22 @@ def test_a_record_without_number_or_status_is_noticed(tmp_path: Path) -> None:
     whole.write_text("# 0001 · One\n\n**Status.** Amended by [0002](0002-two.md).\n\nText.\n")
     bare.write_text("# Two\n\nText.\n")
 
-    assert (record(whole).number, record(whole).titled, record(whole).status) == ("0001", "0001", "amended by 0002")
+    assert (record(whole).number, record(whole).titled, record(whole).status) == (
+        "0001",
+        "0001",
+        "amended by 0002",
+    )
     assert (record(bare).number, record(bare).titled, record(bare).status) == ("", "", "")
-    assert [is_status(text) for text in ("accepted", "superseded by 0001", "amended by 0001 and 0002", "amended by nobody", "")] == [
+    assert [
+        is_status(text)
+        for text in (
+            "accepted",
+            "superseded by 0001",
+            "amended by 0001 and 0002",
+            "amended by nobody",
+            "",
+        )
+    ] == [
         True,
         True,
         True,

@@ -1,4 +1,6 @@
-"""The tree in `strategies/errors.py` is the tree that is there, and no two classes of it share a name."""
+"""The tree in `strategies/errors.py` is the tree that is there, and no two classes of it share a
+name.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from tests.architecture.layers import modules, parsed
 
 PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
 ROOT_CLASS = "RebalancerError"
-#: A line of the drawing: branches of four characters each, a class, and its module where that is another one.
+#: A line of the drawing: branches of four characters each, a class, and its module where that is
+#: another one.
 LINE = re.compile(r"^((?:[│ ]   )*(?:[├└]── )?)(\w+)(?: \(([\w.]+)\))?$")
 
 
@@ -34,7 +37,11 @@ def drawn(text: str) -> Iterator[tuple[str, tuple[str, str]]]:
 def defined() -> Mapping[str, tuple[str, str]]:
     """Class → its base and its module, of the root and all that derive from it."""
     every = [
-        (node.name, base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", ""), module)
+        (
+            node.name,
+            base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", ""),
+            module,
+        )
         for package in PACKAGES
         for file in modules(ROOT / package)
         if (module := ".".join(file.relative_to(ROOT).with_suffix("").parts))
@@ -45,7 +52,11 @@ def defined() -> Mapping[str, tuple[str, str]]:
     tree = {ROOT_CLASS}
     while more := {name for name, base, _ in every if base in tree} - tree:
         tree |= more
-    found = [(name, base, module) for name, base, module in every if name in tree and (base in tree or name == ROOT_CLASS)]
+    found = [
+        (name, base, module)
+        for name, base, module in every
+        if name in tree and (base in tree or name == ROOT_CLASS)
+    ]
     names = [name for name, _, _ in found]
 
     assert sorted(names) == sorted(set(names)), "two errors of one name"

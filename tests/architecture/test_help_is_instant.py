@@ -1,4 +1,6 @@
-"""`rebalancer --help` answers at once, because it loads neither Spark nor numpy nor a client library."""
+"""`rebalancer --help` answers at once, because it loads neither Spark nor numpy nor a client
+library.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 REBALANCER = Path(sys.executable).with_name("rebalancer")
-HEAVY = {"pyspark", "py4j", "numpy", "pandas", "pyarrow", "pydantic", "kafka", "pulsar", "httpcore", "httpx"}
+HEAVY = {
+    "pyspark",
+    "py4j",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "kafka",
+    "pulsar",
+    "httpcore",
+    "httpx",
+}
 
 #: Runs the entry point with --help in a fresh interpreter and prints what was loaded afterwards.
 WHAT_HELP_LOADS = """
@@ -27,7 +40,14 @@ print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules}))
 
 
 def test_help_loads_nothing_heavy() -> None:
-    answer = subprocess.run([sys.executable, "-c", WHAT_HELP_LOADS], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    answer = subprocess.run(
+        [sys.executable, "-c", WHAT_HELP_LOADS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
 
     help_text, _, loaded = answer.stdout.partition("loaded:")
     assert "run" in help_text
@@ -36,7 +56,9 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_help_of_the_installed_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Prints how long it takes (0.4 s are wanted); a busy machine is no failure, so nothing is asserted about it."""
+    """Prints how long it takes (0.4 s are wanted); a busy machine is no failure, so nothing is
+    asserted about it.
+    """
     times = [seconds_of_help() for _ in range(3)]
 
     with capsys.disabled():
@@ -45,7 +67,9 @@ def test_help_of_the_installed_command(capsys: pytest.CaptureFixture[str]) -> No
 
 def seconds_of_help() -> float:
     begin = time.perf_counter()
-    answer = subprocess.run([REBALANCER, "--help"], capture_output=True, text=True, check=True, timeout=300)
+    answer = subprocess.run(
+        [REBALANCER, "--help"], capture_output=True, text=True, check=True, timeout=300
+    )
     seconds = time.perf_counter() - begin
     assert answer.stdout.startswith("Usage: rebalancer")
     return seconds

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from strategies.shedding.registry import SHEDDERS
-from tests.architecture.layers import LAYERS, UNAWARE_OF_STRATEGIES, modules, nodes, parsed, violations
+from tests.architecture.layers import (
+    LAYERS,
+    UNAWARE_OF_STRATEGIES,
+    modules,
+    nodes,
+    parsed,
+    violations,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,25 +44,67 @@ def test_every_package_is_there_to_be_read() -> None:
         ("sinks", "from streaming import settings", "sinks must not import streaming"),
         ("sinks", "import kafka", "kafka is a client library"),
         ("sinks", "from pulsar import Client", "pulsar is a client library"),
-        ("sinks", "try:\n    import httpx\nexcept ImportError:\n    pass", "httpx is a client library"),
-        ("sinks", "from strategies.shedding.threshold.fixed import ThresholdShedder", "names no concrete strategy"),
-        ("sinks", "import importlib\nimportlib.import_module('streaming.job')", "sinks must not import streaming"),
+        (
+            "sinks",
+            "try:\n    import httpx\nexcept ImportError:\n    pass",
+            "httpx is a client library",
+        ),
+        (
+            "sinks",
+            "from strategies.shedding.threshold.fixed import ThresholdShedder",
+            "names no concrete strategy",
+        ),
+        (
+            "sinks",
+            "import importlib\nimportlib.import_module('streaming.job')",
+            "sinks must not import streaming",
+        ),
         ("streaming", "from strategies.shedding.avg import fixed", "names no concrete strategy"),
         ("streaming", "import rebalancer.cli", "streaming must not import rebalancer.cli"),
-        ("streaming", "def job():\n    from rebalancer.simulation import loop", "streaming must not import rebalancer.simulation"),
+        (
+            "streaming",
+            "def job():\n    from rebalancer.simulation import loop",
+            "streaming must not import rebalancer.simulation",
+        ),
         ("sinks", "import rich", "only rebalancer.cli formats output"),
-        ("rebalancer.simulation", "import streaming.job", "rebalancer.simulation must not import streaming"),
-        ("rebalancer.simulation", "from sinks.wire import codec", "rebalancer.simulation must not import sinks"),
-        ("rebalancer.settings", "from rebalancer.analysis import goal", "rebalancer.settings must not import rebalancer.analysis"),
-        ("rebalancer.analysis", "from rebalancer.cli import console", "rebalancer.analysis must not import rebalancer.cli"),
-        ("rebalancer.analysis", "from rebalancer import conformance", "rebalancer.analysis must not import rebalancer.conformance"),
+        (
+            "rebalancer.simulation",
+            "import streaming.job",
+            "rebalancer.simulation must not import streaming",
+        ),
+        (
+            "rebalancer.simulation",
+            "from sinks.wire import codec",
+            "rebalancer.simulation must not import sinks",
+        ),
+        (
+            "rebalancer.settings",
+            "from rebalancer.analysis import goal",
+            "rebalancer.settings must not import rebalancer.analysis",
+        ),
+        (
+            "rebalancer.analysis",
+            "from rebalancer.cli import console",
+            "rebalancer.analysis must not import rebalancer.cli",
+        ),
+        (
+            "rebalancer.analysis",
+            "from rebalancer import conformance",
+            "rebalancer.analysis must not import rebalancer.conformance",
+        ),
         ("rebalancer.analysis", "import typer", "only rebalancer.cli formats output"),
         ("rebalancer.analysis", "print(1)", "rebalancer.analysis prints nothing"),
-        ("rebalancer.cli", "def run():\n    import pyspark", "rebalancer.cli must not import pyspark"),
+        (
+            "rebalancer.cli",
+            "def run():\n    import pyspark",
+            "rebalancer.cli must not import pyspark",
+        ),
         ("rebalancer.cli", "import yaml", "rebalancer.cli must not import yaml"),
     ],
 )
-def test_a_forbidden_line_is_noticed(tmp_path: Path, package: str, line: str, complaint: str) -> None:
+def test_a_forbidden_line_is_noticed(
+    tmp_path: Path, package: str, line: str, complaint: str
+) -> None:
     (found,) = violations(project_of(package, line, tmp_path))
 
     assert found.startswith(f"{package.replace('.', '/')}/module.py:")
@@ -79,9 +128,13 @@ def test_what_is_allowed_is_not_complained_about(tmp_path: Path, package: str, l
 
 
 def test_job_and_edges_know_no_strategy_by_name() -> None:
-    """Only settings say which rule decides: neither its name nor its class is written in streaming or sinks."""
+    """Only settings say which rule decides: neither its name nor its class is written in streaming
+    or sinks.
+    """
     # "transfer" is a strategy and, on the control topic, an action.
-    names = {*SHEDDERS, *(entry.pulsar_class.rpartition(".")[2] for entry in SHEDDERS.values())} - {"transfer"}
+    names = {*SHEDDERS, *(entry.pulsar_class.rpartition(".")[2] for entry in SHEDDERS.values())} - {
+        "transfer"
+    }
     told = [
         f"{file.relative_to(ROOT)}:{line}: {word}"
         for package in sorted(UNAWARE_OF_STRATEGIES)
@@ -94,7 +147,9 @@ def test_job_and_edges_know_no_strategy_by_name() -> None:
 
 
 def project_of(package: str, line: str, folder: Path) -> Path:
-    """A project in `folder` that holds one module with this line, and the dependencies that ours declares."""
+    """A project in `folder` that holds one module with this line, and the dependencies that ours
+    declares.
+    """
     place = folder.joinpath(*package.split("."))
     place.mkdir(parents=True)
     (place / "module.py").write_text(f'"""A module."""\n\n{line}\n', "utf-8")

@@ -1,4 +1,6 @@
-"""The lock files pin every package with digests, agree with each other, and name no place to download from."""
+"""The lock files pin every package with digests, agree with each other, and name no place to
+download from.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ def test_there_is_a_lock_for_development_and_one_for_each_image() -> None:
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
 def test_every_package_has_one_version_and_digests(lock: Path) -> None:
-    pinned = [block for block in lock.read_text("utf-8").replace("\\\n", " ").splitlines() if re.match(r"[a-z0-9]", block)]
+    pinned = [
+        block
+        for block in lock.read_text("utf-8").replace("\\\n", " ").splitlines()
+        if re.match(r"[a-z0-9]", block)
+    ]
     assert len(pinned) > 10
     assert [line for line in pinned if "==" not in line or "--hash=sha256:" not in line] == []
     assert len({line.partition("==")[0] for line in pinned}) == len(pinned)
@@ -28,7 +34,9 @@ def test_every_package_has_one_version_and_digests(lock: Path) -> None:
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
 def test_no_lock_says_where_to_download_from(lock: Path) -> None:
-    assert re.findall(r"\S+://\S+|--(?:extra-)?index-url|--find-links", lock.read_text("utf-8")) == []
+    assert (
+        re.findall(r"\S+://\S+|--(?:extra-)?index-url|--find-links", lock.read_text("utf-8")) == []
+    )
 
 
 def test_images_run_the_versions_that_were_tested() -> None:
@@ -40,7 +48,10 @@ def test_images_run_the_versions_that_were_tested() -> None:
 def test_the_locks_follow_the_declared_dependencies() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     base = {distribution(line) for line in project["dependencies"]}
-    extras = {name: {distribution(line) for line in lines} for name, lines in project["optional-dependencies"].items()}
+    extras = {
+        name: {distribution(line) for line in lines}
+        for name, lines in project["optional-dependencies"].items()
+    }
     assert base <= versions("executor").keys()
     assert base | extras["spark"] <= versions("job").keys()
     assert base.union(*extras.values()) <= versions("dev").keys()
@@ -48,9 +59,15 @@ def test_the_locks_follow_the_declared_dependencies() -> None:
 
 
 def test_every_folder_of_modules_is_packaged() -> None:
-    """A folder without __init__.py would be left out of the wheel, and nobody would notice in an editable install."""
+    """A folder without __init__.py would be left out of the wheel, and nobody would notice in an
+    editable install.
+    """
     folders = {file.parent for package in PACKAGES for file in (ROOT / package).rglob("*.py")}
-    assert [folder.relative_to(ROOT).as_posix() for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
+    assert [
+        folder.relative_to(ROOT).as_posix()
+        for folder in sorted(folders)
+        if not (folder / "__init__.py").exists()
+    ] == []
     assert [package for package in PACKAGES if not (ROOT / package / "py.typed").exists()] == []
 
 

@@ -1,4 +1,6 @@
-"""Rules take their mode at construction: a registry or a constructor chooses a class or a function once."""
+"""Rules take their mode at construction: a registry or a constructor chooses a class or a function
+once.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from tests.architecture.layers import modules, parsed
 PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
 #: Registry entries, which build the rule of a mode.
 CHOICES = {"strategies/shedding/contract.py": 1, "strategies/placement/contract.py": 1}
-#: Rules that still ask for their mode while they run, with the number of questions. A number may only fall, a file may only leave.
+#: Rules that still ask for their mode while they run, with the number of questions. A number may
+#: only fall, a file may only leave.
 ASKED = {
     "rebalancer/analysis/backtest/quiet_round_finder.py": 2,
     "rebalancer/conformance/smoothed_load.py": 1,
@@ -41,7 +44,13 @@ def test_only_registries_ask_for_the_mode() -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["mode == 'fixed'", "'parity' != self._mode", "rules.mode in ('fixed',)", "match mode:\n case 'fixed': pass"]
+    "code",
+    [
+        "mode == 'fixed'",
+        "'parity' != self._mode",
+        "rules.mode in ('fixed',)",
+        "match mode:\n case 'fixed': pass",
+    ],
 )
 def test_a_question_is_found(code: str) -> None:
     assert questions(ast.parse(code)) == 1

@@ -1,4 +1,6 @@
-"""What leaves the project is whole: the wheel, the py-files zip for spark-submit, and the targets of make."""
+"""What leaves the project is whole: the wheel, the py-files zip for spark-submit, and the targets
+of make.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,19 @@ from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.layers import PACKAGES
 from tests.golden import conftest as golden
 
-TARGETS = ("demo", "test", "check", "bench", "bench-decisions", "bench-java", "golden", "zip", "test-long", "clean", "setup")
+TARGETS = (
+    "demo",
+    "test",
+    "check",
+    "bench",
+    "bench-decisions",
+    "bench-java",
+    "golden",
+    "zip",
+    "test-long",
+    "clean",
+    "setup",
+)
 BENCHMARKS = (
     ("bench", "benchmarks.rounds"),
     ("bench", "benchmarks.decisions"),
@@ -45,7 +59,9 @@ def test_the_wheel_runs_the_demo_in_an_empty_environment_outside_the_clone(tmp_p
     empty.mkdir()
     before = top_level_names(environment)
 
-    installed = run(str(python), "-m", "pip", "install", "--quiet", "--no-deps", str(wheel), folder=empty)
+    installed = run(
+        str(python), "-m", "pip", "install", "--quiet", "--no-deps", str(wheel), folder=empty
+    )
     assert installed.returncode == 0, installed.stdout
     assert top_level_names(environment) - before == set(PACKAGES)
 
@@ -62,7 +78,9 @@ def wheel_of(folder: Path) -> Path:
     source = folder / "source"
     source.mkdir()
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for file in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / file, source)
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
@@ -73,15 +91,26 @@ def wheel_of(folder: Path) -> Path:
 
 
 def top_level_names(environment: Path) -> set[str]:
-    """Packages that programs of this environment can import, without those of pip and setuptools that come and go."""
+    """Packages that programs of this environment can import, without those of pip and setuptools
+    that come and go.
+    """
     (packages,) = environment.glob("lib/python3*/site-packages")
     return {entry.name for entry in packages.iterdir() if not entry.name.endswith(".dist-info")}
 
 
 def test_every_kind_of_file_in_the_packages_goes_into_the_wheel() -> None:
     """What is no module is packed by its ending only; `make test` builds the wheel itself."""
-    packed = ("*.py", *tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["package-data"]["*"])
-    assert [file for file in files_of_packages(ROOT) if not any(Path(file).match(pattern) for pattern in packed)] == []
+    packed = (
+        "*.py",
+        *tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"][
+            "package-data"
+        ]["*"],
+    )
+    assert [
+        file
+        for file in files_of_packages(ROOT)
+        if not any(Path(file).match(pattern) for pattern in packed)
+    ] == []
 
 
 def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
@@ -91,7 +120,8 @@ def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
     used = run(
         sys.executable,
         "-c",
-        "import rebalancer.cli.main, sinks.wire.codec, strategies.engine, streaming.settings; print(rebalancer.cli.main.__file__)",
+        "import rebalancer.cli.main, sinks.wire.codec, strategies.engine, streaming.settings; "
+        "print(rebalancer.cli.main.__file__)",
         folder=tmp_path,
         environment={"PYTHONPATH": str(target)},
     )
@@ -112,7 +142,11 @@ def test_the_zip_is_the_same_for_the_same_sources(tmp_path: Path) -> None:
 
 def test_bare_make_prints_its_targets_with_a_sentence_each() -> None:
     printed = run("make").stdout
-    assert [target for target in TARGETS if not re.search(rf"^  make {target} +\w.+", printed, re.MULTILINE)] == []
+    assert [
+        target
+        for target in TARGETS
+        if not re.search(rf"^  make {target} +\w.+", printed, re.MULTILINE)
+    ] == []
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -129,10 +163,17 @@ def test_make_runs_what_exists() -> None:
         assert importlib.util.find_spec(module) is not None
     options: list[str] = []
     golden.pytest_addoption(SimpleNamespace(addoption=lambda *names, **_: options.extend(names)))  # type: ignore[arg-type]
-    assert [word for word in run("make", "--dry-run", "golden").stdout.split() if word in options] == ["--golden-rewrite"]
+    assert [
+        word for word in run("make", "--dry-run", "golden").stdout.split() if word in options
+    ] == ["--golden-rewrite"]
 
 
 def files_of_packages(root: Path) -> set[str]:
     """Paths, relative to `root`, of all files in the product's packages but compiled ones."""
-    found = (file for package in PACKAGES for file in (root / package).rglob("*") if file.is_file() and file.suffix != ".pyc")
+    found = (
+        file
+        for package in PACKAGES
+        for file in (root / package).rglob("*")
+        if file.is_file() and file.suffix != ".pyc"
+    )
     return {file.relative_to(root).as_posix() for file in found}

@@ -28,10 +28,14 @@ LIE = (
 
 def test_readme_shows_commands_and_every_fence_says_how_it_is_checked() -> None:
     assert SHOWN
-    assert [f"README.md:{shown.line}: {shown.command}" for shown in SHOWN if not is_known(shown.mark)] == []
+    assert [
+        f"README.md:{shown.line}: {shown.command}" for shown in SHOWN if not is_known(shown.mark)
+    ] == []
 
 
-@pytest.mark.parametrize("shown", [it for it in SHOWN if it.mark == "help"], ids=lambda it: it.command)
+@pytest.mark.parametrize(
+    "shown", [it for it in SHOWN if it.mark == "help"], ids=lambda it: it.command
+)
 def test_a_command_and_its_options_exist(shown: Shown) -> None:
     for part in simple_commands(shown.command):
         assert missing(part) == []
@@ -54,7 +58,9 @@ def is_known(mark: str | None) -> bool:
 
 
 def simple_commands(line: str) -> list[list[str]]:
-    """The words of each command of a pipe or a list of commands; redirections are left in, they are no options."""
+    """The words of each command of a pipe or a list of commands; redirections are left in, they are
+    no options.
+    """
     words = shlex.split(line, comments=True)
     parts: list[list[str]] = [[]]
     for word in words:
@@ -72,7 +78,9 @@ def missing(words: list[str]) -> list[str]:
         return [target for target in rest if "=" not in target and not make_knows(target)]
     if program == "rebalancer":
         return unknown_options(tuple(words))
-    return [] if run("bash", "-c", f"command -v {shlex.quote(program)}").returncode == 0 else [program]
+    return (
+        [] if run("bash", "-c", f"command -v {shlex.quote(program)}").returncode == 0 else [program]
+    )
 
 
 def make_knows(target: str) -> bool:

@@ -1,4 +1,6 @@
-"""What is known of a strategy stands in its folder and in the registry: every other place that writes its name is counted here."""
+"""What is known of a strategy stands in its folder and in the registry: every other place that
+writes its name is counted here.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,16 @@ from tests.architecture.layers import modules, parsed
 
 PACKAGES = ("strategies", "streaming", "sinks", "rebalancer")
 REGISTRY = "strategies/shedding/registry.py"
-#: Adapters of the test vectors of Pulsar's own classes, and Pulsar's own settings keys: a strategy that is not Pulsar's has neither.
+#: Adapters of the test vectors of Pulsar's own classes, and Pulsar's own settings keys: a strategy
+#: that is not Pulsar's has neither.
 PULSARS = ("rebalancer/conformance/", "rebalancer/settings/broker_conf/keys.py")
 #: The same word for something else.
 HOMONYMS = {
     "threshold": {"strategies/shedding/contract.py": "what reports call a limit"},
     "avg": {
         "strategies/placement/registry.py": "the placement of this name",
-        "strategies/placement/avg.py": "the placement of this name, which reads the plan of the strategy",
+        "strategies/placement/avg.py": "the placement of this name, which reads "
+        "the plan of the strategy",
     },
     "overload": {"rebalancer/cli/simulate/tables.py": "a figure: minutes of overload"},
     "transfer": {},
@@ -44,14 +48,20 @@ def test_a_strategy_is_named_in_its_folder_and_in_the_registry_alone(strategy: s
 
 
 def names(strategy: str, text: str) -> bool:
-    """Whether a string or identifier means the strategy; `transfer` alone is an action of commands."""
+    """Whether a string or identifier means the strategy; `transfer` alone is an action of
+    commands.
+    """
     whole = strategy if strategy != "transfer" else "shedding.transfer"
     of_class = SHEDDERS[strategy].java_class
-    return text == whole or of_class in text or re.search(rf"shedding\.{strategy}\b", text) is not None
+    return (
+        text == whole or of_class in text or re.search(rf"shedding\.{strategy}\b", text) is not None
+    )
 
 
 def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and text of every string that is no docstring, of every imported module, and of identifiers that are class names."""
+    """Line and text of every string that is no docstring, of every imported module, and of
+    identifiers that are class names.
+    """
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         match node:
@@ -65,6 +75,9 @@ def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_a_name_that_is_written_elsewhere_is_found(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
-    file.write_text('"""Of avg."""\nfrom strategies.shedding.avg.fixed import X\nSPACE = {"avg": 1}\nPATH = f"shedding.avg.x={1}"\n')
+    file.write_text(
+        '"""Of avg."""\nfrom strategies.shedding.avg.fixed import X\nSPACE = {"avg": 1}\nPATH '
+        '= f"shedding.avg.x={1}"\n'
+    )
 
     assert [line for line, text in words(parsed(file)) if names("avg", text)] == [2, 3, 4]

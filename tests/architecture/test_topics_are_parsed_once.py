@@ -1,4 +1,6 @@
-"""A topic's URI is parsed at the edges only: settings, command lines, and the options that Spark passes to another process as text."""
+"""A topic's URI is parsed at the edges only: settings, command lines, and the options that Spark
+passes to another process as text.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def test_topics_are_parsed_at_the_edges_only() -> None:
     found: Counter[str] = Counter()
     for package in PACKAGES:
         for file in modules(ROOT / package):
-            found[file.relative_to(ROOT).as_posix()] += sum(parses(node) for node in ast.walk(parsed(file)))
+            found[file.relative_to(ROOT).as_posix()] += sum(
+                parses(node) for node in ast.walk(parsed(file))
+            )
     assert dict(+found) == EDGES
 
 

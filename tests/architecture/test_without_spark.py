@@ -1,4 +1,6 @@
-"""Everything but the streaming job works where Spark is not installed: that is what the executor's image holds."""
+"""Everything but the streaming job works where Spark is not installed: that is what the executor's
+image holds.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from rebalancer.cli.main import main
 sys.argv[0] = "rebalancer"
 main()
 """
-#: Prints which of the commands it is given do not explain themselves. One process for all: each would load the same for half a second.
+#: Prints which of the commands it is given do not explain themselves. One process for all: each
+#: would load the same for half a second.
 EXPLAIN = """
 from tests.unit.command_line import rebalancer
 print("mute:", *(name for name in sys.argv[1:] if rebalancer(name, "--help").code))
@@ -38,10 +41,20 @@ def test_every_command_explains_itself() -> None:
 
 def test_a_recording_is_replayed(tmp_path: Path) -> None:
     recording = ROOT / "tests/data/recordings/modular-broker-killed.jsonl.gz"
-    answer = run(sys.executable, "-c", WITHOUT_SPARK + REBALANCER, "replay", str(recording), "--out", str(tmp_path))
+    answer = run(
+        sys.executable,
+        "-c",
+        WITHOUT_SPARK + REBALANCER,
+        "replay",
+        str(recording),
+        "--out",
+        str(tmp_path),
+    )
     assert answer.returncode == 0, answer.stdout
     assert (tmp_path / "rounds.jsonl").stat().st_size > 0
 
 
 def test_spark_is_hidden_by_the_script() -> None:
-    assert "hidden by the test" in run(sys.executable, "-c", WITHOUT_SPARK + "import pyspark").stdout
+    assert (
+        "hidden by the test" in run(sys.executable, "-c", WITHOUT_SPARK + "import pyspark").stdout
+    )

@@ -1,4 +1,6 @@
-"""Plain technical English: words that product code, scripts and pages do not use, in texts as in names (CONTRIBUTING, house rule 8)."""
+"""Plain technical English: words that product code, scripts and pages do not use, in texts as in
+names (CONTRIBUTING, house rule 8).
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def test_words_are_found_in_texts_and_in_names(text: str, found: list[str]) -> N
 
 
 def checked_files() -> list[str]:
-    listed = subprocess.run(["git", "ls-files", *CHECKED], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    listed = subprocess.run(
+        ["git", "ls-files", *CHECKED], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     return [file for file in listed if not is_below(file, HISTORY) and (ROOT / file).is_file()]
 
 
@@ -94,7 +98,9 @@ def finds_in(file: str) -> Iterator[str]:
 
 
 def banned_in(text: str) -> Iterator[tuple[int, str]]:
-    """Line number and banned word, for prose (`told`, `Told`) and for parts of names (`_told`, `RoundTold`, `TOLD_MS`)."""
+    """Line number and banned word, for prose (`told`, `Told`) and for parts of names (`_told`,
+    `RoundTold`, `TOLD_MS`).
+    """
     for number, line in enumerate(text.splitlines(), 1):
         for find in PATTERN.finditer(without_links_and_contracts(line)):
             yield number, find[0].lower()

@@ -1,4 +1,6 @@
-"""The decision benchmark: its cluster is the published one, its decisions are those of a round, and it runs; no look at the times."""
+"""The decision benchmark: its cluster is the published one, its decisions are those of a round, and
+it runs; no look at the times.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def made_up(brokers: int, bundles: int) -> Cluster:
 
 
 def test_the_first_draws_are_those_of_the_recipe() -> None:
-    # 42 · 25214903917 + 11 = 1059025964525 = 16159453 · 2^16 + 51949; the next state follows from it in the same way.
+    # 42 · 25214903917 + 11 = 1059025964525 = 16159453 · 2^16 + 51949; the next state follows from
+    # it in the same way.
     second = (1059025964525 * 25214903917 + 11) % 2**48
     assert list(islice(draws(), 2)) == [16159453 / 2**32, second // 2**16 / 2**32]
 
@@ -49,7 +52,12 @@ def test_brokers_and_bundles_are_those_of_the_recipe() -> None:
     assert table.names[0] == "tenant-0/ns-0/0x00000000_0x55555555"
     assert table.names[2] == "tenant-0/ns-0/0xaaaaaaaa_0xffffffff"
     throughput_in, throughput_out, rate_in, rate_out = islice(draw, 4)
-    assert table.short[0].tolist() == [6000 * rate_in, 12000 * rate_out, 8e6 * throughput_in, 16e6 * throughput_out]
+    assert table.short[0].tolist() == [
+        6000 * rate_in,
+        12000 * rate_out,
+        8e6 * throughput_in,
+        16e6 * throughput_out,
+    ]
     assert table.long.tolist() == table.short.tolist()
     rates = table.short[:, 0].tolist()
     assert first.figures.traffic.msg_rate_in == rates[0] + rates[1] + rates[2]
@@ -69,7 +77,9 @@ def test_brokers_and_bundles_are_those_of_the_recipe() -> None:
         (1000, 100_000, "overload", 39, 5),
     ],
 )
-def test_as_many_bundles_leave_as_the_java_classes_chose(brokers: int, bundles: int, strategy: str, picked: int, sources: int) -> None:
+def test_as_many_bundles_leave_as_the_java_classes_chose(
+    brokers: int, bundles: int, strategy: str, picked: int, sources: int
+) -> None:
     cost, decided = measure(made_up(brokers, bundles), strategy, "parity", calls=1)
     assert (cost.picked, cost.sources) == (picked, sources)
     assert len(decided.decisions) == picked
@@ -79,15 +89,23 @@ def test_as_many_bundles_leave_as_the_java_classes_chose(brokers: int, bundles: 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_measured_is_what_a_round_decides(strategy: str, mode: Mode) -> None:
     given = cluster(Size(20, 400))
-    given.store.put_cluster(ClusterState(Clock(NOW_MS), None, round=ROUND - 1, round_at_ms=NOW_MS - 60_000, joined=20, live=20))
+    given.store.put_cluster(
+        ClusterState(
+            Clock(NOW_MS), None, round=ROUND - 1, round_at_ms=NOW_MS - 60_000, joined=20, live=20
+        )
+    )
     engine = Engine(EngineSettings(strategy, mode, SETTINGS.get(strategy)))
 
     _, decided = measure(given, strategy, mode, calls=1)
-    events = engine.fold(Sweep("bench", NOW_MS, 1, tuple(state.broker for state in given.brokers), {}), given.store)
+    events = engine.fold(
+        Sweep("bench", NOW_MS, 1, tuple(state.broker for state in given.brokers), {}), given.store
+    )
 
     commands = [event for event in events if isinstance(event, Command)]
     assert commands
-    assert [(command.source, command.bundle) for command in commands] == [(source, bundle) for source, bundle, _ in decided_by(decided)]
+    assert [(command.source, command.bundle) for command in commands] == [
+        (source, bundle) for source, bundle, _ in decided_by(decided)
+    ]
 
 
 def test_it_prints_a_row_for_every_strategy_and_mode(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,21 +118,31 @@ def test_it_prints_a_row_for_every_strategy_and_mode(capsys: pytest.CaptureFixtu
 def test_figures_also_come_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     decisions.main(["--sizes", "10x40", "--calls", "1", "--json"])
     costs = json.loads(capsys.readouterr().out)["decisions"]
-    assert [(cost["strategy"], cost["mode"]) for cost in costs] == [(strategy, mode) for strategy in SHEDDERS for mode in MODES]
+    assert [(cost["strategy"], cost["mode"]) for cost in costs] == [
+        (strategy, mode) for strategy in SHEDDERS for mode in MODES
+    ]
     assert {cost["size"]["bundles"] for cost in costs} == {40}
 
 
 def test_growth_stands_between_the_sizes() -> None:
     sizes = (Size(10, 40), Size(30, 400))
-    costs = [decisions.DecisionCost("avg", "fixed", size, Sample(ms, ms, ms), 1, 1) for size, ms in zip(sizes, (2.0, 5.0), strict=True)]
+    costs = [
+        decisions.DecisionCost("avg", "fixed", size, Sample(ms, ms, ms), 1, 1)
+        for size, ms in zip(sizes, (2.0, 5.0), strict=True)
+    ]
     title, columns, row = growth_table(costs, sizes).splitlines()
-    assert " ".join(columns.split()) == "strategy mode 10 × 40 at 10× the size 30 × 400 picked from brokers"
+    assert (
+        " ".join(columns.split())
+        == "strategy mode 10 × 40 at 10× the size 30 × 400 picked from brokers"
+    )
     assert " ".join(row.split()) == "avg fixed 2.00 (2.00–2.00) 2.5× 5.00 (5.00–5.00) 1 1 1 1"
     assert "CPU ms" in title
 
 
 @pytest.mark.parametrize("size", ["100", "1x10", "10x9", "x"])
-def test_a_size_that_makes_no_cluster_is_refused(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_size_that_makes_no_cluster_is_refused(
+    size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         decisions.main(["--sizes", size])
     assert ended.value.code == 2
@@ -128,14 +156,27 @@ def test_without_a_jdk_the_comparison_says_so(tmp_path: Path) -> None:
 
 
 def test_a_line_of_the_java_program_is_read() -> None:
-    line = {"strategy": "avg", "brokers": 2, "bundles": 8, "input": "d", "cpu_ms": [3.0, 1.0, 2.0], "decided": [["a", "x", "b"]]}
+    line = {
+        "strategy": "avg",
+        "brokers": 2,
+        "bundles": 8,
+        "input": "d",
+        "cpu_ms": [3.0, 1.0, 2.0],
+        "decided": [["a", "x", "b"]],
+    }
     cost = read_java(json.dumps(line))
-    assert (cost.size, cost.cpu_ms, cost.decided) == (Size(2, 8), Sample(2.0, 1.0, 3.0), (("a", "x", "b"),))
+    assert (cost.size, cost.cpu_ms, cost.decided) == (
+        Size(2, 8),
+        Sample(2.0, 1.0, 3.0),
+        (("a", "x", "b"),),
+    )
 
 
 def test_a_different_decision_stands_out() -> None:
     same = Comparison("avg", Size(2, 8), Sample(300, 300, 300), Sample(2, 2, 2), 150.0, 1, True)
-    other = Comparison("uniform", Size(2, 8), Sample(300, 300, 300), Sample(2, 2, 2), 150.0, 1, False)
+    other = Comparison(
+        "uniform", Size(2, 8), Sample(300, 300, 300), Sample(2, 2, 2), 150.0, 1, False
+    )
     _, _, first, second = shown([same, other]).splitlines()
     assert first.split()[-1] == "yes"
     assert second.split()[-1] == "NO"
@@ -168,8 +209,12 @@ def test_a_folder_that_was_left_half_filled_is_filled_again(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_java_classes_decide_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    """Ends with a sentence where there is no JDK or no network; that is a failure here, because nothing was compared."""
-    java_decisions.main(["--sizes", "20x400", "60x1500", "--calls", "1", "--java-calls", "1", "--json"], os.environ)
+    """Ends with a sentence where there is no JDK or no network; that is a failure here, because
+    nothing was compared.
+    """
+    java_decisions.main(
+        ["--sizes", "20x400", "60x1500", "--calls", "1", "--java-calls", "1", "--json"], os.environ
+    )
     compared = json.loads(capsys.readouterr().out)["compared"]
     assert len(compared) == 2 * len(java_decisions.STRATEGIES)
     assert all(one["identical"] and one["picked"] for one in compared)

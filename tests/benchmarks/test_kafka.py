@@ -1,4 +1,6 @@
-"""The benchmark on Kafka: ratios stand where they belong, and a tiny run measures everything and leaves nothing; no look at the times."""
+"""The benchmark on Kafka: ratios stand where they belong, and a tiny run measures everything and
+leaves nothing; no look at the times.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,21 @@ def test_ratios_are_those_of_the_same_size_of_batch() -> None:
 
 
 def test_latencies_are_told_in_trickle_batches_of_the_reference() -> None:
-    batches = [BatchTimes(DECODING, 100, 9, flat(200.0)), BatchTimes(DECODING, 1_000, 9, flat(400.0))]
-    printed = tables(Figures(100, [1.0], batches, [Latency(True, 500, 9, 500.0, 800.0, 1_000.0, 1_001.0)]))
+    batches = [
+        BatchTimes(DECODING, 100, 9, flat(200.0)),
+        BatchTimes(DECODING, 1_000, 9, flat(400.0)),
+    ]
+    printed = tables(
+        Figures(100, [1.0], batches, [Latency(True, 500, 9, 500.0, 800.0, 1_000.0, 1_001.0)])
+    )
     assert "burst 500 9 500 (2.5×) 800 (4.0×) 1,000 (5.0×) 1,001" in " ".join(printed.split())
 
 
 def test_growth_is_told_from_size_to_size() -> None:
-    rounds = [RoundCost(brokers, flat(100.0), flat(100.0 + ms), flat(ms), flat(50.0)) for brokers, ms in ((100, 10.0), (1_000, 80.0))]
+    rounds = [
+        RoundCost(brokers, flat(100.0), flat(100.0 + ms), flat(ms), flat(50.0))
+        for brokers, ms in ((100, 10.0), (1_000, 80.0))
+    ]
     assert "8.0× at 10× the size" in tables(Figures(100, [1.0], rounds=rounds))
 
 
@@ -64,7 +74,14 @@ def test_a_tiny_run_measures_everything_and_leaves_nothing(tmp_path: Path) -> No
         "--json",
     ]
     environment = environment_of_a_short_run() | {"TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        env=environment,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     figures: dict[str, Any] = json.loads(done.stdout)
     queries = {one["query"] for one in figures["batches"]}
@@ -75,4 +92,6 @@ def test_a_tiny_run_measures_everything_and_leaves_nothing(tmp_path: Path) -> No
     assert len(figures["rounds"]) == len(figures["memory"]) == len(figures["states"]) == 2
     assert all(one["java_mib"] > 0 and one["workers"] > 0 for one in figures["memory"])
     assert all(one["table_bytes"] > 0 for one in figures["states"])
-    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith("rebalancer-")] == []
+    assert [
+        entry.name for entry in tmp_path.iterdir() if entry.name.startswith("rebalancer-")
+    ] == []

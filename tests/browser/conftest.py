@@ -22,24 +22,34 @@ ARGUMENTS = (
 )
 #: Width, height, and what else makes the device.
 DESKTOP: dict[str, object] = {"viewport": {"width": 1280, "height": 900}}
-PHONE: dict[str, object] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+PHONE: dict[str, object] = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+}
 Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    found = subprocess.run([ROOT / "scripts/browser.sh", "find"], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [ROOT / "scripts/browser.sh", "find"], capture_output=True, text=True, check=False
+    )
     if found.returncode:
         pytest.fail(found.stderr, pytrace=False)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found.stdout.strip(), args=list(ARGUMENTS))
+        chromium = playwright.chromium.launch(
+            executable_path=found.stdout.strip(), args=list(ARGUMENTS)
+        )
         yield chromium
         chromium.close()
 
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Open]:
-    """Opens a file on a device; the test fails when the page logged an error or asked the network for anything."""
+    """Opens a file on a device; the test fails when the page logged an error or asked the network
+    for anything.
+    """
     complaints: list[str] = []
     contexts = []
 
@@ -48,9 +58,21 @@ def open_page(browser: Browser) -> Iterator[Open]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(120_000)
-        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda message: (
+                complaints.append(message.text) if message.type in ("error", "warning") else None
+            ),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: None if request.url.startswith(("file:", "data:", "blob:")) else complaints.append(request.url))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith(("file:", "data:", "blob:"))
+                else complaints.append(request.url)
+            ),
+        )
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-drawn=yes]")
         page.wait_for_selector("#usage .main-svg")

@@ -1,4 +1,6 @@
-"""The report in a real browser: charts are drawn, reasons are found by mouse and by keyboard, phones and dark rooms are served."""
+"""The report in a real browser: charts are drawn, reasons are found by mouse and by keyboard,
+phones and dark rooms are served.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,17 @@ SETTINGS = {"avg": AvgSettings(max_unload=0.5), "threshold": ThresholdSettings()
 
 
 def a_run(strategy: str = "avg") -> Timeline:
-    tracer = Tracer(strategy, "simulated", f"{strategy}/fixed", goal="spread below 15 points", settings={"shedding.strategy": strategy})
-    loop = closed_loop(skewed_cluster("c1", 1, 64), EngineDecider(EngineSettings(strategy=strategy, shedding=SETTINGS[strategy])))
+    tracer = Tracer(
+        strategy,
+        "simulated",
+        f"{strategy}/fixed",
+        goal="spread below 15 points",
+        settings={"shedding.strategy": strategy},
+    )
+    loop = closed_loop(
+        skewed_cluster("c1", 1, 64),
+        EngineDecider(EngineSettings(strategy=strategy, shedding=SETTINGS[strategy])),
+    )
     for _, step in zip(range(ROUNDS), loop, strict=False):
         tracer.round(step.round, step.commands, reached=step.round.spread.range < 0.15)
         for outcome in step.outcomes:
@@ -51,7 +62,10 @@ def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Ti
     usage[12_345, 42] = 0.987
     names = tuple(f"broker-{number}.pulsar.example.org:8080" for number in range(brokers))
     places = np.linspace(0, rounds - 1, moves).astype(int)
-    reason = "broker-{} at {:.1f} % is 12.3 points above the mean of 43.2 %: at least 14.7 MB/s of the 222.9 MB/s should leave"
+    reason = (
+        "broker-{} at {:.1f} % is 12.3 points above the mean of 43.2 %: at least 14.7 MB/s of the "
+        "222.9 MB/s should leave"
+    )
     asked = tuple(
         Move(
             round=int(place),
@@ -92,7 +106,9 @@ def written(folder: Path, runs: Iterable[Timeline]) -> Path:
 
 
 def pointed_at(page: Page, mark: Locator) -> ElementHandle:
-    """What is told of a mark; the chart overlooks a pointer that comes while it is still busy, so it comes again."""
+    """What is told of a mark; the chart overlooks a pointer that comes while it is still busy, so
+    it comes again.
+    """
     for _ in range(60):
         mark.hover(force=True)
         with suppress(TimeoutError):
@@ -103,7 +119,9 @@ def pointed_at(page: Page, mark: Locator) -> ElementHandle:
     raise AssertionError("pointing at a mark tells nothing")
 
 
-def test_the_first_screen_says_what_happened_whether_it_was_good_and_what_to_do(tmp_path: Path, open_page: Open) -> None:
+def test_the_first_screen_says_what_happened_whether_it_was_good_and_what_to_do(
+    tmp_path: Path, open_page: Open
+) -> None:
     page = open_page(written(tmp_path, [a_run()]))
     assert "bundles of 64 were moved" in page.inner_text("h1")
     assert page.inner_text("#badge") == "✓ Good"
@@ -113,18 +131,27 @@ def test_the_first_screen_says_what_happened_whether_it_was_good_and_what_to_do(
     assert bottom["y"] + bottom["height"] < 900
 
 
-def test_charts_are_drawn_and_pointing_at_a_mark_tells_the_reason(tmp_path: Path, open_page: Open) -> None:
+def test_charts_are_drawn_and_pointing_at_a_mark_tells_the_reason(
+    tmp_path: Path, open_page: Open
+) -> None:
     run = a_run()
     page = open_page(written(tmp_path, [run]))
     assert page.locator("#usage .scatterlayer .trace").count() == len(run.brokers) + 1
     assert page.locator("#spread .barlayer .point").count() > 0
     mark = page.locator("#usage .scatterlayer .trace").last.locator(".point").first
     hover = pointed_at(page, mark)
-    shown = " ".join(hover.evaluate("node => [...node.querySelectorAll('tspan.line')].map((line) => line.textContent).join(' ')").split())
+    shown = " ".join(
+        hover.evaluate(
+            "node => [...node.querySelectorAll('tspan.line')].map((line) => "
+            "line.textContent).join(' ')"
+        ).split()
+    )
     assert run.moves[0].reason.split(":8080")[0] in shown
 
 
-def test_arrow_keys_step_from_move_to_move_and_tell_the_reason(tmp_path: Path, open_page: Open) -> None:
+def test_arrow_keys_step_from_move_to_move_and_tell_the_reason(
+    tmp_path: Path, open_page: Open
+) -> None:
     run = a_run()
     page = open_page(written(tmp_path, [run]))
     page.focus("#usage")
@@ -135,39 +162,71 @@ def test_arrow_keys_step_from_move_to_move_and_tell_the_reason(tmp_path: Path, o
     assert run.moves[1].bundle in page.inner_text("#move-text")
 
 
-def test_several_runs_are_compared_and_one_is_chosen_by_keyboard(tmp_path: Path, open_page: Open) -> None:
+def test_several_runs_are_compared_and_one_is_chosen_by_keyboard(
+    tmp_path: Path, open_page: Open
+) -> None:
     page = open_page(written(tmp_path, [a_run("avg"), a_run("threshold")]))
     assert page.locator("#comparison tbody tr").count() == 2
     page.focus("#choice input >> nth=0")
     page.keyboard.press("ArrowDown")
     assert page.inner_text("#kind").startswith("threshold: ")
-    assert page.locator("#settings tbody tr").inner_text().split() == ["shedding.strategy", "threshold"]
+    assert page.locator("#settings tbody tr").inner_text().split() == [
+        "shedding.strategy",
+        "threshold",
+    ]
 
 
-def test_of_several_scenarios_one_is_chosen_and_its_runs_are_drawn(tmp_path: Path, open_page: Open) -> None:
+def test_of_several_scenarios_one_is_chosen_and_its_runs_are_drawn(
+    tmp_path: Path, open_page: Open
+) -> None:
     path = tmp_path / "report.html"
     sheet = PageTable(
-        "All of them", "how it was measured", ["scenario", "strategy", "spread"], [["one", "avg", "5"]], [[], [], [0]], names=2
+        "All of them",
+        "how it was measured",
+        ["scenario", "strategy", "spread"],
+        [["one", "avg", "5"]],
+        [[], [], [0]],
+        names=2,
     )
     runs = [a_run("avg"), a_run("threshold"), a_run("threshold")]
-    write_page(path, render(runs, title="a test", made_by="pytest", several=Several(["one", "one", "two"], [sheet])))
+    write_page(
+        path,
+        render(
+            runs, title="a test", made_by="pytest", several=Several(["one", "one", "two"], [sheet])
+        ),
+    )
     page = open_page(path)
     assert page.locator("#tables tbody tr").inner_text().split() == ["one", "avg", "●", "5"]
     assert not page.locator("#comparison-frame").is_visible()
-    assert page.locator("#overlay .scatterlayer .trace").count() == len(page.locator("#choice label").all()) == 2
+    assert (
+        page.locator("#overlay .scatterlayer .trace").count()
+        == len(page.locator("#choice label").all())
+        == 2
+    )
     page.select_option("#scene", "two")
     assert page.inner_text("#kind").startswith("two, threshold: ")
-    assert page.locator("#overlay .scatterlayer .trace").count() == len(page.locator("#choice label").all()) == 1
+    assert (
+        page.locator("#overlay .scatterlayer .trace").count()
+        == len(page.locator("#choice label").all())
+        == 1
+    )
 
 
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_nothing_is_wider_than_the_screen(tmp_path: Path, open_page: Open, device: dict[str, object]) -> None:
+def test_nothing_is_wider_than_the_screen(
+    tmp_path: Path, open_page: Open, device: dict[str, object]
+) -> None:
     page = open_page(written(tmp_path, [a_run("avg"), a_run("threshold")]), device)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert page.evaluate("document.querySelector('#usage .main-svg').getBoundingClientRect().width <= window.innerWidth")
+    assert page.evaluate(
+        "document.querySelector('#usage .main-svg').getBoundingClientRect().width <= "
+        "window.innerWidth"
+    )
 
 
-def test_on_a_phone_the_reason_of_a_move_is_read_without_pushing_anything_aside(tmp_path: Path, open_page: Open) -> None:
+def test_on_a_phone_the_reason_of_a_move_is_read_without_pushing_anything_aside(
+    tmp_path: Path, open_page: Open
+) -> None:
     page = open_page(written(tmp_path, [a_run()]), PHONE)
     box = page.locator("#moves td.text").first.bounding_box()
     assert box is not None
@@ -178,11 +237,16 @@ def test_on_a_phone_the_reason_of_a_move_is_read_without_pushing_anything_aside(
 def test_no_table_is_wider_than_the_paper(tmp_path: Path, open_page: Open) -> None:
     page = open_page(written(tmp_path, [a_run(), a_run("threshold")]), PAPER)
     page.emulate_media(media="print")
-    too_wide = "tables => tables.filter(table => table.scrollWidth > table.parentElement.clientWidth).map(table => table.id)"
+    too_wide = (
+        "tables => tables.filter(table => table.scrollWidth > "
+        "table.parentElement.clientWidth).map(table => table.id)"
+    )
     assert page.eval_on_selector_all("table", too_wide) == []
 
 
-def test_in_the_dark_page_and_charts_are_dark_and_on_paper_they_are_light(tmp_path: Path, open_page: Open) -> None:
+def test_in_the_dark_page_and_charts_are_dark_and_on_paper_they_are_light(
+    tmp_path: Path, open_page: Open
+) -> None:
     page = open_page(written(tmp_path, [a_run()]), color_scheme="dark")
     background = "getComputedStyle(document.body).backgroundColor"
     chart = "document.querySelector('#usage .main-svg').style.background"
@@ -193,7 +257,9 @@ def test_in_the_dark_page_and_charts_are_dark_and_on_paper_they_are_light(tmp_pa
     assert page.evaluate(chart) == "rgb(255, 255, 255)"
 
 
-def test_a_month_of_a_hundred_brokers_fits_and_keeps_its_peak(tmp_path: Path, open_page: Open) -> None:
+def test_a_month_of_a_hundred_brokers_fits_and_keeps_its_peak(
+    tmp_path: Path, open_page: Open
+) -> None:
     path = written(tmp_path, [a_month()])
     assert path.stat().st_size < 8_000_000
     page = open_page(path)
@@ -202,21 +268,31 @@ def test_a_month_of_a_hundred_brokers_fits_and_keeps_its_peak(tmp_path: Path, op
     assert "Of 20000 moves" in page.inner_text("#moves-hint")
 
 
-def test_how_long_a_month_takes_to_open_is_printed_beside_a_page_of_twelve_rounds(tmp_path: Path, open_page: Open) -> None:
+def test_how_long_a_month_takes_to_open_is_printed_beside_a_page_of_twelve_rounds(
+    tmp_path: Path, open_page: Open
+) -> None:
     """Shown by -rP; no time is asserted, for a browser waits for the machine."""
     drawn = []
     for name, run in (("small", a_run()), ("month", a_month())):
         (tmp_path / name).mkdir()
         path = written(tmp_path / name, [run])
-        milliseconds = min(open_page(path).evaluate("performance.getEntriesByName('drawn')[0].startTime") for _ in range(3))
+        milliseconds = min(
+            open_page(path).evaluate("performance.getEntriesByName('drawn')[0].startTime")
+            for _ in range(3)
+        )
         drawn.append(milliseconds)
-        print(f"{name}: {path.stat().st_size / 1e6:.1f} MB, drawn {milliseconds:.0f} ms after it was opened (the best of three)")
+        print(
+            f"{name}: {path.stat().st_size / 1e6:.1f} MB, drawn {milliseconds:.0f} ms after "
+            "it was opened (the best of three)"
+        )
     print(f"ratio {drawn[1] / drawn[0]:.2f}")
     assert all(milliseconds > 0 for milliseconds in drawn)
 
 
 def moved_to(lines: Sequence[bytes], last_ms: int) -> list[bytes]:
-    """The same records at another time: the last of them at `last_ms`, in milliseconds since 1970."""
+    """The same records at another time: the last of them at `last_ms`, in milliseconds since
+    1970.
+    """
     trees = [json.loads(line) for line in lines]
     later = last_ms - max(tree["ts"] for tree in trees)
     return [json.dumps({**tree, "ts": tree["ts"] + later}).encode() for tree in trees]
@@ -227,10 +303,20 @@ def moved_to(lines: Sequence[bytes], last_ms: int) -> list[bytes]:
     [(LARGEST_TIME, (LARGEST_TIME + 1, 2**53 - 1, 2**53, 2**63 - 1)), (253_402_300_800_000, ())],
     ids=["last-of-dates", "year-10000"],
 )
-def test_a_report_of_extreme_times_opens(tmp_path: Path, open_page: Open, last_ms: int, beyond: tuple[int, ...]) -> None:
-    """Up to the last moment of a JavaScript date; what is later is refused, and the rest is drawn."""
-    lines, recording, path = moved_to(uneven(rounds=8), last_ms), tmp_path / "extreme.jsonl", tmp_path / "report.html"
-    recording.write_bytes(b"".join(line + b"\n" for line in [*lines, *(moved_to(lines[-1:], ts)[0] for ts in beyond)]))
+def test_a_report_of_extreme_times_opens(
+    tmp_path: Path, open_page: Open, last_ms: int, beyond: tuple[int, ...]
+) -> None:
+    """Up to the last moment of a JavaScript date; what is later is refused, and the rest is
+    drawn.
+    """
+    lines, recording, path = (
+        moved_to(uneven(rounds=8), last_ms),
+        tmp_path / "extreme.jsonl",
+        tmp_path / "report.html",
+    )
+    recording.write_bytes(
+        b"".join(line + b"\n" for line in [*lines, *(moved_to(lines[-1:], ts)[0] for ts in beyond)])
+    )
     done = rebalancer("replay", recording, "--json", "--html", path)
     assert done.code == exit_codes.OK, done.err
     assert done.json["rejected"]["total"] == len(beyond)
@@ -238,14 +324,18 @@ def test_a_report_of_extreme_times_opens(tmp_path: Path, open_page: Open, last_m
     assert page.locator("#usage .scatterlayer .trace").count() > 1
     assert "Invalid Date" not in page.inner_text("body")
     assert "NaN" not in page.inner_text("body")
-    axis = page.evaluate("document.getElementById('usage').layout.xaxis.range.map(at => new Date(at).getTime())")
+    axis = page.evaluate(
+        "document.getElementById('usage').layout.xaxis.range.map(at => new Date(at).getTime())"
+    )
     assert all(isinstance(at, (int, float)) for at in axis)
 
 
 def test_names_are_text_and_never_markup(tmp_path: Path, open_page: Open) -> None:
     nasty = "</script><img src=x onerror=alert(1)>"
     run = a_run()
-    tracer = Tracer(nasty, "simulated", "avg/fixed", goal=nasty, settings={nasty: nasty}, notes=(nasty,))
+    tracer = Tracer(
+        nasty, "simulated", "avg/fixed", goal=nasty, settings={nasty: nasty}, notes=(nasty,)
+    )
     line = tracer.timeline()
     page = open_page(written(tmp_path, [run]))
     path = tmp_path / "nasty.html"

@@ -1,4 +1,6 @@
-"""A contributor adds a strategy to a copy of the project: a folder and its entry in the registry, and every command runs it."""
+"""A contributor adds a strategy to a copy of the project: a folder and its entry in the registry,
+and every command runs it.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +30,26 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         shutil.copytree(ROOT / package, copy / package)
     folder = copy / "strategies/shedding/halving"
     folder.mkdir()
-    (folder / "__init__.py").write_text('"""Every second bundle of the fullest broker goes to the emptiest."""\n')
+    (folder / "__init__.py").write_text(
+        '"""Every second bundle of the fullest broker goes to the emptiest."""\n'
+    )
     shutil.copy(ROOT / "tests/made_up_strategy.py", folder / "strategy.py")
     registry = copy / "strategies/shedding/registry.py"
     text = registry.read_text()
     assert text.count(", TRANSFER)") == 1
     text = text.replace(", TRANSFER)", ", TRANSFER, HALVING)")
-    registry.write_text(text.replace("\n\nSHEDDERS", "\nfrom strategies.shedding.halving.strategy import HALVING\n\nSHEDDERS"))
+    registry.write_text(
+        text.replace(
+            "\n\nSHEDDERS", "\nfrom strategies.shedding.halving.strategy import HALVING\n\nSHEDDERS"
+        )
+    )
 
     def command(*arguments: str) -> Any:
         environment = {**os.environ, "PYTHONPATH": str(copy)}
         asked = [sys.executable, "-m", "rebalancer", *arguments, "--json"]
-        done = subprocess.run(asked, check=False, cwd=copy, env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            asked, check=False, cwd=copy, env=environment, capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -47,7 +57,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_config_shows_its_settings(run: Run) -> None:
-    shown = {one["path"]: one["value"] for one in run("config", "show", "--set", "shedding.strategy=halving")["settings"]}
+    shown = {
+        one["path"]: one["value"]
+        for one in run("config", "show", "--set", "shedding.strategy=halving")["settings"]
+    }
     assert shown["shedding.strategy"] == "halving"
     assert shown["shedding.halving.gap_percent"] == 10
 
@@ -63,11 +76,25 @@ def test_backtest_and_tune_try_it(run: Run) -> None:
     (tested,) = run("backtest", str(RECORDING), "--strategy", "halving")["runs"]
     assert tested["strategy"] == "halving"
     assert tested["clusters"][0]["moves"]
-    assert run("tune", str(RECORDING), "--strategy", "halving", "--trials", "2")["strategy"] == "halving"
+    assert (
+        run("tune", str(RECORDING), "--strategy", "halving", "--trials", "2")["strategy"]
+        == "halving"
+    )
 
 
 def test_simulate_runs_it_beside_the_others(run: Run) -> None:
-    made = run("simulate", "e7-avg-equal", "--strategy", "all", "--minutes", "8", "--seeds", "1", "--jobs", "1")
+    made = run(
+        "simulate",
+        "e7-avg-equal",
+        "--strategy",
+        "all",
+        "--minutes",
+        "8",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+    )
     labels = json.dumps(made)
     assert "halving/parity+round_robin" in labels
     assert "avg/parity+avg" in labels

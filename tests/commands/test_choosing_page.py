@@ -1,4 +1,6 @@
-"""docs/CHOOSING.md: what it says about a small cluster is what the commands beside it print, and its settings are settings."""
+"""docs/CHOOSING.md: what it says about a small cluster is what the commands beside it print, and
+its settings are settings.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ ROWS = re.findall(r"^\| `(--strategy [^`]+)` \| (\S+) \| (\S+) \|$", PAGE, re.MU
 
 
 @pytest.mark.parametrize(("words", "bundles", "spread"), ROWS)
-def test_a_small_cluster_does_what_the_page_says(tmp_path: Path, words: str, bundles: str, spread: str) -> None:
+def test_a_small_cluster_does_what_the_page_says(
+    tmp_path: Path, words: str, bundles: str, spread: str
+) -> None:
     (tmp_path / "small.toml").write_text(SCENARIO, "utf-8")
 
     done = rebalancer("simulate", tmp_path / "small.toml", "--seeds", "3", *words.split())

@@ -1,4 +1,6 @@
-"""Commands that make many runs, or pages with pictures: seconds each, so they are not among the fast tests."""
+"""Commands that make many runs, or pages with pictures: seconds each, so they are not among the
+fast tests.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,40 @@ from tests.unit.test_simulate_command import SMALL
 
 def test_backtest_compares_strategies_and_says_which_loop_it_is(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
-    answer = rebalancer("backtest", path, "--strategy", "avg", "--strategy", "threshold", "--html", tmp_path / "report.html")
+    answer = rebalancer(
+        "backtest",
+        path,
+        "--strategy",
+        "avg",
+        "--strategy",
+        "threshold",
+        "--html",
+        tmp_path / "report.html",
+    )
     assert answer.code == 0, answer.err
     assert "closed loop: the recorded load of every bundle" in answer.words
     assert "avg" in answer.out
     assert (tmp_path / "report.html").stat().st_size > 1_000_000
-    answer = rebalancer("backtest", path, "--loop", "open", "--json", "--variant", "shedding.avg.low_threshold=5")
+    answer = rebalancer(
+        "backtest", path, "--loop", "open", "--json", "--variant", "shedding.avg.low_threshold=5"
+    )
     assert [one["title"] for one in answer.json["runs"]] == ["avg", "avg, low_threshold=5"]
     assert "do not react" in answer.json["meaning"]
 
 
 def test_tune_says_whether_to_keep_the_settings(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, islice(an_hour(), 4 * 30))
-    answer = rebalancer("tune", path, "--strategy", "overload", "--trials", "1", "--json", "--html", tmp_path / "report.html")
+    answer = rebalancer(
+        "tune",
+        path,
+        "--strategy",
+        "overload",
+        "--trials",
+        "1",
+        "--json",
+        "--html",
+        tmp_path / "report.html",
+    )
     assert answer.code == 0, answer.err
     assert answer.json["tried"] == 1
     assert answer.json["current"]["test"]["rounds"] > 0
@@ -53,13 +76,32 @@ def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_pat
 
 
 def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path: Path) -> None:
-    shown = ["e2-uniform-jitter", "e4-threshold-over-unloading", "e7-avg-equal", "strong-broker-full"]
+    shown = [
+        "e2-uniform-jitter",
+        "e4-threshold-over-unloading",
+        "e7-avg-equal",
+        "strong-broker-full",
+    ]
     page = tmp_path / "all.html"
-    answer = rebalancer("simulate", *shown, "--strategy", "all", "--mode", "parity", "--seeds", 3, "--html", page, "--json")
+    answer = rebalancer(
+        "simulate",
+        *shown,
+        "--strategy",
+        "all",
+        "--mode",
+        "parity",
+        "--seeds",
+        3,
+        "--html",
+        page,
+        "--json",
+    )
     assert answer.code == 0, answer.err
     ratings = answer.json["ratings"]
     assert len(ratings["strategies"]) == 5
-    assert ratings["order_as_published"] == dict.fromkeys(("stability", "over-placement", "over-unloading", "heterogeneity"), True)
+    assert ratings["order_as_published"] == dict.fromkeys(
+        ("stability", "over-placement", "over-unloading", "heterogeneity"), True
+    )
     assert len(answer.json["runs"]) == 4 * 5 * 3
     written = page.read_text("utf-8")
     assert "5 strategies in 4 scenarios" in written
@@ -68,9 +110,26 @@ def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path:
 
 
 def test_the_same_seed_gives_the_same_bytes_whatever_order_sets_have_in_a_process() -> None:
-    command = [sys.executable, "-m", "rebalancer.cli.main", "simulate", "e3-threshold-equal", "--seeds", "1", "--first-seed", "2", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "rebalancer.cli.main",
+        "simulate",
+        "e3-threshold-equal",
+        "--seeds",
+        "1",
+        "--first-seed",
+        "2",
+        "--json",
+    ]
     answers = {
-        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": str(order)}, capture_output=True, check=True, timeout=300).stdout
+        subprocess.run(
+            command,
+            env={**os.environ, "PYTHONHASHSEED": str(order)},
+            capture_output=True,
+            check=True,
+            timeout=300,
+        ).stdout
         for order in range(4)
     }
     assert len(answers) == 1

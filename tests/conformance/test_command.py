@@ -1,4 +1,6 @@
-"""`rebalancer conformance`: what it prints, how it exits, and that neither a changed vector nor a damaged file slips through."""
+"""`rebalancer conformance`: what it prints, how it exits, and that neither a changed vector nor a
+damaged file slips through.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,20 @@ def cases(file: Path) -> list[dict[str, Any]]:
 def written(folder: Path, *lines: object, name: str = "vectors.jsonl") -> Path:
     """A file of these cases; text is written as it is."""
     file = folder / name
-    file.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    file.write_text(
+        "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines),
+        encoding="utf-8",
+    )
     return file
 
 
 def changed(folder: Path, source: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     """The first case of a file that unloads something, with its answers changed by hand."""
-    case = next(case for case in cases(source) if any(answer["unloads"] for answer in case["expect"]["rounds"]))
+    case = next(
+        case
+        for case in cases(source)
+        if any(answer["unloads"] for answer in case["expect"]["rounds"])
+    )
     change(next(answer for answer in case["expect"]["rounds"] if answer["unloads"]))
     return written(folder, case)
 
@@ -49,7 +58,14 @@ def test_an_identical_file_exits_0_and_says_so() -> None:
 def test_json_carries_the_counts() -> None:
     result = conformance(AVG, "--json")
     report = json.loads(result.stdout)
-    wanted = {"v": 1, "suite": "shedding", "strategy": "AvgShedder", "total": 45, "identical": 45, "different": 0}
+    wanted = {
+        "v": 1,
+        "suite": "shedding",
+        "strategy": "AvgShedder",
+        "total": 45,
+        "identical": 45,
+        "different": 0,
+    }
     assert result.exit_code == 0
     assert {key: report[key] for key in wanted} == wanted
 
@@ -67,7 +83,16 @@ def test_list_names_every_case() -> None:
 
 def test_list_without_a_file_names_every_suite_and_its_classes() -> None:
     listed = json.loads(conformance("--list", "--json").stdout)["suites"]
-    assert {"shedding", "placement", "averaging", "splits", "topk", "transfer", "filters", "throttling"} == set(listed)
+    assert {
+        "shedding",
+        "placement",
+        "averaging",
+        "splits",
+        "topk",
+        "transfer",
+        "filters",
+        "throttling",
+    } == set(listed)
     assert "AvgShedder" in listed["shedding"]
     nothing = conformance()
     assert nothing.exit_code == 2
@@ -78,9 +103,15 @@ def test_list_says_which_classes_the_live_round_uses() -> None:
     listed = json.loads(conformance("--list", "--json").stdout)
     assert listed["live"]["shedding"] == listed["suites"]["shedding"]
     assert listed["live"]["throttling"] == []
-    assert set(listed["suites"]["averaging"]) - set(listed["live"]["averaging"]) == {"TimeAverageBrokerData", "BrokerLoadData"}
+    assert set(listed["suites"]["averaging"]) - set(listed["live"]["averaging"]) == {
+        "TimeAverageBrokerData",
+        "BrokerLoadData",
+    }
     rows = [line.split() for line in conformance("--list").stdout.splitlines()]
-    assert [row[-1] for row in rows if row and row[0] in ("shedding", "throttling")] == ["all", "none"]
+    assert [row[-1] for row in rows if row and row[0] in ("shedding", "throttling")] == [
+        "all",
+        "none",
+    ]
 
 
 def last_bit(answer: dict[str, Any]) -> None:
@@ -128,7 +159,10 @@ def test_a_vector_changed_by_hand_exits_5_and_shows_where(
     file = changed(tmp_path, source, change)
     result = conformance(file, "--first", 2)
     assert result.exit_code == 5
-    assert f"round {1 + next(i for i, a in enumerate(cases_of(file)) if a['unloads'])}, {field}" in result.stdout
+    assert (
+        f"round {1 + next(i for i, a in enumerate(cases_of(file)) if a['unloads'])}, {field}"
+        in result.stdout
+    )
     assert "expected" in result.stdout
     assert conformance(file, "--json").exit_code == 5
 
@@ -152,28 +186,55 @@ def test_plain_lines_are_read_too(tmp_path: Path) -> None:
     assert conformance(written(tmp_path, *cases(THRESHOLD)[:3])).exit_code == 0
 
 
-SOUND: dict[str, Any] = {"suite": "shedding", "strategy": "ThresholdShedder", "id": "x", "conf": {}, "rounds": [], "expect": {"rounds": []}}
+SOUND: dict[str, Any] = {
+    "suite": "shedding",
+    "strategy": "ThresholdShedder",
+    "id": "x",
+    "conf": {},
+    "rounds": [],
+    "expect": {"rounds": []},
+}
 
 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
         ("{", "line 2: not JSON"),
-        ('{"suite":"shedding"}', "line 2: not a case of this form: Object missing required field `strategy`"),
-        (json.dumps({**SOUND, "suite": "juggling"}), "line 2: suite 'juggling' is unknown; known are shedding"),
-        (json.dumps({**SOUND, "strategy": "BestShedder"}), "line 2: shedding has no strategy 'BestShedder'; there are AvgShedder"),
+        (
+            '{"suite":"shedding"}',
+            "line 2: not a case of this form: Object missing required field `strategy`",
+        ),
+        (
+            json.dumps({**SOUND, "suite": "juggling"}),
+            "line 2: suite 'juggling' is unknown; known are shedding",
+        ),
+        (
+            json.dumps({**SOUND, "strategy": "BestShedder"}),
+            "line 2: shedding has no strategy 'BestShedder'; there are AvgShedder",
+        ),
         (json.dumps({**SOUND, "rounds": [{}]}), "line 2: 1 rounds but 0 answers"),
-        (json.dumps({**SOUND, "conf": {"loadBalancerCPUResourceWeight": "much"}}), "line 2: conf.loadBalancerCPUResourceWeight: 'much'"),
-        (json.dumps({**SOUND, "rounds": [{"brokers": {"b": {"cpu": {"usage": "much"}}}}]}), "$.rounds[0].brokers[...].cpu.usage"),
+        (
+            json.dumps({**SOUND, "conf": {"loadBalancerCPUResourceWeight": "much"}}),
+            "line 2: conf.loadBalancerCPUResourceWeight: 'much'",
+        ),
+        (
+            json.dumps({**SOUND, "rounds": [{"brokers": {"b": {"cpu": {"usage": "much"}}}}]}),
+            "$.rounds[0].brokers[...].cpu.usage",
+        ),
     ],
 )
-def test_a_file_that_cannot_be_compared_exits_2_and_names_the_line(tmp_path: Path, line: str, complaint: str) -> None:
+def test_a_file_that_cannot_be_compared_exits_2_and_names_the_line(
+    tmp_path: Path, line: str, complaint: str
+) -> None:
     result = conformance(written(tmp_path, SOUND, line))
     assert result.exit_code == 2
     assert complaint in result.stderr
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:200], lambda data: data[:100] + b"\0" * 50 + data[150:], lambda _: b"{}"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:200], lambda data: data[:100] + b"\0" * 50 + data[150:], lambda _: b"{}"],
+)
 def test_damaged_gzip_data_exits_2(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     file = tmp_path / "vectors.jsonl.gz"
     file.write_bytes(damage(THRESHOLD.read_bytes()))

@@ -1,4 +1,6 @@
-"""Every file of decision vectors this version can be compared on is identical: decisions, order and state, doubles bit for bit."""
+"""Every file of decision vectors this version can be compared on is identical: decisions, order and
+state, doubles bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,16 @@ def test_the_chosen_cases_are_identical(name: str) -> None:
 def test_all_cases_are_identical(name: str) -> None:
     suite = name.partition("/")[0]
     if suite.endswith("50") and suite not in {known for known, _ in SUITES}:
-        pytest.skip(f"suite {suite} is of Pulsar 5.0, which this version does not claim parity with")
+        pytest.skip(
+            f"suite {suite} is of Pulsar 5.0, which this version does not claim parity with"
+        )
     assert set(results(SHARED / name)) == {"identical"}
 
 
 def test_every_suite_has_a_file_of_its_own() -> None:
-    of_files = {(case.envelope.suite, case.envelope.strategy) for name in files(OWN) for case in read_cases(OWN / name)}
+    of_files = {
+        (case.envelope.suite, case.envelope.strategy)
+        for name in files(OWN)
+        for case in read_cases(OWN / name)
+    }
     assert of_files == set(SUITES)

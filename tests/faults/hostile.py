@@ -1,8 +1,10 @@
-"""Hostile records through the real job and the real executor on Kafka: python -m tests.faults.hostile --records 2000 --seed 7.
+"""Hostile records through the real job and the real executor on Kafka: python -m
+tests.faults.hostile --records 2000 --seed 7.
 
-Each runs twice: over legal records alone, and with hostile ones between them. Nothing may end, what is decided stays the same bytes, every
-hostile record has its row on the rejected topic, and memory (the largest sum over all processes at one moment, looked at every 50 ms)
-stays near that of the quiet run.
+Each runs twice: over legal records alone, and with hostile ones between them. Nothing may end, what
+is decided stays the same bytes, every hostile record has its row on the rejected topic, and memory
+(the largest sum over all processes at one moment, looked at every 50 ms) stays near that of the
+quiet run.
 """
 
 from __future__ import annotations
@@ -25,7 +27,13 @@ from strategies.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
 from tests.faults.real_executor import TOKEN, RealExecutor
 from tests.faults.real_job import RealJob, recording
-from tests.hostile_records import COSTLY, costly_command, costly_policies, costly_sweep, hostile_records
+from tests.hostile_records import (
+    COSTLY,
+    costly_command,
+    costly_policies,
+    costly_sweep,
+    hostile_records,
+)
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
@@ -40,7 +48,9 @@ _ROUNDS_AT_A_TIME = 50
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Peaks in bytes, of the run without and of the run with hostile records; `faults`: what is wrong."""
+    """Peaks in bytes, of the run without and of the run with hostile records; `faults`: what is
+    wrong.
+    """
 
     quiet: int
     peak: int
@@ -50,8 +60,11 @@ class Result:
 
 
 def resident(pids: Sequence[int]) -> int:
-    """Memory of processes together, now. Pages of files do not count: which process they belong to depends on what else runs."""
-    # Java starts programs by vfork: until such a child has its program, it *is* Java's memory, and has the same figure.
+    """Memory of processes together, now. Pages of files do not count: which process they belong to
+    depends on what else runs.
+    """
+    # Java starts programs by vfork: until such a child has its program, it *is* Java's memory, and
+    # has the same figure.
     return sum({_own(pid) for pid in pids})
 
 
@@ -80,7 +93,9 @@ def peak_until(ended: Callable[[], bool], pids: Callable[[], Sequence[int]], sec
 
 
 def telemetry(count: int, seed: int) -> Iterator[bytes]:
-    """Hostile telemetry: refused reports, and policies and sweeps that may be accepted, of another cluster than the recording's."""
+    """Hostile telemetry: refused reports, and policies and sweeps that may be accepted, of another
+    cluster than the recording's.
+    """
     rng, kinds = random.Random(seed), list(COSTLY)
     for number, (_, record) in enumerate(hostile_records(count, seed)):
         size = int(10 ** rng.uniform(2, 6 if number % 200 < 10 else 5))
@@ -107,7 +122,10 @@ def mixed(legal: Sequence[bytes], bad: Sequence[bytes], seed: int) -> list[bytes
 
 def plain(engine: EngineSettings, uri: str, lines: Sequence[bytes]) -> dict[str, Counter[bytes]]:
     """What the plain loop makes of the lines of one partition."""
-    loop, found = PlainLoop(engine), {kind: Counter[bytes]() for kind in ("commands", "rounds", "rejected")}
+    loop, found = (
+        PlainLoop(engine),
+        {kind: Counter[bytes]() for kind in ("commands", "rounds", "rejected")},
+    )
     for offset, line in enumerate(lines):
         for row in loop.feed(Position(uri, 0, offset), line):
             found[row.kind][row.value] += 1
@@ -123,10 +141,16 @@ def batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
 
 def run_job(broker: KafkaBroker, folder: Path, name: str, lines: Sequence[bytes]) -> Result:
     """The job over these lines until all are read."""
-    uris = {topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic == "telemetry" else {}) for topic in TOPICS}
+    uris = {
+        topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic == "telemetry" else {})
+        for topic in TOPICS
+    }
     put(uris["telemetry"], lines)
     with RealJob(folder / name) as job:
-        job.start("--drain", *(word for topic, uri in uris.items() for word in ("--set", f"topics.{topic}={uri}")))
+        job.start(
+            "--drain",
+            *(word for topic, uri in uris.items() for word in ("--set", f"topics.{topic}={uri}")),
+        )
         peak = peak_until(lambda: not job.running, lambda: sorted(job.aim()), 3_000)
         code = job.wait_for_end()
         expected = plain(job.engine, uris["telemetry"], lines)
@@ -135,18 +159,34 @@ def run_job(broker: KafkaBroker, folder: Path, name: str, lines: Sequence[bytes]
     for kind, wanted in expected.items():
         found = Counter(values(uris[kind]))
         if found != wanted:
-            faults.append(f"{name}: {kind}: {(wanted - found).total()} are missing, {(found - wanted).total()} are others")
+            faults.append(
+                f"{name}: {kind}: {(wanted - found).total()} are missing, "
+                f"{(found - wanted).total()} are others"
+            )
     rows = [decode_rejected(value) for value in expected["rejected"]]
     return Result(0, peak, len(rows), Counter(row.code for row in rows), tuple(faults))
 
 
-def run_executor(broker: KafkaBroker, folder: Path, name: str, bad: Sequence[bytes], rounds: Iterable[bytes] = ()) -> Result:
-    """The executor over legal commands with other records between them, until all are worked off. `rounds` are there before it starts."""
+def run_executor(
+    broker: KafkaBroker, folder: Path, name: str, bad: Sequence[bytes], rounds: Iterable[bytes] = ()
+) -> Result:
+    """The executor over legal commands with other records between them, until all are worked off.
+    `rounds` are there before it starts.
+    """
     wide = ("commands", "rounds")
-    control = Control(folder / name, {topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic in wide else {}) for topic in TOPICS})
+    control = Control(
+        folder / name,
+        {
+            topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic in wide else {})
+            for topic in TOPICS
+        },
+    )
     for some in batched(rounds, _ROUNDS_AT_A_TIME):
         put(control.uri("rounds"), some)
-    with FakePulsar(Cluster(token=TOKEN)) as pulsar, RealExecutor(folder / name, pulsar, control) as executor:
+    with (
+        FakePulsar(Cluster(token=TOKEN)) as pulsar,
+        RealExecutor(folder / name, pulsar, control) as executor,
+    ):
         one, two, _ = pulsar.cluster.brokers
         bundles = [f"t/ns/0x{number:08x}_0x{number + 1:08x}" for number in range(_LEGAL_COMMANDS)]
         pulsar.cluster.owners.update(dict.fromkeys(bundles, one))
@@ -155,12 +195,19 @@ def run_executor(broker: KafkaBroker, folder: Path, name: str, bad: Sequence[byt
         executor.start("--once", "--apply")
         peak = peak_until(lambda: executor.dead, lambda: executor.pids, 3_000)
         code = executor.wait_for_end()
-        verdicts, rows = Counter(control.verdicts()), [decode_rejected(value) for value in control.read("rejected")]
-        faults = [f"{name}: the executor ended with {code}: {executor.last_words()}"] if code else []
+        verdicts, rows = (
+            Counter(control.verdicts()),
+            [decode_rejected(value) for value in control.read("rejected")],
+        )
+        faults = (
+            [f"{name}: the executor ended with {code}: {executor.last_words()}"] if code else []
+        )
     if verdicts != {("applied", ""): _LEGAL_COMMANDS}:
         faults.append(f"{name}: outcomes are {dict(verdicts)}")
     if len({row.offset for row in rows}) != len(bad) or len(rows) != len(bad):
-        faults.append(f"{name}: {len(rows)} rejected rows for {len(bad)} records that are no commands")
+        faults.append(
+            f"{name}: {len(rows)} rejected rows for {len(bad)} records that are no commands"
+        )
     return Result(0, peak, len(rows), Counter(row.code for row in rows), tuple(faults))
 
 
@@ -168,14 +215,18 @@ def many_rounds(broker: KafkaBroker, folder: Path, count: int) -> Result:
     """The executor with so many rounds of a megabyte that it has not read."""
     quiet = run_executor(broker, folder, "no-rounds", [])
     padding = b'{"v":1,"cluster":"c","epoch":1,"brokers":"' + b"x" * 2**20 + b'"}'
-    return _together(quiet, run_executor(broker, folder, "many-rounds", [], (padding for _ in range(count))))
+    return _together(
+        quiet, run_executor(broker, folder, "many-rounds", [], (padding for _ in range(count)))
+    )
 
 
 def _encoded(bundle: str, source: str, destination: str) -> bytes:
     from sinks.wire.codec import encode_command
 
     now = int(time.time() * 1000)
-    return encode_command(command(bundle, source, destination, issued_at_ms=now, expires_at_ms=now + 3_600_000))
+    return encode_command(
+        command(bundle, source, destination, issued_at_ms=now, expires_at_ms=now + 3_600_000)
+    )
 
 
 def job(broker: KafkaBroker, folder: Path, count: int, seed: int) -> Result:
@@ -190,7 +241,10 @@ def executor(broker: KafkaBroker, folder: Path, count: int, seed: int) -> Result
     """Both runs of the executor; every third hostile record looks like a command."""
     kinds = list(COSTLY)
     records = [record for _, record in hostile_records(count, seed)]
-    records[::3] = [costly_command(kinds[number % len(kinds)], len(record) - 200) for number, record in enumerate(records[::3])]
+    records[::3] = [
+        costly_command(kinds[number % len(kinds)], len(record) - 200)
+        for number, record in enumerate(records[::3])
+    ]
     quiet = run_executor(broker, folder, "quiet-executor", [])
     loud = run_executor(broker, folder, "hostile-executor", records)
     return _together(quiet, loud)
@@ -217,8 +271,10 @@ def main() -> int:
                     began, found = time.monotonic(), both(broker, folder, given.records, given.seed)
                     faults += found.faults
                     print(
-                        f"{name}: {given.records} hostile records in {time.monotonic() - began:.0f} s, {found.rejected} rejected rows "
-                        f"({dict(found.codes)}); peak {found.peak / 2**20:.0f} MiB, {found.quiet / 2**20:.0f} MiB without them",
+                        f"{name}: {given.records} hostile records in "
+                        f"{time.monotonic() - began:.0f} s, {found.rejected} rejected rows "
+                        f"({dict(found.codes)}); peak {found.peak / 2**20:.0f} MiB, "
+                        f"{found.quiet / 2**20:.0f} MiB without them",
                         flush=True,
                     )
     for fault in faults:

@@ -1,6 +1,8 @@
-"""Kills `rebalancer execute --apply` with −9 between applying and committing, again and again: python -m tests.faults.kill_execute.
+"""Kills `rebalancer execute --apply` with −9 between applying and committing, again and again:
+python -m tests.faults.kill_execute.
 
-Every command must have been carried out on the fake cluster exactly once, and have one outcome (repeated publications are the same bytes).
+Every command must have been carried out on the fake cluster exactly once, and have one outcome
+(repeated publications are the same bytes).
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from tests.faults.real_executor import TOKEN, RealExecutor
 from tests.pulsar_fake.model import Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
 
-#: While the owner is being told, before or after it has released the bundle, or some time after it has answered.
+#: While the owner is being told, before or after it has released the bundle, or some time after it
+#: has answered.
 Moment = Literal["call lost", "call done", "later"]
 _COMMANDS_PER_LIFE = 3
 _LATEST_S = 0.12
@@ -33,7 +36,9 @@ _LATEST_S = 0.12
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """At the `at`-th release of a life (from 0), at which moment; `delay_s` after the answer for `later`."""
+    """At the `at`-th release of a life (from 0), at which moment; `delay_s` after the answer for
+    `later`.
+    """
 
     moment: Moment
     at: int
@@ -54,28 +59,49 @@ def plan(kills: int, seed: int) -> list[Kill]:
     """The same kills for the same seed; the first three are of every moment."""
     rng, moments = random.Random(seed), ("call lost", "call done", "later")
     chosen: list[Moment] = [*moments[:kills], *(rng.choice(moments) for _ in range(kills - 3))]  # type: ignore[list-item]
-    return [Kill(moment, rng.randrange(_COMMANDS_PER_LIFE), rng.uniform(0, _LATEST_S)) for moment in chosen]
+    return [
+        Kill(moment, rng.randrange(_COMMANDS_PER_LIFE), rng.uniform(0, _LATEST_S))
+        for moment in chosen
+    ]
 
 
 def run(
-    folder: Path, kills: Sequence[Kill], manager: Literal["modular", "extensible"] = "modular", control: Control | None = None
+    folder: Path,
+    kills: Sequence[Kill],
+    manager: Literal["modular", "extensible"] = "modular",
+    control: Control | None = None,
 ) -> Result:
-    """One life per kill, and a last one that works off what is left. `control`: the topics, below the folder if not given."""
+    """One life per kill, and a last one that works off what is left. `control`: the topics, below
+    the folder if not given.
+    """
     count = _COMMANDS_PER_LIFE * len(kills)
-    with FakePulsar(Cluster(manager=manager, token=TOKEN)) as pulsar, RealExecutor(folder, pulsar, control) as executor:
+    with (
+        FakePulsar(Cluster(manager=manager, token=TOKEN)) as pulsar,
+        RealExecutor(folder, pulsar, control) as executor,
+    ):
         brokers = pulsar.cluster.brokers
         bundles = [f"t/ns/0x{number:08x}_0x{number + 1:08x}" for number in range(count)]
-        pulsar.cluster.owners.update({bundle: brokers[number % 3] for number, bundle in enumerate(bundles)})
-        commands = [command(bundle, brokers[number % 3], brokers[(number + 1) % 3]) for number, bundle in enumerate(bundles)]
+        pulsar.cluster.owners.update(
+            {bundle: brokers[number % 3] for number, bundle in enumerate(bundles)}
+        )
+        commands = [
+            command(bundle, brokers[number % 3], brokers[(number + 1) % 3])
+            for number, bundle in enumerate(bundles)
+        ]
         for life, kill in enumerate(kills):
-            executor.control.send(*commands[life * _COMMANDS_PER_LIFE : (life + 1) * _COMMANDS_PER_LIFE], key=executor.key)
+            executor.control.send(
+                *commands[life * _COMMANDS_PER_LIFE : (life + 1) * _COMMANDS_PER_LIFE],
+                key=executor.key,
+            )
             pulsar.faults = _Killer(executor, pulsar, kill)
             executor.start("--apply")
             executor.wait_until(lambda: executor.dead)
             executor.kill()
         pulsar.faults = lambda _: None
         code = executor.finish("--apply")
-        faults = faults_of(commands, pulsar, executor) + ([f"the last life ended with {code}: {executor.last_words()}"] if code else [])
+        faults = faults_of(commands, pulsar, executor) + (
+            [f"the last life ended with {code}: {executor.last_words()}"] if code else []
+        )
         told = [decode_outcome(value) for value in set(executor.control.read("outcomes"))]
         repeated = len(executor.control.read("outcomes")) - len(told)
     return Result(count, repeated, Counter(outcome.status for outcome in told), faults)
@@ -105,7 +131,9 @@ class _Killer:
 
 
 def faults_of(commands: Sequence[Command], pulsar: FakePulsar, executor: RealExecutor) -> list[str]:
-    """What is wrong: applied twice or not at all, told differently or not at all, at another place, secret and yet shown."""
+    """What is wrong: applied twice or not at all, told differently or not at all, at another place,
+    secret and yet shown.
+    """
     applied = Counter(done.bundle for done in pulsar.cluster.applied)
     outcomes: dict[str, set[bytes]] = {}
     for value in executor.control.read("outcomes"):
@@ -118,7 +146,9 @@ def faults_of(commands: Sequence[Command], pulsar: FakePulsar, executor: RealExe
         if len(told) != 1:
             faults.append(f"{one.id} has {len(told)} different outcomes")
         if pulsar.cluster.owners[one.bundle] != one.destination:
-            faults.append(f"{one.bundle} is at {pulsar.cluster.owners[one.bundle]}, not at {one.destination}")
+            faults.append(
+                f"{one.bundle} is at {pulsar.cluster.owners[one.bundle]}, not at {one.destination}"
+            )
     faults += [f"an outcome for {id_}, which nobody has commanded" for id_ in outcomes]
     return faults + executor.leaks()
 
@@ -138,7 +168,11 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--manager", choices=("modular", "extensible"), default="modular")
-    parser.add_argument("--kafka", action="store_true", help="with the topics on a real Kafka broker, started for this")
+    parser.add_argument(
+        "--kafka",
+        action="store_true",
+        help="with the topics on a real Kafka broker, started for this",
+    )
     given = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kill-execute-") as folder, ExitStack() as stack:
@@ -147,10 +181,18 @@ def main() -> int:
         result = run(Path(folder) / "executor", kills, given.manager, control)
     for fault in result.faults:
         print(f"fault: {fault}")
-    moments = ", ".join(f"{number} {moment}" for moment, number in sorted(Counter(kill.moment for kill in kills).items()))
-    verdict = "something was applied twice or lost" if result.faults else "none was applied twice, none was lost"
+    moments = ", ".join(
+        f"{number} {moment}"
+        for moment, number in sorted(Counter(kill.moment for kill in kills).items())
+    )
+    verdict = (
+        "something was applied twice or lost"
+        if result.faults
+        else "none was applied twice, none was lost"
+    )
     print(
-        f"{len(kills)} kills ({moments}) on the {given.manager} manager in {time.monotonic() - began:.0f} s, {result.commands} commands: "
+        f"{len(kills)} kills ({moments}) on the {given.manager} manager in "
+        f"{time.monotonic() - began:.0f} s, {result.commands} commands: "
         f"{dict(result.statuses)}, {result.repeated} outcomes published again; {verdict}"
     )
     return 1 if result.faults else 0

@@ -1,11 +1,14 @@
-"""Kills the running job again and again while a recording is published, and compares what comes out with a run that nobody disturbed.
+"""Kills the running job again and again while a recording is published, and compares what comes out
+with a run that nobody disturbed.
 
     python -m tests.faults.kill_job --kills 20 --seed 7 RECORDING
 
-Each life of the job ends by SIGKILL of the driver, Java and the Python workers at a moment drawn from the seed: while Spark starts, in
-the middle of a micro-batch, or just when a micro-batch has begun to append to a topic. The publisher dies along with it, in the middle
-of a line. The next life goes on from the checkpoint, the next publisher repeats its line.
-Needs Linux, Java 17 or newer, and about 15 s per kill. Exit code 0: nothing was lost, nothing differs; 1: something does.
+Each life of the job ends by SIGKILL of the driver, Java and the Python workers at a moment drawn
+from the seed: while Spark starts, in the middle of a micro-batch, or just when a micro-batch has
+begun to append to a topic. The publisher dies along with it, in the middle of a line. The next life
+goes on from the checkpoint, the next publisher repeats its line.
+Needs Linux, Java 17 or newer, and about 15 s per kill. Exit code 0: nothing was lost, nothing
+differs; 1: something does.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ from tests.faults.topics import IDENTITY, Comparison, compare
 Moment = Literal["start", "batch", "append"]
 Say = Callable[[str], None]
 Topics = Mapping[str, Sequence[bytes]]
-#: Of ten kills, two hit Spark's start, five a micro-batch somewhere, three the time between an append and the commit of its batch.
+#: Of ten kills, two hit Spark's start, five a micro-batch somewhere, three the time between an
+#: append and the commit of its batch.
 _MOMENTS: tuple[Moment, ...] = ("start",) * 2 + ("batch",) * 5 + ("append",) * 3
 _START_TAKES_S = 12.0
 _BATCH_TAKES_S = 0.4
@@ -42,7 +46,9 @@ _BATCHES_PER_LIFE = 8
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """When to kill: `batches` after the first one of this life was begun, `delay_s` after the moment itself has come."""
+    """When to kill: `batches` after the first one of this life was begun, `delay_s` after the
+    moment itself has come.
+    """
 
     moment: Moment
     batches: int
@@ -51,7 +57,9 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What a kill hit: how many processes, and whether this life had begun a micro-batch and not committed it."""
+    """What a kill hit: how many processes, and whether this life had begun a micro-batch and not
+    committed it.
+    """
 
     kill: Kill
     processes: int
@@ -71,21 +79,36 @@ class Result:
 
 
 def plan(kills: int, seed: int) -> list[Kill]:
-    """The same kills for the same seed; the first three are one of each moment, so that a short run sees all of them."""
+    """The same kills for the same seed; the first three are one of each moment, so that a short run
+    sees all of them.
+    """
     rng = random.Random(seed)
     each: list[Moment] = ["start", "batch", "append"]
-    moments: list[Moment] = [*rng.sample(each, 3), *(rng.choice(_MOMENTS) for _ in range(kills))][:kills]
+    moments: list[Moment] = [*rng.sample(each, 3), *(rng.choice(_MOMENTS) for _ in range(kills))][
+        :kills
+    ]
     return [_kill(rng, moment) for moment in moments]
 
 
-def run(folder: Path, lines: Sequence[bytes], kills: Sequence[Kill], say: Say = lambda _: None, *, spark_reference: bool = False) -> Result:
-    """Publishes the lines piece by piece over as many lives as there are kills, lets a last life finish, and compares.
+def run(
+    folder: Path,
+    lines: Sequence[bytes],
+    kills: Sequence[Kill],
+    say: Say = lambda _: None,
+    *,
+    spark_reference: bool = False,
+) -> Result:
+    """Publishes the lines piece by piece over as many lives as there are kills, lets a last life
+    finish, and compares.
 
-    The reference is the plain loop over the same topic; with `spark_reference`, a run of the same job that nobody kills.
+    The reference is the plain loop over the same topic; with `spark_reference`, a run of the same
+    job that nobody kills.
     """
     pieces = _pieces(lines, len(kills) + 1)
     deaths = []
-    with RealJob(folder / "killed", max_records_per_batch=max(1, len(pieces[0]) // _BATCHES_PER_LIFE)) as job:
+    with RealJob(
+        folder / "killed", max_records_per_batch=max(1, len(pieces[0]) // _BATCHES_PER_LIFE)
+    ) as job:
         for number, (kill, piece) in enumerate(zip(kills, pieces, strict=False), 1):
             deaths.append(_live_and_die(job, piece, kill))
             job.tear(pieces[number][0])
@@ -93,9 +116,13 @@ def run(folder: Path, lines: Sequence[bytes], kills: Sequence[Kill], say: Say = 
         job.publish(pieces[-1])
         # In larger batches than before: how the rest is cut must not matter either.
         job.drain("--set", "job.max_records_per_batch=1000")
-        reference = _undisturbed(folder / "undisturbed", job) if spark_reference else _by_plain_loop(job)
+        reference = (
+            _undisturbed(folder / "undisturbed", job) if spark_reference else _by_plain_loop(job)
+        )
         found = {topic: job.published(topic) for topic in IDENTITY}
-    return Result(tuple(deaths), tuple(compare(topic, found[topic], reference[topic]) for topic in IDENTITY))
+    return Result(
+        tuple(deaths), tuple(compare(topic, found[topic], reference[topic]) for topic in IDENTITY)
+    )
 
 
 def _kill(rng: random.Random, moment: Moment) -> Kill:
@@ -154,12 +181,20 @@ def _committed(job: RealJob) -> int:
 
 
 def _newest(log: Path) -> int:
-    return max((int(entry.name) for entry in log.glob("*") if entry.name.isdigit()), default=-1) if log.is_dir() else -1
+    return (
+        max((int(entry.name) for entry in log.glob("*") if entry.name.isdigit()), default=-1)
+        if log.is_dir()
+        else -1
+    )
 
 
 def _appended(job: RealJob) -> int:
     """Bytes in all output topics."""
-    return sum(segment.stat().st_size for topic in IDENTITY for segment in (job.folder / topic).glob("segment-*"))
+    return sum(
+        segment.stat().st_size
+        for topic in IDENTITY
+        for segment in (job.folder / topic).glob("segment-*")
+    )
 
 
 def _idle(job: RealJob) -> bool:
@@ -169,27 +204,39 @@ def _idle(job: RealJob) -> bool:
         return False
     # The log's lines: its version, metadata, and the offset of the one source.
     place = json.loads((job.checkpoint / "offsets" / str(begun)).read_text().splitlines()[-1])
-    return (place["segment"], place["byte"]) == tuple(FileTopicReader(job.folder / "telemetry").end())
+    return (place["segment"], place["byte"]) == tuple(
+        FileTopicReader(job.folder / "telemetry").end()
+    )
 
 
 def _by_plain_loop(job: RealJob) -> Topics:
     loop = PlainLoop(job.engine)
     records, _ = FileTopicReader(job.folder / "telemetry", job.telemetry_uri).read()
-    rows = [row for record in records for row in loop.feed(record.position, record.value, record.size)]
+    rows = [
+        row for record in records for row in loop.feed(record.position, record.value, record.size)
+    ]
     return {topic: [row.value for row in rows if row.kind == topic] for topic in IDENTITY}
 
 
 def _undisturbed(folder: Path, killed: RealJob) -> Topics:
-    """What the job publishes of the same telemetry when nobody kills it; rejected records name the topic of the other one."""
+    """What the job publishes of the same telemetry when nobody kills it; rejected records name the
+    topic of the other one.
+    """
     shutil.copytree(killed.folder / "telemetry", folder / "telemetry")
     with RealJob(folder) as job:
         job.drain()
         renamed = job.telemetry_uri.encode(), killed.telemetry_uri.encode()
-        return {topic: [line.replace(*renamed) for line in job.published(topic)] for topic in IDENTITY}
+        return {
+            topic: [line.replace(*renamed) for line in job.published(topic)] for topic in IDENTITY
+        }
 
 
 def _told(death: Death) -> str:
-    where = "in the middle of a micro-batch" if death.in_batch else "between two micro-batches or before the first"
+    where = (
+        "in the middle of a micro-batch"
+        if death.in_batch
+        else "between two micro-batches or before the first"
+    )
     return f"{death.kill.moment} + {death.kill.delay_s:.2f} s, {death.processes} processes, {where}"
 
 
@@ -199,12 +246,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kill-job-") as folder:
         lines = list(open_recording(given.recording))
-        result = run(Path(folder), lines, plan(given.kills, given.seed), lambda text: print(text, file=sys.stderr), spark_reference=True)
+        result = run(
+            Path(folder),
+            lines,
+            plan(given.kills, given.seed),
+            lambda text: print(text, file=sys.stderr),
+            spark_reference=True,
+        )
     good = told(result.comparisons)
     hits = sum(death.in_batch for death in result.deaths)
     verdict = "equals" if good else "differs from"
     print(
-        f"{len(result.deaths)} kills, {hits} of them in the middle of a micro-batch, in {time.monotonic() - began:.0f} s: "
+        f"{len(result.deaths)} kills, {hits} of them in the middle of a micro-batch, in "
+        f"{time.monotonic() - began:.0f} s: "
         f"what was published {verdict} the undisturbed run"
     )
     return 0 if good else 1

@@ -1,12 +1,14 @@
-"""The same with all topics on Kafka: the job is killed again and again, and once the broker, while a recording is published.
+"""The same with all topics on Kafka: the job is killed again and again, and once the broker, while
+a recording is published.
 
     python -m tests.faults.kill_kafka_job --kills 50 --seed 7 RECORDING
 
-The recording is published at 20 times its own speed, in a thread of its own that nothing stops but the last kill; when it has come to its
-end it begins again, moved on in time. Each life of the job ends by SIGKILL of the driver, Java and the Python workers, a drawn time after
-the start or after it has begun a micro-batch. In the middle life the broker is killed as well and started again. What lies on the topics
-in the end, each record counted once, must be what the plain loop makes of what was published. Exit code 0: nothing was lost, nothing
-differs; 1: something does.
+The recording is published at 20 times its own speed, in a thread of its own that nothing stops but
+the last kill; when it has come to its end it begins again, moved on in time. Each life of the job
+ends by SIGKILL of the driver, Java and the Python workers, a drawn time after the start or after it
+has begun a micro-batch. In the middle life the broker is killed as well and started again. What
+lies on the topics in the end, each record counted once, must be what the plain loop makes of what
+was published. Exit code 0: nothing was lost, nothing differs; 1: something does.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -48,7 +51,9 @@ _TS = re.compile(rb'("ts":)(\d+)')
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`published`: records of telemetry; `in_batch`: how many kills hit a micro-batch that was begun and not committed."""
+    """`published`: records of telemetry; `in_batch`: how many kills hit a micro-batch that was
+    begun and not committed.
+    """
 
     published: int
     in_batch: int
@@ -60,7 +65,9 @@ class Result:
 
 
 class Player:
-    """Publishes a recording at a multiple of its speed while the block lasts; `sent` is what was published, in order."""
+    """Publishes a recording at a multiple of its speed while the block lasts; `sent` is what was
+    published, in order.
+    """
 
     def __init__(self, uri: str, lines: Sequence[bytes], speed: float) -> None:
         self.sent: list[bytes] = []
@@ -73,7 +80,12 @@ class Player:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._enough.set()
         self._thread.join()
         if self._error is not None:
@@ -82,14 +94,21 @@ class Player:
     def _run(self) -> None:
         from kafka import KafkaProducer
 
-        producer = KafkaProducer(bootstrap_servers=self._topic.servers, acks="all", enable_idempotence=True, max_block_ms=120_000)
+        producer = KafkaProducer(
+            bootstrap_servers=self._topic.servers,
+            acks="all",
+            enable_idempotence=True,
+            max_block_ms=120_000,
+        )
         began, confirmed = time.monotonic(), []
         try:
             for after_ms, line in endless(self._lines):
                 due = began + after_ms / 1000 / self._speed
                 if self._enough.wait(max(0.0, due - time.monotonic())):
                     break
-                confirmed.append(producer.send(self._topic.name, line, key=cluster_of(line).encode()))
+                confirmed.append(
+                    producer.send(self._topic.name, line, key=cluster_of(line).encode())
+                )
                 self.sent.append(line)
             producer.flush()
             for one in confirmed:
@@ -101,19 +120,36 @@ class Player:
 
 
 def endless(lines: Sequence[bytes]) -> Iterator[tuple[float, bytes]]:
-    """The lines again and again, each time moved on in time; with each, how many ms after the first it is due."""
+    """The lines again and again, each time moved on in time; with each, how many ms after the first
+    it is due.
+    """
     times = [int(json.loads(line)["ts"]) for line in lines]
     first, lasts = times[0], max(times) - times[0] + _PAUSE_MS
     moved = 0
     while True:
         for ts, line in zip(times, lines, strict=True):
             # Nothing but the envelope's own time has this name in a recording.
-            yield moved + ts - first, _TS.sub(lambda found: found[1] + str(int(found[2]) + moved).encode(), line)  # noqa: B023
+            later = partial(_later, moved)
+            yield moved + ts - first, _TS.sub(later, line)
         moved += lasts
 
 
-def run(broker: KafkaBroker, folder: Path, lines: Sequence[bytes], *, kills: int, seed: int, say: Say = lambda _: None) -> Result:
-    """As many lives as there are kills while the recording is published, a last life that finishes, and the comparison."""
+def _later(moved: int, found: re.Match[bytes]) -> bytes:
+    return found[1] + str(int(found[2]) + moved).encode()
+
+
+def run(
+    broker: KafkaBroker,
+    folder: Path,
+    lines: Sequence[bytes],
+    *,
+    kills: int,
+    seed: int,
+    say: Say = lambda _: None,
+) -> Result:
+    """As many lives as there are kills while the recording is published, a last life that finishes,
+    and the comparison.
+    """
     rng = random.Random(seed)
     uris = {name: broker.topic(f"kill-{name}") for name in TOPICS}
     assignments = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
@@ -135,10 +171,15 @@ def run(broker: KafkaBroker, folder: Path, lines: Sequence[bytes], *, kills: int
                 hit = (begun, committed) != (before, done) and begun > committed
                 hits += hit
                 where = "in a micro-batch" if hit else "between micro-batches or before the first"
-                say(f"kill {number + 1}: {processes} processes, {where}, {committed - done} done, {len(player.sent)} records published")
+                say(
+                    f"kill {number + 1}: {processes} processes, {where}, {committed - done} "
+                    f"done, {len(player.sent)} records published"
+                )
         job.drain("--set", "job.max_records_per_batch=1000", *assignments, seconds=900)
         reference = replayed(player.sent, job.engine)
-    compared = [compare(kind, values(uris[kind]), reference[kind]) for kind in ("commands", "rounds")]
+    compared = [
+        compare(kind, values(uris[kind]), reference[kind]) for kind in ("commands", "rounds")
+    ]
     return Result(len(player.sent), hits, tuple(compared))
 
 
@@ -161,8 +202,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     good = told(found.comparisons)
     verdict = "equals" if good else "differs from"
     print(
-        f"{given.kills} kills, {found.in_batch} of them in a micro-batch, and a restart of the broker in {time.monotonic() - began:.0f} s, "
-        f"while {found.published} records were published at {SPEED:g} times their speed: the outcome {verdict} the plain replay"
+        f"{given.kills} kills, {found.in_batch} of them in a micro-batch, and a restart of "
+        f"the broker in {time.monotonic() - began:.0f} s, "
+        f"while {found.published} records were published at {SPEED:g} times their speed: the "
+        f"outcome {verdict} the plain replay"
     )
     return 0 if good else 1
 

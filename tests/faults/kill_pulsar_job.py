@@ -2,9 +2,10 @@
 
     python -m tests.faults.kill_pulsar_job --kills 10 --seed 7 --partitions 4 RECORDING
 
-Each life of the job ends by SIGKILL of the driver, Java and the Python workers, a drawn time after the start or after it has begun a
-micro-batch. What lies on the topics in the end, each record counted once, must be what the plain loop makes of the recording. Exit code
-0: nothing was lost, nothing differs; 1: something does.
+Each life of the job ends by SIGKILL of the driver, Java and the Python workers, a drawn time after
+the start or after it has begun a micro-batch. What lies on the topics in the end, each record
+counted once, must be what the plain loop makes of the recording. Exit code 0: nothing was lost,
+nothing differs; 1: something does.
 """
 
 from __future__ import annotations
@@ -35,11 +36,23 @@ _BATCHES_PER_LIFE = 8
 
 
 def run(
-    cluster: PulsarCluster, folder: Path, lines: Sequence[bytes], *, kills: int, seed: int, partitions: int = 0, say: Say = lambda _: None
+    cluster: PulsarCluster,
+    folder: Path,
+    lines: Sequence[bytes],
+    *,
+    kills: int,
+    seed: int,
+    partitions: int = 0,
+    say: Say = lambda _: None,
 ) -> list[Comparison]:
-    """Publishes the lines piece by piece over as many lives as there are kills, lets a last life finish, and compares."""
+    """Publishes the lines piece by piece over as many lives as there are kills, lets a last life
+    finish, and compares.
+    """
     rng = random.Random(seed)
-    uris = {name: cluster.topic(f"faults/kill-{partitions}-{seed}/{name}", partitions) for name in TOPICS}
+    uris = {
+        name: cluster.topic(f"faults/kill-{partitions}-{seed}/{name}", partitions)
+        for name in TOPICS
+    }
     assignments = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
     bounds = [len(lines) * i // (kills + 1) for i in range(kills + 2)]
     pieces = [lines[a:b] for a, b in pairwise(bounds)]
@@ -53,16 +66,27 @@ def run(
                 job.wait_until(lambda last=before: newest_batch(job.checkpoint) > last)  # type: ignore[misc]
             put(cluster, uris["telemetry"], piece[len(piece) // 2 :])
             time.sleep(rng.uniform(0, _BATCHES_TAKE_S if in_batch else _START_TAKES_S))
-            say(f"kill {number + 1}: {job.kill()} processes, {newest_batch(job.checkpoint) - before} micro-batches after the last life")
+            say(
+                f"kill {number + 1}: {job.kill()} processes, "
+                f"{newest_batch(job.checkpoint) - before} micro-batches after the last life"
+            )
         put(cluster, uris["telemetry"], pieces[-1])
         job.drain(*assignments)
         reference = replayed(lines, job.engine)
-    return [compare(kind, values(cluster, uris[kind]), reference[kind]) for kind in ("commands", "rounds")]
+    return [
+        compare(kind, values(cluster, uris[kind]), reference[kind])
+        for kind in ("commands", "rounds")
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = kill_options("tests.faults.kill_pulsar_job", __doc__ or "", kills=10)
-    parser.add_argument("--partitions", type=int, default=0, help="of every topic; 0 = topics without partitions (0)")
+    parser.add_argument(
+        "--partitions",
+        type=int,
+        default=0,
+        help="of every topic; 0 = topics without partitions (0)",
+    )
     given = parser.parse_args(arguments)
     began, lines = time.monotonic(), list(open_recording(given.recording))
     with tempfile.TemporaryDirectory(prefix="kill-pulsar-") as scratch:
@@ -70,10 +94,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (folder / "cluster").mkdir()
         with pulsar_cluster(folder / "cluster") as cluster:
             say: Say = lambda text: print(text, file=sys.stderr)  # noqa: E731
-            found = run(cluster, folder / "job", lines, kills=given.kills, seed=given.seed, partitions=given.partitions, say=say)
+            found = run(
+                cluster,
+                folder / "job",
+                lines,
+                kills=given.kills,
+                seed=given.seed,
+                partitions=given.partitions,
+                say=say,
+            )
     good = told(found)
     verdict = "equals" if good else "differs from"
-    print(f"{given.kills} kills in {time.monotonic() - began:.0f} s: what was published {verdict} the plain replay")
+    print(
+        f"{given.kills} kills in {time.monotonic() - began:.0f} s: what was published "
+        f"{verdict} the plain replay"
+    )
     return 0 if good else 1
 
 

@@ -1,4 +1,6 @@
-"""The real executor in a folder of its own: `rebalancer execute` as a process that can be watched, killed and begun again."""
+"""The real executor in a folder of its own: `rebalancer execute` as a process that can be watched,
+killed and begun again.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,13 @@ class ExecutorEnded(AssertionError):
 
 
 class RealExecutor:
-    """At most one process at a time; leaving the context kills it. What it prints is added to `out` and `log`."""
+    """At most one process at a time; leaving the context kills it. What it prints is added to `out`
+    and `log`.
+    """
 
-    def __init__(self, folder: Path, pulsar: HasAdminUrls, control: Control | None = None, **settings: object) -> None:
+    def __init__(
+        self, folder: Path, pulsar: HasAdminUrls, control: Control | None = None, **settings: object
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.control = control or Control(folder)
@@ -56,23 +62,35 @@ class RealExecutor:
             **{f"topics.{name}": self.control.uri(name) for name in TOPICS},
             **{name.replace("__", "."): value for name, value in settings.items()},
         }
-        self._words = [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
+        self._words = [
+            word for path, value in given.items() for word in ("--set", f"{path}={value}")
+        ]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> RealExecutor:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.kill()
 
     def start(self, *more: str) -> None:
         """`rebalancer execute`."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
+        }
         with self.out.open("ab") as out, self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "rebalancer.cli.main", "execute", *self._words, *more],
                 cwd=PROJECT,
-                env={**environment, "REBALANCER_DEBUG": "1"},  # so that tracebacks are looked through as well
+                env={
+                    **environment,
+                    "REBALANCER_DEBUG": "1",
+                },  # so that tracebacks are looked through as well
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
@@ -83,7 +101,9 @@ class RealExecutor:
         if self._process is not None:
             for name in ("cmdline", "environ"):
                 try:
-                    self.words_seen += Path(f"/proc/{self._process.pid}/{name}").read_text("utf-8", errors="replace")
+                    self.words_seen += Path(f"/proc/{self._process.pid}/{name}").read_text(
+                        "utf-8", errors="replace"
+                    )
                 except OSError:
                     return
 
@@ -118,7 +138,9 @@ class RealExecutor:
             self._process.send_signal(signal.SIGKILL)
 
     def wait_until(self, true: Callable[[], bool], seconds: float = 300.0) -> None:
-        """Looks often. Raises ExecutorEnded when the process ends by itself with an error, or `seconds` have passed."""
+        """Looks often. Raises ExecutorEnded when the process ends by itself with an error, or
+        `seconds` have passed.
+        """
         deadline = time.monotonic() + seconds
         while not true():
             code = None if self._process is None else self._process.poll()
@@ -148,9 +170,17 @@ class RealExecutor:
     def leaks(self) -> list[str]:
         """Where the token or the key can be read, but for their own files."""
         secrets = {"token": TOKEN.encode(), "key": KEY.encode()}
-        found = [f"{name} in what the process list shows" for name, secret in secrets.items() if secret in self.words_seen.encode()]
+        found = [
+            f"{name} in what the process list shows"
+            for name, secret in secrets.items()
+            if secret in self.words_seen.encode()
+        ]
         for file in sorted(self.folder.rglob("*")):
             if file.is_file() and file.name not in secrets:
                 content = file.read_bytes()
-                found += [f"{name} in {file.relative_to(self.folder)}" for name, secret in secrets.items() if secret in content]
+                found += [
+                    f"{name} in {file.relative_to(self.folder)}"
+                    for name, secret in secrets.items()
+                    if secret in content
+                ]
         return found

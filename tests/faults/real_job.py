@@ -1,4 +1,6 @@
-"""The real job in a folder of its own: `rebalancer run` as a process that can be watched, killed with all it started, and begun again."""
+"""The real job in a folder of its own: `rebalancer run` as a process that can be watched, killed
+with all it started, and begun again.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ EAGER = (
     "shedding.avg.min_msg_rate=5",
     "shedding.avg.min_throughput=1000",
 )
-#: Everything a run starts inherits this variable, so that nothing of it can hide, whatever session or parent it has.
+#: Everything a run starts inherits this variable, so that nothing of it can hide, whatever session
+#: or parent it has.
 MARK = "TESTS_FAULTS_RUN"
 #: A Java that lives a minute or two: one compiler, and a collector without threads of its own.
 _SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -52,7 +55,9 @@ class JobEnded(AssertionError):
 @lru_cache
 def recording(name: str) -> list[bytes]:
     """The lines of one of the recordings that belong to the tests."""
-    return gzip.decompress((PROJECT / "tests" / "data" / "recordings" / f"{name}.jsonl.gz").read_bytes()).splitlines()
+    return gzip.decompress(
+        (PROJECT / "tests" / "data" / "recordings" / f"{name}.jsonl.gz").read_bytes()
+    ).splitlines()
 
 
 def eager(strategy: str) -> EngineSettings:
@@ -61,10 +66,16 @@ def eager(strategy: str) -> EngineSettings:
 
 
 class RealJob:
-    """Topics, checkpoint and settings below one folder; at most one process at a time. Leaving the context kills what still runs."""
+    """Topics, checkpoint and settings below one folder; at most one process at a time. Leaving the
+    context kills what still runs.
+    """
 
     def __init__(
-        self, folder: Path, strategy: str = "threshold", max_records_per_batch: int = 5_000, environment: Mapping[str, str] = {}
+        self,
+        folder: Path,
+        strategy: str = "threshold",
+        max_records_per_batch: int = 5_000,
+        environment: Mapping[str, str] = {},
     ) -> None:
         """`environment` is added to that of the process."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +99,12 @@ class RealJob:
     def __enter__(self) -> RealJob:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.kill()
 
     def publish(self, values: Sequence[bytes]) -> None:
@@ -96,18 +112,24 @@ class RealJob:
             writer.append(values)
 
     def tear(self, value: bytes) -> None:
-        """What a publisher leaves that is killed in the middle of an append: the first half of a line."""
+        """What a publisher leaves that is killed in the middle of an append: the first half of a
+        line.
+        """
         segment = max((self.folder / "telemetry").glob("segment-*.jsonl"))
         with segment.open("ab") as file:
             file.write(value[: len(value) // 2])
 
     def published(self, topic: str) -> list[bytes]:
         """All complete lines of a topic."""
-        return [record.value for record in FileTopicReader(self.folder / topic, limits=_WIDE).read()[0]]
+        return [
+            record.value for record in FileTopicReader(self.folder / topic, limits=_WIDE).read()[0]
+        ]
 
     def start(self, *more: str) -> None:
         """`rebalancer run`; what it prints is added to `log`."""
-        arguments = [argument for assignment in self._assignments for argument in ("--set", assignment)]
+        arguments = [
+            argument for assignment in self._assignments for argument in ("--set", assignment)
+        ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "rebalancer.cli.main", "run", *arguments, *more],
@@ -123,12 +145,15 @@ class RealJob:
         """Runs until all telemetry there is has been processed. Raises JobEnded."""
         self.start("--drain", *more)
         try:
-            self.wait_until(lambda: self._process is not None and self._process.poll() == 0, seconds)
+            self.wait_until(
+                lambda: self._process is not None and self._process.poll() == 0, seconds
+            )
         finally:
             self.kill()
 
     def wait_until(self, true: Callable[[], bool], seconds: float = 120.0) -> None:
-        """Looks every 2 ms, or less often where a look takes long, which leaves the job three quarters of a core.
+        """Looks every 2 ms, or less often where a look takes long, which leaves the job three
+        quarters of a core.
 
         Raises JobEnded when the job ends with an error, or `seconds` have passed.
         """
@@ -159,7 +184,9 @@ class RealJob:
         return self._aimed_at
 
     def kill(self) -> int:
-        """SIGKILL to everything the run has started, Java and its Python workers too; how many processes that were."""
+        """SIGKILL to everything the run has started, Java and its Python workers too; how many
+        processes that were.
+        """
         process, self._process = self._process, None
         found, self._aimed_at = self._aimed_at, set()
         killed = kill_marked(self._mark, found)
@@ -168,18 +195,30 @@ class RealJob:
         return len(killed)
 
     def _last_words(self) -> str:
-        return self.log.read_text(encoding="utf-8", errors="replace")[-800:] if self.log.exists() else "none"
+        return (
+            self.log.read_text(encoding="utf-8", errors="replace")[-800:]
+            if self.log.exists()
+            else "none"
+        )
 
 
 def environment_of_a_short_run() -> dict[str, str]:
-    """Ours, without settings of the rebalancer and the workers' Python, with a Java for short runs, and patient on a busy machine."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("REBALANCER_", "PYSPARK_"))}
+    """Ours, without settings of the rebalancer and the workers' Python, with a Java for short runs,
+    and patient on a busy machine.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("REBALANCER_", "PYSPARK_"))
+    }
     java = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {_SHORT_RUN}".strip()
     return kept | {"JDK_JAVA_OPTIONS": java, "REBALANCER_JOB__START_ATTEMPTS": "20"}
 
 
 def kill_marked(mark: str, found: Collection[int] = ()) -> set[int]:
-    """SIGKILL to those that were `found` already, then to all that carry the mark, until there is none; who they were."""
+    """SIGKILL to those that were `found` already, then to all that carry the mark, until there is
+    none; who they were.
+    """
     killed: set[int] = set()
     while found or (found := marked(mark)):
         for pid in found:
@@ -191,7 +230,9 @@ def kill_marked(mark: str, found: Collection[int] = ()) -> set[int]:
 
 
 def marked(mark: str) -> set[int]:
-    """Living processes whose environment carries the mark; those that have ended and wait for their parent have none."""
+    """Living processes whose environment carries the mark; those that have ended and wait for their
+    parent have none.
+    """
     wanted, found = f"{MARK}={mark}".encode(), set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -22,7 +22,10 @@ from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.test_collector import REPORT
 
-pytestmark = [pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at through /proc")]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at through /proc"),
+]
 
 
 @pytest.fixture
@@ -32,7 +35,9 @@ def pulsar() -> Iterator[FakePulsar]:
 
 
 @contextmanager
-def collecting(pulsar: FakePulsar, folder: Path, token: str = TOKEN) -> Iterator[subprocess.Popen[bytes]]:
+def collecting(
+    pulsar: FakePulsar, folder: Path, token: str = TOKEN
+) -> Iterator[subprocess.Popen[bytes]]:
     """The command; tracebacks are not hidden. Killed at the end if it still runs."""
     (folder / "token").write_text(token, "utf-8")
     given = {
@@ -44,7 +49,9 @@ def collecting(pulsar: FakePulsar, folder: Path, token: str = TOKEN) -> Iterator
         "topics.telemetry": Control(folder).uri("telemetry"),
     }
     words = [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")} | {"REBALANCER_DEBUG": "1"}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
+    } | {"REBALANCER_DEBUG": "1"}
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "rebalancer.cli.main", "collect", *words],
@@ -63,20 +70,30 @@ def collecting(pulsar: FakePulsar, folder: Path, token: str = TOKEN) -> Iterator
 
 def files_with(secret: str, folder: Path) -> list[Path]:
     """All files but the token's own that hold it."""
-    return [file for file in folder.rglob("*") if file.is_file() and file.name != "token" and secret.encode() in file.read_bytes()]
+    return [
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and file.name != "token" and secret.encode() in file.read_bytes()
+    ]
 
 
 def sweeps(folder: Path) -> int:
     return sum(isinstance(decode(value, b""), Sweep) for value in Control(folder).read("telemetry"))
 
 
-def test_it_collects_until_sigterm_and_its_token_shows_nowhere(pulsar: FakePulsar, tmp_path: Path) -> None:
+def test_it_collects_until_sigterm_and_its_token_shows_nowhere(
+    pulsar: FakePulsar, tmp_path: Path
+) -> None:
     with collecting(pulsar, tmp_path) as process:
         while process.poll() is None and sweeps(tmp_path) < 3:
             time.sleep(0.1)
-        seen = b"".join(Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
+        seen = b"".join(
+            Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")
+        )
         # A proxy between us and the broker repeats what it was sent.
-        pulsar.faults = lambda request: Fault(instead=Answer(500, f"bad header: {request.headers['authorization']}".encode()))
+        pulsar.faults = lambda request: Fault(
+            instead=Answer(500, f"bad header: {request.headers['authorization']}".encode())
+        )
         before = sweeps(tmp_path)
         log = tmp_path / "log"
         while process.poll() is None and "answered 500" not in log.read_text("utf-8"):
@@ -87,11 +104,15 @@ def test_it_collects_until_sigterm_and_its_token_shows_nowhere(pulsar: FakePulsa
     assert b"collect" in seen
     assert TOKEN.encode() not in seen
     assert before >= 3
-    assert any(isinstance(decode(value, b""), LoadReport) for value in Control(tmp_path).read("telemetry"))
+    assert any(
+        isinstance(decode(value, b""), LoadReport) for value in Control(tmp_path).read("telemetry")
+    )
     assert files_with(TOKEN, tmp_path) == []
 
 
-def test_a_wrong_token_is_one_sentence_and_shows_nowhere(pulsar: FakePulsar, tmp_path: Path) -> None:
+def test_a_wrong_token_is_one_sentence_and_shows_nowhere(
+    pulsar: FakePulsar, tmp_path: Path
+) -> None:
     wrong = f"{TOKEN}-wrong"
     with collecting(pulsar, tmp_path, wrong) as process:
         assert process.wait(300) == exit_codes.ERROR

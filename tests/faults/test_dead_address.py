@@ -1,4 +1,6 @@
-"""Programs whose Pulsar topics nobody serves end with 1 at every start: no thread of the client aborts them."""
+"""Programs whose Pulsar topics nobody serves end with 1 at every start: no thread of the client
+aborts them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ pytestmark = pytest.mark.faults
 PROJECT = Path(__file__).parents[2]
 COMMANDS = ("run", "collect", "execute")
 
-#: A thread of the client is inside the supplier of the token when the process ends, and returns from it during finalization.
+#: A thread of the client is inside the supplier of the token when the process ends, and returns
+#: from it during finalization.
 LATE_SUPPLIER = """
 import contextlib, os, socket, sys, threading, time
 import pulsar
@@ -34,7 +37,8 @@ def supply():
 
 quiet = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
 url = f"pulsar://127.0.0.1:{server.getsockname()[1]}"
-client = pulsar.Client(url, authentication=pulsar.AuthenticationToken(supply), operation_timeout_seconds=1, logger=quiet)
+token = pulsar.AuthenticationToken(supply)
+client = pulsar.Client(url, authentication=token, operation_timeout_seconds=1, logger=quiet)
 
 def connect():
     with contextlib.suppress(Exception):
@@ -52,21 +56,36 @@ print("printed, not flushed")
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 @pytest.mark.skipif(
-    sys.version_info >= (3, 14), reason="from 3.14 on such a thread waits for the end of the process instead of aborting it"
+    sys.version_info >= (3, 14),
+    reason="from 3.14 on such a thread waits for the end of the process instead of aborting it",
 )
 def test_the_interpreters_own_end_aborts() -> None:
     """What `leave` is for: without this, it can go."""
     ended = python(LATE_SUPPLIER + "sys.exit(1)")
-    assert (ended.returncode, "terminate called without an active exception" in ended.stderr) == (-6, True)
+    assert (ended.returncode, "terminate called without an active exception" in ended.stderr) == (
+        -6,
+        True,
+    )
 
 
 def test_our_end_does_not_wait_for_threads_of_the_client() -> None:
     ended = python(LATE_SUPPLIER + "leave(1)")
-    assert (ended.returncode, ended.stderr, ended.stdout) == (exit_codes.ERROR, "", "printed, not flushed\n")
+    assert (ended.returncode, ended.stderr, ended.stdout) == (
+        exit_codes.ERROR,
+        "",
+        "printed, not flushed\n",
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -81,18 +100,30 @@ def test_fifty_starts_against_a_dead_address_end_with_1(command: str, tmp_path: 
 
 
 def codes_of(command: str, folder: Path, starts: int) -> list[int]:
-    """The exit codes, four at a time. A token is shown: its supplier is what threads of the client hold."""
+    """The exit codes, four at a time. A token is shown: its supplier is what threads of the client
+    hold.
+    """
     (folder / "token").write_text("a.b.c", "utf-8")
     with FakePulsar(Cluster(), 1) as pulsar:
-        given = ["pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", f"pulsar.token_file={folder / 'token'}"]
+        given = [
+            "pulsar.cluster=c",
+            f"pulsar.admin_urls={pulsar.admin_urls}",
+            f"pulsar.token_file={folder / 'token'}",
+        ]
         given += ["pulsar.deadline_ms=5000", "pulsar.connect_timeout_ms=300"]
         given += [f"topics.{topic}=pulsar://127.0.0.1:1/t/ns/{topic}" for topic in TOPICS]
         with ThreadPoolExecutor(4) as pool:
-            return list(pool.map(lambda number: _ended(command, folder / str(number), given), range(starts)))
+            return list(
+                pool.map(lambda number: _ended(command, folder / str(number), given), range(starts))
+            )
 
 
 def _ended(command: str, folder: Path, given: Sequence[str]) -> int:
-    own = [f"job.checkpoint={folder / 'checkpoint'}", f"executor.state={folder / 'state'}", f"collector.state={folder / 'listed'}"]
+    own = [
+        f"job.checkpoint={folder / 'checkpoint'}",
+        f"executor.state={folder / 'state'}",
+        f"collector.state={folder / 'listed'}",
+    ]
     words = [word for setting in (*given, *own) for word in ("--set", setting)]
     started = subprocess.run(
         [sys.executable, "-m", "rebalancer.cli.main", command, *words],

@@ -1,4 +1,6 @@
-"""Spark's Java process killed under `run`: one sentence with the cause and the next step, exit code 1, and the next start goes on."""
+"""Spark's Java process killed under `run`: one sentence with the cause and the next step, exit code
+1, and the next start goes on.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.servers.process import Process
 from tests.spark.workshop import uneven
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
-_OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"|py4j|Connection refused|Error while", re.MULTILINE)
+_OF_A_TRACE = re.compile(
+    r"Traceback|^\s+at [\w.$]+\(|^\s+File \"|py4j|Connection refused|Error while", re.MULTILINE
+)
 
 
 def test_a_java_that_was_killed_is_one_sentence(tmp_path: Path) -> None:
@@ -33,13 +37,22 @@ def test_a_java_that_was_killed_is_one_sentence(tmp_path: Path) -> None:
         os.kill(java_of(job.pid), signal.SIGKILL)
         assert job.ended() == 1
         (said,) = job.said[len(before) :].splitlines()
-        assert "error: Spark's Java process was killed by SIGKILL; start the job again, it continues where it stopped" in said
+        assert (
+            "error: Spark's Java process was killed by SIGKILL; start the job again, it "
+            "continues where it stopped" in said
+        )
         assert _OF_A_TRACE.findall(job.said) == []
 
 
 def java_of(pid: int) -> int:
     """The Java process that this one has started."""
-    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    found = [int(one) for one, parent, name in map(str.split, listed.splitlines()) if int(parent) == pid and name == "java"]
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True
+    ).stdout
+    found = [
+        int(one)
+        for one, parent, name in map(str.split, listed.splitlines())
+        if int(parent) == pid and name == "java"
+    ]
     assert len(found) == 1, listed
     return found[0]

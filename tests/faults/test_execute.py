@@ -1,4 +1,6 @@
-"""`rebalancer execute` as a process: bad credentials, forged and stale commands, what it prints, how it ends."""
+"""`rebalancer execute` as a process: bad credentials, forged and stale commands, what it prints,
+how it ends.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
 @pytest.fixture
 def pulsar() -> Iterator[FakePulsar]:
     with FakePulsar(Cluster(token=TOKEN)) as running:
-        running.cluster.owners.update({ONE: running.cluster.brokers[0], TWO: running.cluster.brokers[0]})
+        running.cluster.owners.update(
+            {ONE: running.cluster.brokers[0], TWO: running.cluster.brokers[0]}
+        )
         yield running
 
 
@@ -35,13 +39,24 @@ def executor(pulsar: FakePulsar, tmp_path: Path) -> Iterator[RealExecutor]:
         yield made
 
 
-def test_what_must_not_be_carried_out_is_refused_with_an_outcome_and_no_secret_is_shown(pulsar: FakePulsar, executor: RealExecutor) -> None:
+def test_what_must_not_be_carried_out_is_refused_with_an_outcome_and_no_secret_is_shown(
+    pulsar: FakePulsar, executor: RealExecutor
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     done = command(ONE, one, two, epoch=5)
     executor.control.send(done, key=executor.key)
     executor.control.send(command(TWO, one, two, epoch=9))
-    executor.control.send(command(TWO, one, two, epoch=9), key=SigningKey(Secret(b"somebody else's key")))
-    executor.control.write("commands", [executor.key.sign(encode_command(command(TWO, one, two))).replace(two.encode(), one.encode())])
+    executor.control.send(
+        command(TWO, one, two, epoch=9), key=SigningKey(Secret(b"somebody else's key"))
+    )
+    executor.control.write(
+        "commands",
+        [
+            executor.key.sign(encode_command(command(TWO, one, two))).replace(
+                two.encode(), one.encode()
+            )
+        ],
+    )
     executor.control.send(
         done,
         command(TWO, one, two, epoch=5, expires_at_ms=now_ms() - 1),
@@ -73,9 +88,14 @@ def test_without_apply_it_says_what_it_would_do(pulsar: FakePulsar, executor: Re
 
     assert executor.finish() == 0
 
-    assert f"transfer {ONE}: {one} → {two} [dry-run: would transfer {ONE} from {one} to {two}]" in executor.out.read_text("utf-8")
+    assert (
+        f"transfer {ONE}: {one} → {two} [dry-run: would transfer {ONE} from {one} to {two}]"
+        in executor.out.read_text("utf-8")
+    )
     assert "dry run, nothing is changed (add --apply)" in executor.log.read_text("utf-8")
-    assert [decode_outcome(value).command_id for value in executor.control.read("outcomes")] == [move.id]
+    assert [decode_outcome(value).command_id for value in executor.control.read("outcomes")] == [
+        move.id
+    ]
     assert pulsar.asked("PUT") == []
 
 
@@ -114,7 +134,9 @@ def test_a_cluster_that_is_not_there(pulsar: FakePulsar, executor: RealExecutor)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_cleanly(pulsar: FakePulsar, executor: RealExecutor, number: signal.Signals, code: int) -> None:
+def test_a_signal_ends_it_cleanly(
+    pulsar: FakePulsar, executor: RealExecutor, number: signal.Signals, code: int
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     executor.control.send(command(ONE, one, two), key=executor.key)
     executor.start("--apply")
@@ -124,18 +146,24 @@ def test_a_signal_ends_it_cleanly(pulsar: FakePulsar, executor: RealExecutor, nu
     assert f"stopped ({number.name}) after 1 applied" in executor.log.read_text("utf-8")
 
 
-def test_a_second_executor_is_sent_away(pulsar: FakePulsar, executor: RealExecutor, tmp_path: Path) -> None:
+def test_a_second_executor_is_sent_away(
+    pulsar: FakePulsar, executor: RealExecutor, tmp_path: Path
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     executor.control.send(command(ONE, one, two), key=executor.key)
     executor.start("--apply")
     executor.wait_until(lambda: len(executor.control.read("outcomes")) == 1)
 
-    with RealExecutor(tmp_path / "second", pulsar, executor__state=executor.folder / "state") as second:
+    with RealExecutor(
+        tmp_path / "second", pulsar, executor__state=executor.folder / "state"
+    ) as second:
         assert second.finish("--apply") == 1
         assert "error: Another executor uses" in second.log.read_text("utf-8")
 
 
-def test_outcomes_as_json_are_records_of_the_contract(pulsar: FakePulsar, executor: RealExecutor) -> None:
+def test_outcomes_as_json_are_records_of_the_contract(
+    pulsar: FakePulsar, executor: RealExecutor
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     executor.control.send(command(ONE, one, two), key=executor.key)
     executor.finish("--json")

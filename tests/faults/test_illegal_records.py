@@ -1,4 +1,6 @@
-"""Thousands of illegal records in a recording: no decision changes, and each is on the rejected topic once, with its place and reason."""
+"""Thousands of illegal records in a recording: no decision changes, and each is on the rejected
+topic once, with its place and reason.
+"""
 
 from __future__ import annotations
 
@@ -42,21 +44,39 @@ def values(rows: Sequence[OutputRow], *kinds: str) -> list[bytes]:
 
 
 def without_clocks(rounds: Sequence[bytes]) -> list[bytes]:
-    """Rounds name brokers whose clock is wrong: the only trace that an illegal record may leave in them."""
+    """Rounds name brokers whose clock is wrong: the only trace that an illegal record may leave in
+    them.
+    """
     trees = [json.loads(done) for done in rounds]
-    return [dumps(tree | {"skips": [skip for skip in tree["skips"] if skip["code"] not in CLOCKS]}) for tree in trees]
+    return [
+        dumps(tree | {"skips": [skip for skip in tree["skips"] if skip["code"] not in CLOCKS]})
+        for tree in trees
+    ]
 
 
 def check_rejected(told: Sequence[bytes], mixed: Mixed, topic: str) -> None:
-    """Every illegal record exactly once: its place, a code that fits its kind, a sentence, and its bytes (or their beginning)."""
+    """Every illegal record exactly once: its place, a code that fits its kind, a sentence, and its
+    bytes (or their beginning).
+    """
     bad = places(mixed)
     rows = [decode_rejected(value) for value in told]
-    assert sorted(row.offset for row in rows) == sorted(bad), "some illegal record is missing, told twice, or a legal one was rejected"
+    assert sorted(row.offset for row in rows) == sorted(bad), (
+        "some illegal record is missing, told twice, or a legal one was rejected"
+    )
     for row in rows:
         record = bad[row.offset]
-        kept = record.line if len(record.line) <= DEFAULT_LIMITS.max_record_bytes else record.line[: DEFAULT_LIMITS.kept_bytes]
+        kept = (
+            record.line
+            if len(record.line) <= DEFAULT_LIMITS.max_record_bytes
+            else record.line[: DEFAULT_LIMITS.kept_bytes]
+        )
         assert row.code in record.codes, f"{record.kind} at {row.offset}: {row.code}: {row.text}"
-        assert (row.topic, row.partition, row.original, row.size) == (topic, 0, kept, len(record.line))
+        assert (row.topic, row.partition, row.original, row.size) == (
+            topic,
+            0,
+            kept,
+            len(record.line),
+        )
         assert len(row.text) > 20
         assert "Traceback" not in row.text
 
@@ -78,7 +98,9 @@ def of_50_mib() -> Bad:
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_2000_illegal_records_change_nothing_wherever_they_lie(placement: str) -> None:
     legal = recording(RECORDINGS[PLACEMENTS.index(placement) % 2])
-    check_plain(eager("threshold"), legal, mix(legal, 2_000, seed=len(placement), placement=placement))
+    check_plain(
+        eager("threshold"), legal, mix(legal, 2_000, seed=len(placement), placement=placement)
+    )
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -89,14 +111,18 @@ def test_2000_illegal_records_change_nothing_wherever_they_lie(placement: str) -
     st.integers(1, 120),
     st.sampled_from(("threshold", "avg")),
 )
-def test_any_mixture_of_illegal_records_changes_nothing(name: str, seed: int, placement: str, count: int, strategy: str) -> None:
+def test_any_mixture_of_illegal_records_changes_nothing(
+    name: str, seed: int, placement: str, count: int, strategy: str
+) -> None:
     legal = recording(name)[: 20 + seed % 180]
     check_plain(eager(strategy), legal, mix(legal, count, seed, placement))
 
 
 @pytest.mark.parametrize("hours", [1, -1, 24, 24 * 365])
 def test_111_reports_of_one_clock_that_is_wrong_change_nothing(hours: int) -> None:
-    """They agree with each other, some of them lie before the first true report, and yet they must not be taken for the truth."""
+    """They agree with each other, some of them lie before the first true report, and yet they must
+    not be taken for the truth.
+    """
     legal = recording(RECORDINGS[hours % 2])
     rng = random.Random(hours)
     reports = [line for line in legal if b'"load-report"' in line]
@@ -116,7 +142,9 @@ def test_a_record_of_50_mib_is_one_rejected_record() -> None:
 
 
 @pytest.mark.spark
-def test_2000_illegal_records_and_one_of_50_mib_change_nothing_in_the_real_job(tmp_path: Path) -> None:
+def test_2000_illegal_records_and_one_of_50_mib_change_nothing_in_the_real_job(
+    tmp_path: Path,
+) -> None:
     legal = recording(RECORDINGS[1])
     mixed = mix(legal, 2_000, seed=1, placement="scattered", more=[of_50_mib()])
     job = RealJob(tmp_path, max_records_per_batch=700)

@@ -1,4 +1,6 @@
-"""The executor killed with −9 between applying and committing: no command is applied twice, none is lost, nothing secret is shown."""
+"""The executor killed with −9 between applying and committing: no command is applied twice, none is
+lost, nothing secret is shown.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,16 @@ from tests.faults.real_executor import TOKEN, RealExecutor
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 
-pytestmark = [pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="reads command lines in /proc")]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="reads command lines in /proc"),
+]
 
 
 @pytest.mark.parametrize(("manager", "seed"), [("modular", 1), ("extensible", 2)])
-def test_three_kills_apply_nothing_twice_and_lose_nothing(tmp_path: Path, manager: Literal["modular", "extensible"], seed: int) -> None:
+def test_three_kills_apply_nothing_twice_and_lose_nothing(
+    tmp_path: Path, manager: Literal["modular", "extensible"], seed: int
+) -> None:
     result = run(tmp_path, plan(3, seed), manager)
 
     assert result.faults == []
@@ -33,7 +40,11 @@ def test_the_same_seed_plans_the_same_kills_of_every_moment() -> None:
 
 def test_the_comparison_finds_what_it_is_to_find(tmp_path: Path) -> None:
     """Guards the test above."""
-    bundles = ["t/ns/0x00000000_0x00000001", "t/ns/0x00000001_0x00000002", "t/ns/0x00000002_0x00000003"]
+    bundles = [
+        "t/ns/0x00000000_0x00000001",
+        "t/ns/0x00000001_0x00000002",
+        "t/ns/0x00000002_0x00000003",
+    ]
     with FakePulsar(Cluster(token=TOKEN)) as pulsar, RealExecutor(tmp_path, pulsar) as executor:
         one, two, _ = pulsar.cluster.brokers
         pulsar.cluster.owners.update(dict.fromkeys(bundles, one))
@@ -44,7 +55,11 @@ def test_the_comparison_finds_what_it_is_to_find(tmp_path: Path) -> None:
 
         # Two commands at once: either may be applied and told first.
         (again,) = [done for done in pulsar.cluster.applied if done.bundle == bundles[0]]
-        (told,) = [value for value in executor.control.read("outcomes") if decode_outcome(value).command_id == commands[1].id]
+        (told,) = [
+            value
+            for value in executor.control.read("outcomes")
+            if decode_outcome(value).command_id == commands[1].id
+        ]
         pulsar.cluster.applied.append(again)
         executor.control.write("outcomes", [told.replace(b'"applied"', b'"refused"')])
         executor.log.write_text(f"Authorization: Bearer {TOKEN}", "utf-8")

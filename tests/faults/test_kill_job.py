@@ -1,4 +1,6 @@
-"""The job killed in the middle of its work: what it publishes, without repetitions, is what it would have published undisturbed."""
+"""The job killed in the middle of its work: what it publishes, without repetitions, is what it
+would have published undisturbed.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,30 @@ from tests.faults.kill_job import plan, run
 from tests.faults.real_job import recording
 from tests.faults.topics import compare
 
-pytestmark = [pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc")]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc"),
+]
 
 
 @pytest.mark.spark
 def test_three_kills_lose_and_change_nothing(tmp_path: Path) -> None:
-    """What a kill hits is luck: other moments are tried when none of the three has hit a micro-batch."""
+    """What a kill hits is luck: other moments are tried when none of the three has hit a
+    micro-batch.
+    """
     for seed in (7, 8, 9):
         result = run(tmp_path / str(seed), recording("modular-broker-killed"), plan(3, seed=seed))
         assert result.faults == []
         records = {comparison.topic: comparison.records for comparison in result.comparisons}
         assert min(records["commands"], records["rounds"]) > 5
-        assert records["rejected"] == 3, "the torn line of each publisher that was killed along with the job"
+        assert records["rejected"] == 3, (
+            "the torn line of each publisher that was killed along with the job"
+        )
         if any(death.in_batch and death.processes >= 2 for death in result.deaths):
             return
-    raise AssertionError("of nine kills, none has hit driver and Java in the middle of a micro-batch")
+    raise AssertionError(
+        "of nine kills, none has hit driver and Java in the middle of a micro-batch"
+    )
 
 
 def test_the_same_seed_plans_the_same_kills_and_the_first_three_are_of_every_moment() -> None:
@@ -39,8 +50,15 @@ class TestTheComparison:
     ONE, TWO = b'{"id":"1","x":1}', b'{"id":"2","x":1}'
 
     def test_repetitions_and_torn_lines_that_came_whole_later_are_fine(self) -> None:
-        comparison = compare("commands", [self.ONE, self.TWO[:9], self.TWO, self.ONE], [self.ONE, self.TWO])
-        assert (comparison.records, comparison.repeated, comparison.torn, comparison.faults) == (2, 1, 1, ())
+        comparison = compare(
+            "commands", [self.ONE, self.TWO[:9], self.TWO, self.ONE], [self.ONE, self.TWO]
+        )
+        assert (comparison.records, comparison.repeated, comparison.torn, comparison.faults) == (
+            2,
+            1,
+            1,
+            (),
+        )
 
     @pytest.mark.parametrize(
         ("found", "fault"),
@@ -50,7 +68,10 @@ class TestTheComparison:
             ([ONE, TWO, b'{"id":"1","x":2}'], "commands: ('1',) was published with two contents"),
             ([ONE, b'{"id":"2","x":2}'], "commands: ('2',) has another content"),
             ([TWO, ONE], "commands: the order differs"),
-            ([ONE, TWO, b'{"id":"7'], 'line 3 is no record, and no later line completes it: b\'{"id":"7\''),
+            (
+                [ONE, TWO, b'{"id":"7'],
+                'line 3 is no record, and no later line completes it: b\'{"id":"7\'',
+            ),
         ],
     )
     def test_everything_else_is_a_fault(self, found: list[bytes], fault: str) -> None:

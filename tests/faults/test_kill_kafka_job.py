@@ -1,4 +1,6 @@
-"""The job and the broker killed while a recording is on its way through Kafka: consumers that count ids once see the undisturbed run."""
+"""The job and the broker killed while a recording is on its way through Kafka: consumers that count
+ids once see the undisturbed run.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def killed(folder: Path, kills: int) -> None:
 
 
 def test_kills_of_job_and_broker_lose_and_change_nothing(tmp_path: Path) -> None:
-    """Two kills in a micro-batch, one of them beside a restart of the broker, and one while Spark starts."""
+    """Two kills in a micro-batch, one of them beside a restart of the broker, and one while Spark
+    starts.
+    """
     killed(tmp_path, kills=3)
 
 

@@ -1,4 +1,6 @@
-"""Writers of a topic that die in the middle of an append: the torn line is one rejected record, and nothing beside it is lost."""
+"""Writers of a topic that die in the middle of an append: the torn line is one rejected record, and
+nothing beside it is lost.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ with FileTopicWriter(pathlib.Path(sys.argv[1]), 10_000_000) as writer:
 
 
 def child(script: str, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", script, *arguments], cwd=PROJECT, stdout=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], cwd=PROJECT, stdout=subprocess.PIPE
+    )
 
 
 def killed(process: subprocess.Popen[bytes]) -> bytes:
@@ -84,7 +88,9 @@ def test_the_lock_of_a_killed_writer_is_free_and_its_torn_line_stands_alone(tmp_
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_moment_a_writer_is_killed_at_all_that_it_had_told_is_there(tmp_path: Path, seed: int) -> None:
+def test_whatever_moment_a_writer_is_killed_at_all_that_it_had_told_is_there(
+    tmp_path: Path, seed: int
+) -> None:
     process = child(_WRITES_FOR_EVER, str(tmp_path))
     assert process.stdout is not None
     process.stdout.readline()
@@ -92,12 +98,16 @@ def test_whatever_moment_a_writer_is_killed_at_all_that_it_had_told_is_there(tmp
     told = 1 + killed(process).count(b"\n")
     tell(tmp_path, [b"the next writer"], 1)
     lines = read(tmp_path)
-    written = [b"%08d" % number + tail for number in range(told + 1) for tail in (b"x" * 3_000_000, b"")]
+    written = [
+        b"%08d" % number + tail for number in range(told + 1) for tail in (b"x" * 3_000_000, b"")
+    ]
     assert lines[: 2 * told] == written[: 2 * told]
     assert lines[-1] == b"the next writer"
     unfinished = lines[2 * told : -1]
     assert len(unfinished) <= 2
-    assert all(whole.startswith(line) for line, whole in zip(unfinished, written[2 * told :], strict=False))
+    assert all(
+        whole.startswith(line) for line, whole in zip(unfinished, written[2 * told :], strict=False)
+    )
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

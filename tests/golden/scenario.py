@@ -1,4 +1,5 @@
-"""Scenario files: a story, one line per broker, what happens in which round; below a line of dashes what the engine prints.
+"""Scenario files: a story, one line per broker, what happens in which round; below a line of dashes
+what the engine prints.
 
     Two sentences of what this is about.
 
@@ -15,9 +16,10 @@
     rounds 6
     ----
 
-A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full; its bundles are named after it
-with a letter each. `limits`, `filters`, `splitting`, `throttling` and `placement` set one setting of that table each; `policies` is the
-snapshot that the log begins with. Rounds are a minute apart. Commands are carried out between rounds, unless told otherwise.
+A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full;
+its bundles are named after it with a letter each. `limits`, `filters`, `splitting`, `throttling`
+and `placement` set one setting of that table each; `policies` is the snapshot that the log begins
+with. Rounds are a minute apart. Commands are carried out between rounds, unless told otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +30,12 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from rebalancer.settings.load import load
-from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, RoundAnswer, outcome_reports
+from rebalancer.simulation.closed_loop import (
+    EngineDecider,
+    PolledCluster,
+    RoundAnswer,
+    outcome_reports,
+)
 from rebalancer.simulation.executor_model import REACTION_S
 from rebalancer.simulation.noise import Wobble
 from rebalancer.simulation.scenarios.schema import Machine
@@ -40,7 +47,8 @@ from tests.modelled import carry, steady_cluster
 RULER = "----"
 #: All bundles are in this namespace, which is left out of what is printed.
 NAMESPACE = "story/bundles/"
-#: Figures that do not change at all are no new sample, so traffic wanders by a hundredth of a percent.
+#: Figures that do not change at all are no new sample, so traffic wanders by a hundredth of a
+#: percent.
 WOBBLE = Wobble(traffic_part=0.0001, cpu_part=0.0)
 
 
@@ -70,30 +78,47 @@ def read_scenario(text: str) -> Scenario:
     scenario = Scenario()
     for line in setup.splitlines():
         if not (_read_round(line.split(), scenario) or _read_line(line.split(), scenario)):
-            raise ValueError(f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in a scenario")
+            raise ValueError(
+                f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in "
+                "a scenario"
+            )
     return scenario
 
 
 def play(scenario: Scenario) -> Iterator[str]:
-    """What the engine prints: per round its record, usage per broker, commands, and what was left alone."""
+    """What the engine prints: per round its record, usage per broker, commands, and what was left
+    alone.
+    """
     cluster = _cluster(scenario)
     decider, outcomes = EngineDecider(_settings(scenario)), tuple[Outcome, ...]()
-    policies = [] if scenario.policies is None else [Policies(cluster.name, cluster.start_ms, scenario.policies)]
+    policies = (
+        []
+        if scenario.policies is None
+        else [Policies(cluster.name, cluster.start_ms, scenario.policies)]
+    )
     for number in range(1, scenario.rounds + 1):
         for bundle, rate in scenario.carries.get(number, []):
             carry(cluster, NAMESPACE + bundle, rate / 2)
         seen = cluster.collect(scenario.silent.get(number, ()))
-        answer = decider.decide([*(policies if number == 1 else []), *outcome_reports(outcomes), *seen])
+        answer = decider.decide(
+            [*(policies if number == 1 else []), *outcome_reports(outcomes), *seen]
+        )
         yield from (line.replace(NAMESPACE, "") for line in _print(answer))
         if number in scenario.dry_executor:
             outcomes = tuple(_dry(command, answer.round.ts) for command in answer.commands)
         else:
-            outcomes = () if number in scenario.idle_executor else cluster.carry_out(answer.commands, answer.round.ts)
+            outcomes = (
+                ()
+                if number in scenario.idle_executor
+                else cluster.carry_out(answer.commands, answer.round.ts)
+            )
 
 
 def _dry(command: Command, now_ms: int) -> Outcome:
     ts = now_ms + int(REACTION_S * 1000)
-    return Outcome(command.id, command.cluster, command.bundle, "dry-run", None, command.source, None, 0, ts)
+    return Outcome(
+        command.id, command.cluster, command.bundle, "dry-run", None, command.source, None, 0, ts
+    )
 
 
 def split_file(path: Path) -> tuple[str, str]:
@@ -110,7 +135,11 @@ def join_file(path: Path, head: str, printed: str) -> None:
 def _read_round(words: Sequence[str], scenario: Scenario) -> bool:
     """What every round respects, whatever the strategy."""
     match words:
-        case ["limits" | "filters" | "splitting" | "throttling" | "placement" as table, key, *value]:
+        case [
+            "limits" | "filters" | "splitting" | "throttling" | "placement" as table,
+            key,
+            *value,
+        ]:
             scenario.flags.append(f"{table}.{key}={' '.join(value)}")
         case ["policies", *snapshot]:
             scenario.policies = " ".join(snapshot)
@@ -145,7 +174,9 @@ def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
 
 
 def _add_broker(scenario: Scenario, name: str, rates: Sequence[float], capacity: float) -> None:
-    scenario.brokers[name] = Machine(cores=1, cpu_idle=0, cpu_per_kmsg=100_000 / capacity, direct_memory_per_mib=4.194304)
+    scenario.brokers[name] = Machine(
+        cores=1, cpu_idle=0, cpu_per_kmsg=100_000 / capacity, direct_memory_per_mib=4.194304
+    )
     for letter, rate in zip(ascii_lowercase, rates, strict=False):
         scenario.rates[f"{NAMESPACE}{name}{letter}"] = rate / 2
         scenario.owners[f"{NAMESPACE}{name}{letter}"] = name
@@ -164,14 +195,20 @@ def _cluster(scenario: Scenario) -> PolledCluster:
 
 
 def _settings(scenario: Scenario) -> EngineSettings:
-    rules = {f"shedding.{scenario.strategy}.{key}": value for key, value in scenario.overrides.items()}
+    rules = {
+        f"shedding.{scenario.strategy}.{key}": value for key, value in scenario.overrides.items()
+    }
     named = {"shedding.strategy": scenario.strategy, "shedding.mode": scenario.mode, **rules}
-    return load(flags=[*(f"{path}={value}" for path, value in named.items()), *scenario.flags]).engine
+    return load(
+        flags=[*(f"{path}={value}" for path, value in named.items()), *scenario.flags]
+    ).engine
 
 
 def _print(answer: RoundAnswer) -> Iterator[str]:
     yield describe_round(answer.round)
-    yield "  usage " + " · ".join(f"{broker} {100 * usage:.1f} %" for broker, usage in answer.round.usage.items())
+    yield "  usage " + " · ".join(
+        f"{broker} {100 * usage:.1f} %" for broker, usage in answer.round.usage.items()
+    )
     for broker, reason in answer.round.stale.items():
         yield f"  stale {broker}: {reason}"
     for command in answer.commands:

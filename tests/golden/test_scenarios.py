@@ -19,7 +19,8 @@ def test_a_scenario_prints_what_its_file_says(path: Path, rewrite: bool) -> None
         join_file(path, head, printed)
     else:
         assert printed == expected, (
-            f"{path.name}: the print-out changed; `make golden` rewrites it, read the difference before you commit it"
+            f"{path.name}: the print-out changed; `make golden` rewrites it, read the "
+            "difference before you commit it"
         )
 
 

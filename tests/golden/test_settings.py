@@ -1,4 +1,6 @@
-"""Defaults and bounds of all settings are those of settings.txt; `make golden` rewrites it. A changed default changes decisions."""
+"""Defaults and bounds of all settings are those of settings.txt; `make golden` rewrites it. A
+changed default changes decisions.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ _FILE = Path(__file__).with_name("settings.txt")
 
 
 def line(leaf: Leaf) -> str:
-    low, high = ("" if bound is None else f"{bound:.17g}" for bound in (leaf.setting.ge, leaf.setting.le))
+    low, high = (
+        "" if bound is None else f"{bound:.17g}" for bound in (leaf.setting.ge, leaf.setting.le)
+    )
     bounds = f" ({low} to {high})" if low or high else ""
     return f"{leaf.path} = {leaf.default!r}{bounds}"
 
@@ -20,5 +24,6 @@ def test_defaults_and_bounds_are_those_of_the_file(rewrite: bool) -> None:
     if rewrite:
         _FILE.write_text(printed, "utf-8")
     assert printed == _FILE.read_text("utf-8"), (
-        "a setting changed; `make golden` rewrites the file, read the difference before you commit it"
+        "a setting changed; `make golden` rewrites the file, read the difference before you "
+        "commit it"
     )

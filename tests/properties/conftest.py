@@ -1,4 +1,6 @@
-"""Every test of this folder is a property: `make test-long` runs them all, with the profile `long`."""
+"""Every test of this folder is a property: `make test-long` runs them all, with the profile
+`long`.
+"""
 
 from __future__ import annotations
 

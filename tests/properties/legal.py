@@ -1,6 +1,8 @@
-"""Legal views of a cluster, as any round may hand them to a strategy: idle, absurd, tied, shared and odd, each from a seed.
+"""Legal views of a cluster, as any round may hand them to a strategy: idle, absurd, tied, shared
+and odd, each from a seed.
 
-Hypothesis chooses the seed and the sizes, not every figure: ten times as many views in the same time, and sizes still shrink.
+Hypothesis chooses the seed and the sizes, not every figure: ten times as many views in the same
+time, and sizes still shrink.
 """
 
 from __future__ import annotations
@@ -14,7 +16,16 @@ import numpy as np
 from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.model import BrokerLoad, BrokerMemory, ClusterMemory, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.model import (
+    BrokerLoad,
+    BrokerMemory,
+    ClusterMemory,
+    ClusterView,
+    Figures,
+    Memory,
+    Resource,
+    Traffic,
+)
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
@@ -41,13 +52,27 @@ PERCENTS = (0.0, 10.0, 10.5, 30.0, 50.0, 50.0, 60.0, 84.9, 85.0, 90.0, 100.0, 25
 
 #: Strategies whose thresholds are so low that nearly every round has something to move.
 EAGER: dict[str, object] = {
-    "threshold": ThresholdSettings(threshold_percent=3.0, history=0.3, min_throughput_mib=0.0, lower_boundary=True),
+    "threshold": ThresholdSettings(
+        threshold_percent=3.0, history=0.3, min_throughput_mib=0.0, lower_boundary=True
+    ),
     "avg": AvgSettings(
-        low_threshold=1.0, high_threshold=20.0, hit_count_low=2, hit_count_high=1, max_unload=0.9, min_msg_rate=0.0, min_throughput=0.0
+        low_threshold=1.0,
+        high_threshold=20.0,
+        hit_count_low=2,
+        hit_count_high=1,
+        max_unload=0.9,
+        min_msg_rate=0.0,
+        min_throughput=0.0,
     ),
     "overload": OverloadSettings(threshold_percent=10.0),
     "transfer": TransferSettings(target_std=0.02, hit_count=0, history=0.5),
-    "uniform": UniformSettings(rate_difference_percent=5.0, throughput_ratio=1.1, max_unload=0.5, min_msg_rate=0.0, min_throughput=0.0),
+    "uniform": UniformSettings(
+        rate_difference_percent=5.0,
+        throughput_ratio=1.1,
+        max_unload=0.5,
+        min_msg_rate=0.0,
+        min_throughput=0.0,
+    ),
 }
 seeds = st.integers(0, 2**32)
 sizes = st.integers(0, len(BROKERS))
@@ -57,41 +82,76 @@ mostly = st.sampled_from([True, True, False])
 
 def a_table(chance: random.Random, names: Sequence[str]) -> BundleLoads:
     """Averages and newest figures that need not agree."""
-    short, long, current = (np.array([chance.choices(FIGURES, k=4) for _ in names]).reshape(len(names), 4) for _ in range(3))
+    short, long, current = (
+        np.array([chance.choices(FIGURES, k=4) for _ in names]).reshape(len(names), 4)
+        for _ in range(3)
+    )
     if chance.random() < 0.5:
         short = long = current
-    counts = np.array([(chance.randint(1, 10), chance.randint(1, 1000), chance.randint(0, 3), 1) for _ in names], dtype=np.int64)
+    counts = np.array(
+        [(chance.randint(1, 10), chance.randint(1, 1000), chance.randint(0, 3), 1) for _ in names],
+        dtype=np.int64,
+    )
     few, many, topics, sessions = counts.reshape(len(names), 4).T
     return BundleLoads(tuple(names), short, long, few, many, topics, sessions, current)
 
 
 def a_broker(chance: random.Random, name: str, table: BundleLoads) -> BrokerLoad:
-    """Mostly its traffic is that of its bundles; sometimes it says something else, or serves bundles that nobody has averages of."""
+    """Mostly its traffic is that of its bundles; sometimes it says something else, or serves
+    bundles that nobody has averages of.
+    """
     summed = Traffic(*(fsum(column) for column in table.short.T.tolist()))
     traffic = summed if chance.random() < 0.7 else Traffic(*chance.choices(FIGURES, k=4))
     cpu, memory, direct_memory, bandwidth_in, bandwidth_out = (a_resource(chance) for _ in range(5))
     count = len(table.names) + chance.choice((0, 0, 0, 2))
-    figures = Figures(cpu, memory, direct_memory, bandwidth_in, bandwidth_out, traffic, count, *own_averages(chance))
+    figures = Figures(
+        cpu,
+        memory,
+        direct_memory,
+        bandwidth_in,
+        bandwidth_out,
+        traffic,
+        count,
+        *own_averages(chance),
+    )
     reported = chance.choice((None, NOW_MS, NOW_MS - 1000, NOW_MS - 400_000, 0))
-    return BrokerLoad(name, figures, lambda: table, chance.random() < 0.6, chance.random() < 0.25, reported_at_ms=reported)
+    return BrokerLoad(
+        name,
+        figures,
+        lambda: table,
+        chance.random() < 0.6,
+        chance.random() < 0.25,
+        reported_at_ms=reported,
+    )
 
 
 def own_averages(chance: random.Random) -> tuple[float | None, float | None, int | None]:
     """Of a broker that runs the extensible load manager, or none."""
     if chance.random() < 0.7:
         return None, None, None
-    return chance.choice(PERCENTS) / 100, chance.choice(FIGURES), NOW_MS - chance.choice((0, 1000, 200_000, 4_000_000))
+    return (
+        chance.choice(PERCENTS) / 100,
+        chance.choice(FIGURES),
+        NOW_MS - chance.choice((0, 1000, 200_000, 4_000_000)),
+    )
 
 
 def a_resource(chance: random.Random) -> Resource:
     """Unmeasured (−1 of −1), without a limit, or so many percent."""
     return chance.choice(
-        (Resource(), Resource(-1.0, -1.0), Resource(chance.choice(PERCENTS), 100.0), Resource(chance.random() * 120, 100.0))
+        (
+            Resource(),
+            Resource(-1.0, -1.0),
+            Resource(chance.choice(PERCENTS), 100.0),
+            Resource(chance.random() * 120, 100.0),
+        )
     )
 
 
 def a_view(seed: int, brokers: int, most: int, *, shared: bool = True) -> ClusterView:
-    """So many brokers with at most so many bundles each; `shared`: some bundles are reported by two brokers."""
+    """So many brokers with at most so many bundles each; `shared`: some bundles are reported by two
+    brokers.
+    """
     chance = random.Random(seed)
     left, found = chance.sample(BUNDLES, len(BUNDLES)), []
     for name in chance.sample(BROKERS, brokers):
@@ -105,7 +165,9 @@ def a_view(seed: int, brokers: int, most: int, *, shared: bool = True) -> Cluste
 
 
 def a_memory(seed: int) -> Memory:
-    """What any strategy may have left behind, also of brokers that are gone, but of no broker more than it can have seen."""
+    """What any strategy may have left behind, also of brokers that are gone, but of no broker more
+    than it can have seen.
+    """
     chance = random.Random(seed)
 
     def usage() -> float | None:
@@ -116,12 +178,22 @@ def a_memory(seed: int) -> Memory:
 
     def broker() -> BrokerMemory:
         gave_at_ms = chance.choice((None, None, NOW_MS - 1000, NOW_MS - 300_000))
-        return BrokerMemory(usage(), usage(), hits(), hits(), chance.choice((None, *FIGURES)), gave_at_ms)
+        return BrokerMemory(
+            usage(), usage(), hits(), hits(), chance.choice((None, *FIGURES)), gave_at_ms
+        )
 
     brokers = {name: broker() for name in chance.sample(BROKERS, chance.randint(0, len(BROKERS)))}
-    planned = {bundle: chance.choice(BROKERS) for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 3)))}
+    planned = {
+        bundle: chance.choice(BROKERS)
+        for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 3)))
+    }
     rotation = tuple(chance.sample(BROKERS, chance.randint(0, 4)))
-    return Memory(brokers, ClusterMemory(chance.randint(0, 9), planned, {}, rotation, chance.randint(0, len(rotation))))
+    return Memory(
+        brokers,
+        ClusterMemory(
+            chance.randint(0, 9), planned, {}, rotation, chance.randint(0, len(rotation))
+        ),
+    )
 
 
 views = st.builds(a_view, seeds, sizes, sizes)
@@ -131,7 +203,10 @@ memories = st.builds(a_memory, seeds)
 def shuffled(view: ClusterView, seed: int) -> ClusterView:
     """The same cluster, brokers and the rows of every table in another order."""
     chance = random.Random(seed)
-    found = [replace(broker, load_bundles=told(turned(broker.bundles, chance))) for broker in view.brokers]
+    found = [
+        replace(broker, load_bundles=told(turned(broker.bundles, chance)))
+        for broker in view.brokers
+    ]
     chance.shuffle(found)
     return replace(view, brokers=tuple(found))
 

@@ -1,4 +1,6 @@
-"""Random but legal lives of a cluster, for property tests of the fold, each from a seed; answers to commands fit what came before."""
+"""Random but legal lives of a cluster, for property tests of the fold, each from a seed; answers to
+commands fit what came before.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ from strategies.store import InMemoryStore, StateStore
 from tests.properties.legal import EAGER, MODES
 from tests.unit.telemetry_builders import T0, bundle
 
-#: Short times, so that a story of some dozen records sees cool-downs, expiry, staleness and a recovering clock.
+#: Short times, so that a story of some dozen records sees cool-downs, expiry, staleness and a
+#: recovering clock.
 ROUNDS = RoundSettings(
     interval_ms=10_000,
     lateness_ms=3_000,
@@ -45,19 +48,34 @@ ROUNDS = RoundSettings(
 )
 #: Nearly every round of these commands something.
 EAGER_ENGINES: tuple[EngineSettings, ...] = tuple(
-    EngineSettings(strategy, mode, rules, round=ROUNDS) for strategy, rules in EAGER.items() for mode in MODES
+    EngineSettings(strategy, mode, rules, round=ROUNDS)
+    for strategy, rules in EAGER.items()
+    for mode in MODES
 )
 
 BROKERS = ("a:1", "b:1", "größe-ß:8080", "d:1")
-BUNDLES = (*(bundle(i) for i in range(6)), "公/ns/0x10000000_0x20000000", "pulsar/system/0x00000000_0xffffffff")
+BUNDLES = (
+    *(bundle(i) for i in range(6)),
+    "公/ns/0x10000000_0x20000000",
+    "pulsar/system/0x00000000_0xffffffff",
+)
 #: Idle, ordinary and absurd, but all of them legal.
 FIGURES = (0.0, 0.001, 3.0, 3.0, 40.0, 40.0, 55.5, 70.0, 99.5, 250.0, 1e7, 1e9, 2.0**63)
-_STATUSES: tuple[OutcomeStatus, ...] = ("applied", "already-done", "refused", "failed", "expired", "dry-run")
+_STATUSES: tuple[OutcomeStatus, ...] = (
+    "applied",
+    "already-done",
+    "refused",
+    "failed",
+    "expired",
+    "dry-run",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A record to be, but for what depends on the commands so far: `about` counts back from the newest command."""
+    """A record to be, but for what depends on the commands so far: `about` counts back from the
+    newest command.
+    """
 
     record: TelemetryRecord
     about: int | None = None
@@ -80,7 +98,10 @@ def live(settings: EngineSettings, moves: Sequence[Move]) -> Story:
     engine, store, story = Engine(settings), InMemoryStore(), Story()
     given: list[Command] = []
     for number, move in enumerate(moves):
-        record = replace(_resolved(move, given), origin=pack_origin(Position("t", 0, number), b"{}", compress=False))
+        record = replace(
+            _resolved(move, given),
+            origin=pack_origin(Position("t", 0, number), b"{}", compress=False),
+        )
         events = engine.fold(record, store)
         given += [event for event in events if isinstance(event, Command)]
         story.records.append(record)
@@ -88,7 +109,9 @@ def live(settings: EngineSettings, moves: Sequence[Move]) -> Story:
     return story
 
 
-def fold_again(settings: EngineSettings, records: Sequence[TelemetryRecord], store: StateStore) -> list[list[Event]]:
+def fold_again(
+    settings: EngineSettings, records: Sequence[TelemetryRecord], store: StateStore
+) -> list[list[Event]]:
     """The events of each record, with a new engine for every one of them."""
     return [Engine(settings).fold(record, store) for record in records]
 
@@ -97,30 +120,44 @@ def _resolved(move: Move, given: Sequence[Command]) -> TelemetryRecord:
     if move.about is None or not isinstance(move.record, OutcomeReport) or not given:
         return move.record
     command = given[-1 - move.about % len(given)]
-    return replace(move.record, outcome=replace(move.record.outcome, command_id=command.id, bundle=command.bundle))
+    return replace(
+        move.record,
+        outcome=replace(move.record.outcome, command_id=command.id, bundle=command.bundle),
+    )
 
 
 def moves(seed: int, count: int, *, wild_clocks: bool = True) -> list[Move]:
-    """A life of one cluster. Time mostly goes on; with `wild_clocks` some records come from far away in time."""
+    """A life of one cluster. Time mostly goes on; with `wild_clocks` some records come from far
+    away in time.
+    """
     rng, now, told = Random(seed), T0, []
     for _ in range(count):
         now += rng.choice((0, 1, 700, 2_000, 5_000, 20_000))
         ts = now + rng.choice((0, 0, 0, 0, -1, -3_000, -40_000, 30_000))
         if wild_clocks and rng.random() < 0.2:
-            ts += rng.choice((10**7, 10**7 + rng.randrange(10**6), -(10**7), 10**12, -ts, 99_000, 101_000))
+            ts += rng.choice(
+                (10**7, 10**7 + rng.randrange(10**6), -(10**7), 10**12, -ts, 99_000, 101_000)
+            )
         told.append(_move(rng, ts))
     return told
 
 
 def _move(rng: Random, ts: int) -> Move:
-    kinds = ("report",) * 8 + ("sweep",) * 3 + ("outcome",) * 3 + ("figures", "bundles", "tombstone", "policies", "note")
+    kinds = (
+        ("report",) * 8
+        + ("sweep",) * 3
+        + ("outcome",) * 3
+        + ("figures", "bundles", "tombstone", "policies", "note")
+    )
     kind, broker = rng.choice(kinds), rng.choice(BROKERS)
     match kind:
         case "sweep":
             return Move(_sweep(rng, ts))
         case "outcome":
             owner = rng.choice((None, *BROKERS, "elsewhere:1"))
-            outcome = Outcome("unknown", "c", rng.choice(BUNDLES), rng.choice(_STATUSES), None, None, owner, 3, ts)
+            outcome = Outcome(
+                "unknown", "c", rng.choice(BUNDLES), rng.choice(_STATUSES), None, None, owner, 3, ts
+            )
             return Move(OutcomeReport("c", ts, outcome), rng.choice((None, 0, 0, 1, 2, 5)))
         case "tombstone":
             return Move(Tombstone("c", broker, ts))
@@ -129,26 +166,61 @@ def _move(rng: Random, ts: int) -> Move:
         case "note":
             return Move(Note("c", ts))
         case _:
-            return Move(_report(rng, broker, ts, figures=kind != "bundles", bundles=kind != "figures"))
+            return Move(
+                _report(rng, broker, ts, figures=kind != "bundles", bundles=kind != "figures")
+            )
 
 
 def _sweep(rng: Random, ts: int) -> Sweep:
-    answers = {broker: rng.choice(("answers", "answers", "missing", "unlisted")) for broker in BROKERS}
+    answers = {
+        broker: rng.choice(("answers", "answers", "missing", "unlisted")) for broker in BROKERS
+    }
     listed = tuple(broker for broker, answer in answers.items() if answer == "answers")
-    return Sweep("c", ts, 7, listed, {broker: "no answer" for broker, answer in answers.items() if answer == "missing"})
+    return Sweep(
+        "c",
+        ts,
+        7,
+        listed,
+        {broker: "no answer" for broker, answer in answers.items() if answer == "missing"},
+    )
 
 
 def _report(rng: Random, broker: str, ts: int, *, figures: bool, bundles: bool) -> LoadReport:
     names = tuple(rng.sample(BUNDLES, rng.randrange(6)))
     loads = [rng.choice(FIGURES) for _ in names]
     cpu = rng.choice(
-        (Resource(rng.choice(FIGURES), rng.choice((100.0, 1e-6, 2.0**63))), Resource(rng.choice(FIGURES), 100.0), Resource(-1, -1))
+        (
+            Resource(rng.choice(FIGURES), rng.choice((100.0, 1e-6, 2.0**63))),
+            Resource(rng.choice(FIGURES), 100.0),
+            Resource(-1, -1),
+        )
     )
-    traffic = np.array([[load / 1024, load / 2048, load, load / 2] for load in loads]).reshape(-1, 4)
+    traffic = np.array([[load / 1024, load / 2048, load, load / 2] for load in loads]).reshape(
+        -1, 4
+    )
     totals = Traffic(*traffic.sum(axis=0).tolist())
     ones = np.ones(len(names), dtype=np.int64)
-    said = Figures(cpu=cpu, bandwidth_out=Resource(totals.msg_throughput, 5e6), traffic=totals, bundle_count=len(names))
-    if not bundles:  # the extensible load manager's reports of figures have averages of the broker's own
-        said = replace(said, usage_average=rng.choice(FIGURES), throughput_average=rng.choice(FIGURES), updated_at_ms=max(0, ts - 3_000))
+    said = Figures(
+        cpu=cpu,
+        bandwidth_out=Resource(totals.msg_throughput, 5e6),
+        traffic=totals,
+        bundle_count=len(names),
+    )
+    if (
+        not bundles
+    ):  # the extensible load manager's reports of figures have averages of the broker's own
+        said = replace(
+            said,
+            usage_average=rng.choice(FIGURES),
+            throughput_average=rng.choice(FIGURES),
+            updated_at_ms=max(0, ts - 3_000),
+        )
     stats = BundleStats(names, traffic, ones, ones)
-    return LoadReport("c", broker, ts, said if figures else None, stats if bundles else None, f"{cpu} {names} {loads}")
+    return LoadReport(
+        "c",
+        broker,
+        ts,
+        said if figures else None,
+        stats if bundles else None,
+        f"{cpu} {names} {loads}",
+    )

@@ -1,4 +1,6 @@
-"""Random recordings of a cluster, mostly calm, each from a seed; and settings off the defaults to go with them."""
+"""Random recordings of a cluster, mostly calm, each from a seed; and settings off the defaults to
+go with them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from sinks.recordings.columnar_writing import ColumnarRecording
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
-from strategies.model import BundleStats, Figures, LoadReport, Policies, Resource, Sweep, TelemetryRecord, Traffic
+from strategies.model import (
+    BundleStats,
+    Figures,
+    LoadReport,
+    Policies,
+    Resource,
+    Sweep,
+    TelemetryRecord,
+    Traffic,
+)
 from strategies.settings import RoundSettings, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
@@ -27,7 +38,11 @@ from tests.unit.telemetry_builders import T0
 
 MINUTE_MS = 60_000
 BROKERS = tuple(f"broker-{number}:8080" for number in range(5))
-_POLICIES = {"isolation": [{"name": "p", "namespaces": ["t/n1"], "primary": ["broker-[01].*"], "secondary": []}]}
+_POLICIES = {
+    "isolation": [
+        {"name": "p", "namespaces": ["t/n1"], "primary": ["broker-[01].*"], "secondary": []}
+    ]
+}
 
 
 @dataclass
@@ -45,7 +60,9 @@ class _Cluster:
             self._happens(number)
             if self.chance.random() < 0.06:
                 hot = self.chance.choice([*self.rates, *[""] * 12])
-            yield from self._pass(T0 + number * MINUTE_MS + self.chance.choice((0, 0, 0, 900, -900)), number, hot)
+            yield from self._pass(
+                T0 + number * MINUTE_MS + self.chance.choice((0, 0, 0, 900, -900)), number, hot
+            )
 
     def _happens(self, number: int) -> None:
         """Now and then a broker comes or goes, or a bundle changes hands."""
@@ -53,10 +70,15 @@ class _Cluster:
         if chance.random() < 0.015 and len(there) > 2:
             leaving = self.rates.pop(chance.choice(there))
             self.rates[chance.choice(list(self.rates))] |= leaving
-        if chance.random() < 0.015 and (away := [broker for broker in BROKERS if broker not in self.rates]):
+        if chance.random() < 0.015 and (
+            away := [broker for broker in BROKERS if broker not in self.rates]
+        ):
             self.rates[chance.choice(away)] = {f"t/n9/0x{number:08x}_0x{number + 1:08x}": 900.0}
         if chance.random() < 0.015:
-            source, other = chance.choice(list(self.rates.values())), chance.choice(list(self.rates.values()))
+            source, other = (
+                chance.choice(list(self.rates.values())),
+                chance.choice(list(self.rates.values())),
+            )
             if source and source is not other:
                 bundle = chance.choice(list(source))
                 other[bundle] = source.pop(bundle)
@@ -84,28 +106,60 @@ class _Cluster:
     def _report(self, broker: str, ts: int, factor: float, repeated: bool) -> LoadReport:
         before = self.before.get(broker)
         rates = self.rates[broker]
-        if repeated and before is not None and before.bundles is not None and before.bundles.names == tuple(rates):
+        if (
+            repeated
+            and before is not None
+            and before.bundles is not None
+            and before.bundles.names == tuple(rates)
+        ):
             return LoadReport("c", broker, ts, before.figures, before.bundles, before.digest)
         rows = [[rate * factor * self.chance.uniform(0.9, 1.1)] * 2 for rate in rates.values()]
-        traffic = np.array([[one, two, 1000 * one, 1000 * two] for one, two in rows]).reshape(len(rows), 4)
+        traffic = np.array([[one, two, 1000 * one, 1000 * two] for one, two in rows]).reshape(
+            len(rows), 4
+        )
         totals = Traffic(*traffic.sum(axis=0).tolist())
         cpu = Resource(3.0 + totals.msg_rate * 0.005, 100.0)
-        own = (cpu.usage / 100, totals.msg_throughput, ts - 100) if self.chance.random() < 0.01 else (None, None, None)
-        figures = Figures(cpu=cpu, bandwidth_out=Resource(totals.msg_throughput_out / 125, 1e6), traffic=totals, bundle_count=len(rates))
-        figures = Figures(figures.cpu, Resource(), Resource(), Resource(), figures.bandwidth_out, totals, len(rates), *own)
+        own = (
+            (cpu.usage / 100, totals.msg_throughput, ts - 100)
+            if self.chance.random() < 0.01
+            else (None, None, None)
+        )
+        figures = Figures(
+            cpu=cpu,
+            bandwidth_out=Resource(totals.msg_throughput_out / 125, 1e6),
+            traffic=totals,
+            bundle_count=len(rates),
+        )
+        figures = Figures(
+            figures.cpu,
+            Resource(),
+            Resource(),
+            Resource(),
+            figures.bandwidth_out,
+            totals,
+            len(rates),
+            *own,
+        )
         digest = blake2b(repr((cpu, traffic.tolist(), own)).encode(), digest_size=8).hexdigest()
         topics = np.array([self.chance.randint(1, 3) for _ in rates], dtype=np.int64)
-        self.before[broker] = LoadReport("c", broker, ts, figures, BundleStats(tuple(rates), traffic, topics, topics), digest)
+        self.before[broker] = LoadReport(
+            "c", broker, ts, figures, BundleStats(tuple(rates), traffic, topics, topics), digest
+        )
         return self.before[broker]
 
 
 def a_recording(path: Path, seed: int, passes: int) -> None:
-    """Two to five brokers of a few bundles each; some are hot for a while, and all that goes wrong with collecting does."""
+    """Two to five brokers of a few bundles each; some are hot for a while, and all that goes wrong
+    with collecting does.
+    """
     chance = Random(seed)
     there = chance.sample(BROKERS, chance.randint(2, 5))
     loads = (0.0, 300.0, 700.0, 700.0, 1500.0)
     rates = {
-        broker: {f"t/n{chance.randint(0, 2)}/0x{at:07x}{k}_0x{at:07x}{k + 1}": load for k, load in enumerate(loads)}
+        broker: {
+            f"t/n{chance.randint(0, 2)}/0x{at:07x}{k}_0x{at:07x}{k + 1}": load
+            for k, load in enumerate(loads)
+        }
         for at, broker in enumerate(there)
     }
     with ColumnarRecording(path) as recording:
@@ -117,7 +171,12 @@ def _as_bytes(record: TelemetryRecord) -> bytes:
     """Of a load report only the columns are kept."""
     match record:
         case Sweep():
-            said = {"kind": "sweep", "sweep": record.sweep, "brokers": list(record.brokers), "missing": dict(record.missing)}
+            said = {
+                "kind": "sweep",
+                "sweep": record.sweep,
+                "brokers": list(record.brokers),
+                "missing": dict(record.missing),
+            }
         case Policies():
             said = {"kind": "policies", "report": json.loads(record.snapshot)}
         case _:
@@ -126,16 +185,40 @@ def _as_bytes(record: TelemetryRecord) -> bytes:
 
 
 def any_engine(strategy: str, seed: int) -> EngineSettings:
-    """A strategy in either mode with settings off the defaults, most of them such that only some rounds act."""
+    """A strategy in either mode with settings off the defaults, most of them such that only some
+    rounds act.
+    """
     chance = Random(seed)
     pick = chance.choice
     shedding: dict[str, object] = {
-        "threshold": ThresholdSettings(pick((2.0, 10.0)), pick((0.0, 0.5, 0.9)), pick((0.0, 1.0)), pick((True, False))),
-        "avg": AvgSettings(pick((2.0, 8.0, 15.0)), pick((10.0, 40.0)), pick((1, 3, 8)), pick((1, 2)), pick((0.2, 0.9)), 10.0, 10.0),
+        "threshold": ThresholdSettings(
+            pick((2.0, 10.0)), pick((0.0, 0.5, 0.9)), pick((0.0, 1.0)), pick((True, False))
+        ),
+        "avg": AvgSettings(
+            pick((2.0, 8.0, 15.0)),
+            pick((10.0, 40.0)),
+            pick((1, 3, 8)),
+            pick((1, 2)),
+            pick((0.2, 0.9)),
+            10.0,
+            10.0,
+        ),
         "overload": OverloadSettings(threshold_percent=pick((20.0, 40.0, 85.0))),
-        "uniform": UniformSettings(pick((0.0, 20.0, 60.0)), pick((0.0, 1.3, 4.0)), pick((0.2, 0.6)), 10.0, 10.0, pick((-1, 1))),
+        "uniform": UniformSettings(
+            pick((0.0, 20.0, 60.0)),
+            pick((0.0, 1.3, 4.0)),
+            pick((0.2, 0.6)),
+            10.0,
+            10.0,
+            pick((-1, 1)),
+        ),
         "transfer": TransferSettings(
-            pick((0.02, 0.08, 0.25)), pick((0, 2, 3)), pick((True, False)), pick((1, 3)), pick((60.0, 180.0)), history=pick((0.0, 0.5, 0.9))
+            pick((0.02, 0.08, 0.25)),
+            pick((0, 2, 3)),
+            pick((True, False)),
+            pick((1, 3)),
+            pick((60.0, 180.0)),
+            history=pick((0.0, 0.5, 0.9)),
         ),
     }
     return EngineSettings(
@@ -143,8 +226,21 @@ def any_engine(strategy: str, seed: int) -> EngineSettings:
         pick(("fixed", "fixed", "parity")),
         shedding[strategy],
         pick((Weights(), Weights(direct_memory=0.5, bandwidth_out=2.0))),
-        RoundSettings(cool_down_ms=pick((0, 300_000)), command_ttl_ms=pick((60_000, 240_000)), stale_after_ms=pick((70_000, 180_000))),
-        placement=pick(("auto", "auto", "none", "least_resource_usage", "round_robin", "least_resource_usage_extensible")),
+        RoundSettings(
+            cool_down_ms=pick((0, 300_000)),
+            command_ttl_ms=pick((60_000, 240_000)),
+            stale_after_ms=pick((70_000, 180_000)),
+        ),
+        placement=pick(
+            (
+                "auto",
+                "auto",
+                "none",
+                "least_resource_usage",
+                "round_robin",
+                "least_resource_usage_extensible",
+            )
+        ),
         limits=LimitSettings(
             excluded_namespaces=pick(("", "t/n2")),
             excluded_brokers=pick(("", "", "", "broker-3*")),

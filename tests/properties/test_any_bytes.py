@@ -1,4 +1,6 @@
-"""Whatever bytes are on a topic, the commands that read it for people give their answer and a count of what they skipped."""
+"""Whatever bytes are on a topic, the commands that read it for people give their answer and a count
+of what they skipped.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ scalars = (
     | st.text(max_size=8)
 )
 trees = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=6
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
 )
 
 
@@ -37,9 +43,10 @@ trees = st.recursive(
 def legal() -> tuple[dict[str, Any], ...]:
     even = Spread(0.0, 0.0, 0.0)
     done = Round(
-        cluster="c", round=1, epoch=1, ts=1, closed_by="sweep", strategy="avg", brokers=(BROKER,), stale={"b:1": "silent"},
-        usage={BROKER: 0.5}, usage_after={BROKER: 0.4}, spread=even, spread_after=even, throughput_spread=even, commands=("x",),
-        skips=(Skip("bundle", (BUNDLE,), "code", "text", BROKER, {"f": 1.5}),), digest="d", version="1",
+        cluster="c", round=1, epoch=1, ts=1, closed_by="sweep", strategy="avg", brokers=(BROKER,),
+        stale={"b:1": "silent"}, usage={BROKER: 0.5}, usage_after={BROKER: 0.4}, spread=even,
+        spread_after=even, throughput_spread=even, commands=("x",), digest="d", version="1",
+        skips=(Skip("bundle", (BUNDLE,), "code", "text", BROKER, {"f": 1.5}),),
     )  # fmt: skip
     records = [
         encode_round(done),
@@ -88,12 +95,21 @@ READING = (
 )
 
 
-@given(st.sampled_from(READING), st.lists(values.map(lambda value: value.replace(b"\n", b" ")), min_size=1, max_size=12))
-def test_any_bytes_on_any_topic_never_end_a_reading_command(reading: tuple[str, ...], records: list[bytes]) -> None:
+@given(
+    st.sampled_from(READING),
+    st.lists(values.map(lambda value: value.replace(b"\n", b" ")), min_size=1, max_size=12),
+)
+def test_any_bytes_on_any_topic_never_end_a_reading_command(
+    reading: tuple[str, ...], records: list[bytes]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         uri = file_topic_uri(Path(folder) / "topic")
         with FileTopicWriter(Path(folder) / "topic") as topic:
             topic.append([*(json.dumps(record).encode() for record in legal()), *records])
-        topics = [word for kind in ("telemetry", "rounds", "commands") for word in ("--set", f"topics.{kind}={uri}")]
+        topics = [
+            word
+            for kind in ("telemetry", "rounds", "commands")
+            for word in ("--set", f"topics.{kind}={uri}")
+        ]
         answer = rebalancer(*reading, *([uri] if reading[0] == "replay" else []), *topics)
         assert (answer.code, "bug" in answer.err) == (0, False), answer.err

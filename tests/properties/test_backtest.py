@@ -1,4 +1,6 @@
-"""On any recording, with any settings: rounds that a back-test passes over are those that decide nothing, and nothing else differs."""
+"""On any recording, with any settings: rounds that a back-test passes over are those that decide
+nothing, and nothing else differs.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ rules = st.tuples(strategies, seeds)
 
 @dataclass
 class Folded:
-    """What the engine said, rounds as bytes by their time; of rounds that were passed over, usage and whether it is even; and the state."""
+    """What the engine said, rounds as bytes by their time; of rounds that were passed over, usage
+    and whether it is even; and the state.
+    """
 
     commands: list[bytes] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
@@ -49,7 +53,9 @@ def fold(blocks: list[Block], settings: EngineSettings, *, leap: bool) -> Folded
                 usage = dict(zip(happened.brokers, happened.usage[number].tolist(), strict=True))
                 folded.passed[ts] = usage, _is_even(happened.skips[number])
         else:
-            folded.commands += [encode_command(event) for event in happened if isinstance(event, Command)]
+            folded.commands += [
+                encode_command(event) for event in happened if isinstance(event, Command)
+            ]
             folded.rejected += [event.text for event in happened if isinstance(event, Rejection)]
             folded.rounds |= {event.ts: event for event in happened if isinstance(event, Round)}
     folded.state = everything(loop.store("c"))
@@ -64,21 +70,49 @@ def everything(store: InMemoryStore) -> object:
     """But for what is only forgotten when the next round closes."""
     brokers = sorted(store.brokers(), key=lambda one: one.broker)
     state = store.get_cluster()
-    kept = state.clock, state.round, state.round_at_ms, state.sweep_at_ms, state.memory, state.live, state.reported, state.in_flight
-    return brokers, [store.get_table(one.broker) for one in brokers], kept, state.missing, state.policies, state.joined
+    kept = (
+        state.clock,
+        state.round,
+        state.round_at_ms,
+        state.sweep_at_ms,
+        state.memory,
+        state.live,
+        state.reported,
+        state.in_flight,
+    )
+    return (
+        brokers,
+        [store.get_table(one.broker) for one in brokers],
+        kept,
+        state.missing,
+        state.policies,
+        state.joined,
+    )
 
 
 @pytest.mark.heavy
 @costly
 @given(strategies, seeds, seeds, lengths, st.integers(1, 400))
-def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: str, seed: int, other: int, passes: int, cut: int) -> None:
+def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(
+    strategy: str, seed: int, other: int, passes: int, cut: int
+) -> None:
     settings = any_engine(strategy, other)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"
         a_recording(path, seed, passes)
         (block,) = read_blocks(path)
-        blocks = [part for part in (block.between(0, min(cut, len(block))), block.between(min(cut, len(block)), len(block))) if len(part)]
-        leaping, step_by_step = fold(blocks, settings, leap=True), fold([block], settings, leap=False)
+        blocks = [
+            part
+            for part in (
+                block.between(0, min(cut, len(block))),
+                block.between(min(cut, len(block)), len(block)),
+            )
+            if len(part)
+        ]
+        leaping, step_by_step = (
+            fold(blocks, settings, leap=True),
+            fold([block], settings, leap=False),
+        )
     assert not step_by_step.passed
     assert leaping.commands == step_by_step.commands
     assert leaping.rejected == step_by_step.rejected
@@ -98,21 +132,37 @@ def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: 
 @pytest.mark.heavy
 @costly
 @given(strategies, st.sampled_from(("closed", "closed", "open")), seeds, seeds, lengths)
-def test_either_loop_has_the_same_timeline_with_every_round_asked(strategy: str, loop: Loop, seed: int, other: int, passes: int) -> None:
-    settings = replace(load(flags=[f"shedding.strategy={strategy}"]), engine=any_engine(strategy, other))
+def test_either_loop_has_the_same_timeline_with_every_round_asked(
+    strategy: str, loop: Loop, seed: int, other: int, passes: int
+) -> None:
+    settings = replace(
+        load(flags=[f"shedding.strategy={strategy}"]), engine=any_engine(strategy, other)
+    )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"
         a_recording(path, seed, passes)
-        leaping, step_by_step = (run(BacktestJob(path, "a", settings, loop), leap=leap) for leap in (True, False))
+        leaping, step_by_step = (
+            run(BacktestJob(path, "a", settings, loop), leap=leap) for leap in (True, False)
+        )
     assert step_by_step.passed_over == 0
-    assert [told(line) for line in leaping.timelines] == [told(line) for line in step_by_step.timelines]
+    assert [told(line) for line in leaping.timelines] == [
+        told(line) for line in step_by_step.timelines
+    ]
 
 
 @pytest.mark.heavy
 @costly
 # A move is told in a pass of which this block of the file has no report.
-@example(pair=(("transfer", 502), ("overload", 1_843_399_207)), loop="closed", seed=644, passes=49, group=11)
-@given(st.tuples(rules, rules), st.sampled_from(("closed", "open")), seeds, lengths, st.integers(5, 60))
+@example(
+    pair=(("transfer", 502), ("overload", 1_843_399_207)),
+    loop="closed",
+    seed=644,
+    passes=49,
+    group=11,
+)
+@given(
+    st.tuples(rules, rules), st.sampled_from(("closed", "open")), seeds, lengths, st.integers(5, 60)
+)
 def test_runs_that_read_the_file_together_are_what_each_is_alone(
     pair: tuple[tuple[str, int], ...], loop: Loop, seed: int, passes: int, group: int
 ) -> None:
@@ -120,7 +170,10 @@ def test_runs_that_read_the_file_together_are_what_each_is_alone(
         path = Path(folder) / "a.parquet"
         a_recording(path, seed, passes)
         parquet.write_table(parquet.read_table(path), path, row_group_size=group)
-        jobs = [BacktestJob(path, one, replace(load(), engine=any_engine(one, other)), loop) for one, other in pair]
+        jobs = [
+            BacktestJob(path, one, replace(load(), engine=any_engine(one, other)), loop)
+            for one, other in pair
+        ]
         together, alone = list(run_together(jobs)), [run(job) for job in jobs]
     for one, another in zip(together, alone, strict=True):
         assert one.passed_over == another.passed_over

@@ -1,4 +1,6 @@
-"""Budgets are never exceeded, whatever wants to move and whatever moved before: counted once more and naively."""
+"""Budgets are never exceeded, whatever wants to move and whatever moved before: counted once more
+and naively.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,15 @@ limits = st.builds(
 )
 #: Bundles that move together or not at all: a swap is two.
 wishes = st.lists(st.lists(loads, min_size=1, max_size=3), max_size=12)
-rounds = st.lists(st.tuples(st.sampled_from([0, 60_000, 1_200_000, HOUR_MS - 1, HOUR_MS]), wishes), max_size=6)
+rounds = st.lists(
+    st.tuples(st.sampled_from([0, 60_000, 1_200_000, HOUR_MS - 1, HOUR_MS]), wishes), max_size=6
+)
 
 
 @given(limits, rounds)
-def test_budgets_are_never_exceeded(settings: LimitSettings, wanted: list[tuple[int, list[list[float]]]]) -> None:
+def test_budgets_are_never_exceeded(
+    settings: LimitSettings, wanted: list[tuple[int, list[list[float]]]]
+) -> None:
     now_ms, history, moved = NOW_MS, list[Spent](), list[tuple[int, float]]()
     for pause_ms, groups in wanted:
         now_ms += pause_ms
@@ -40,7 +46,11 @@ def test_budgets_are_never_exceeded(settings: LimitSettings, wanted: list[tuple[
             history.append(budget.spent)
         moved += [(now_ms, load) for load in this_round]
         within(this_round, settings.moves_per_round, settings.moved_mib_per_round)
-        within([load for ts, load in moved if ts > now_ms - HOUR_MS], settings.moves_per_hour, settings.moved_mib_per_hour)
+        within(
+            [load for ts, load in moved if ts > now_ms - HOUR_MS],
+            settings.moves_per_hour,
+            settings.moved_mib_per_hour,
+        )
 
 
 def within(loads: list[float], bundles: int, mib: float) -> None:

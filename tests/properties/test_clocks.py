@@ -1,4 +1,6 @@
-"""One bad clock can neither freeze nor rush a cluster: clocks that jump, creep, stand still and go backwards, of brokers and collectors."""
+"""One bad clock can neither freeze nor rush a cluster: clocks that jump, creep, stand still and go
+backwards, of brokers and collectors.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +60,19 @@ bad_clocks = st.one_of(
 
 
 def raw_log(
-    brokers: Sequence[str], shows: Callable[[str, float], float], phases: Sequence[float], every_s: int
+    brokers: Sequence[str],
+    shows: Callable[[str, float], float],
+    phases: Sequence[float],
+    every_s: int,
 ) -> list[tuple[float, TelemetryRecord]]:
-    """What brokers publish by themselves, each stamped with its own clock, in the order in which it is sent."""
-    sent = sorted((i * every_s + phase, name) for name, phase in zip(brokers, phases, strict=True) for i in range(MINUTES * 60 // every_s))
+    """What brokers publish by themselves, each stamped with its own clock, in the order in which it
+    is sent.
+    """
+    sent = sorted(
+        (i * every_s + phase, name)
+        for name, phase in zip(brokers, phases, strict=True)
+        for i in range(MINUTES * 60 // every_s)
+    )
     return [(at, report(name, shows(name, at), 20 + at % 60 + at / 100)) for at, name in sent]
 
 
@@ -81,7 +92,9 @@ def longest_gap(closed: Sequence[tuple[float, Round]]) -> float:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Brokers that all report every `every_s`, each at a time of its own; `bad`: which of them has the bad clock."""
+    """Brokers that all report every `every_s`, each at a time of its own; `bad`: which of them has
+    the bad clock.
+    """
 
     phases: tuple[float, ...]
     every_s: int
@@ -91,21 +104,33 @@ class Cluster:
 def _clusters_of(every_s: int) -> st.SearchStrategy[Cluster]:
     phase = st.integers(0, every_s * 10 - 1).map(lambda tenth: tenth / 10)
     phases = st.lists(phase, min_size=3, max_size=6, unique=True).map(tuple)
-    return phases.flatmap(lambda some: st.builds(Cluster, st.just(some), st.just(every_s), st.integers(0, len(some) - 1)))
+    return phases.flatmap(
+        lambda some: st.builds(
+            Cluster, st.just(some), st.just(every_s), st.integers(0, len(some) - 1)
+        )
+    )
 
 
 @given(bad_clocks, st.sampled_from([20, 30, 60]).flatmap(_clusters_of))
 @example(BadClock("creep", 4), Cluster((0.0, 0.2, 0.1, 0.3), 60, bad=2))
-def test_the_clock_of_one_broker_can_neither_freeze_nor_rush_the_others(clock: BadClock, cluster: Cluster) -> None:
-    brokers, phases, every_s = [f"b{i}:1" for i in range(len(cluster.phases))], cluster.phases, cluster.every_s
+def test_the_clock_of_one_broker_can_neither_freeze_nor_rush_the_others(
+    clock: BadClock, cluster: Cluster
+) -> None:
+    brokers, phases, every_s = (
+        [f"b{i}:1" for i in range(len(cluster.phases))],
+        cluster.phases,
+        cluster.every_s,
+    )
     bad = brokers[cluster.bad]
     log = raw_log(brokers, lambda name, at: clock.shows(at) if name == bad else at, phases, every_s)
     closed = rounds_of(told(log))
     after = [(at, one) for at, one in closed if at > WRONG_FROM * 60]
-    # Never frozen, never rushed: about one round a minute, at most one more for each time that the clock goes wrong or right.
+    # Never frozen, never rushed: about one round a minute, at most one more for each time that the
+    # clock goes wrong or right.
     assert longest_gap(closed) <= 240
     assert MINUTES - 10 <= len(closed) <= MINUTES + 3
-    # Time stays near the true one. Others are taken for stale only by a clock that wins minutes per minute, until most contradict it.
+    # Time stays near the true one. Others are taken for stale only by a clock that wins minutes per
+    # minute, until most contradict it.
     early = [one for _, one in after if not set(brokers) - {bad} <= set(one.brokers)]
     assert len(early) <= (2 if clock.kind == "creep" and clock.size > 45 else 0)
     for at, one in after:
@@ -118,9 +143,13 @@ def test_the_clock_of_one_broker_can_neither_freeze_nor_rush_the_others(clock: B
 
 
 @given(bad_clocks, st.data())
-def test_two_brokers_that_disagree_freeze_nothing_and_move_nothing(clock: BadClock, data: st.DataObject) -> None:
+def test_two_brokers_that_disagree_freeze_nothing_and_move_nothing(
+    clock: BadClock, data: st.DataObject
+) -> None:
     bad = data.draw(st.sampled_from(["a:1", "b:1"]))
-    log = raw_log(["a:1", "b:1"], lambda name, at: clock.shows(at) if name == bad else at, [1.0, 2.0], 30)
+    log = raw_log(
+        ["a:1", "b:1"], lambda name, at: clock.shows(at) if name == bad else at, [1.0, 2.0], 30
+    )
     closed = rounds_of(told(log))
     assert longest_gap(closed) <= 400
     assert closed[-1][0] > (MINUTES - 7) * 60
@@ -130,9 +159,19 @@ def test_two_brokers_that_disagree_freeze_nothing_and_move_nothing(clock: BadClo
         assert len(stamps) == 2 or one.stale
 
 
-@given(bad_clocks.filter(lambda clock: clock.kind != "still" and clock.size < 200 and not (clock.kind == "creep" and clock.size < -30)))
+@given(
+    bad_clocks.filter(
+        lambda clock: (
+            clock.kind != "still"
+            and clock.size < 200
+            and not (clock.kind == "creep" and clock.size < -30)
+        )
+    )
+)
 def test_the_clock_of_a_collector_can_neither_freeze_nor_rush_the_cluster(clock: BadClock) -> None:
-    """It stamps everything, so rounds follow its passes: at most one each, and never none for long."""
+    """It stamps everything, so rounds follow its passes: at most one each, and never none for
+    long.
+    """
     names = ("a:1", "b:1", "c:1")
     log: list[tuple[float, TelemetryRecord]] = []
     for number in range(MINUTES):

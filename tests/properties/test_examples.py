@@ -1,4 +1,6 @@
-"""How hard counterexamples are looked for: as hard as docs/CONTRIBUTING.md says, and no property may ask for less."""
+"""How hard counterexamples are looked for: as hard as docs/CONTRIBUTING.md says, and no property
+may ask for less.
+"""
 
 from __future__ import annotations
 
@@ -20,5 +22,7 @@ def test_the_makefile_and_the_page_name_the_profiles() -> None:
 
 
 def test_no_property_sets_a_number_of_its_own() -> None:
-    own = {file.name for file in HERE.glob("test_*.py") if "max_examples" in file.read_text("utf-8")}
+    own = {
+        file.name for file in HERE.glob("test_*.py") if "max_examples" in file.read_text("utf-8")
+    }
     assert own <= {Path(__file__).name, "test_fold.py"}, "test_fold.py counts what its stories hold"

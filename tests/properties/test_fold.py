@@ -1,4 +1,6 @@
-"""Whatever legal records come, and in whatever order: the fold never raises, repeats itself exactly, and keeps its promises."""
+"""Whatever legal records come, and in whatever order: the fold never raises, repeats itself
+exactly, and keeps its promises.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,27 @@ from hypothesis import strategies as st
 
 from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import unpack_history
-from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
+from strategies.bundles.bundle_loads import (
+    RATE_IN,
+    RATE_OUT,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    BundleLoads,
+)
 from strategies.bundles.table_summary import TableSummary
 from strategies.engine import Engine, EngineSettings
-from strategies.model import BrokerMemory, Command, Event, Figures, Outcome, OutcomeReport, Rejection, Resource, Round, Traffic
+from strategies.model import (
+    BrokerMemory,
+    Command,
+    Event,
+    Figures,
+    Outcome,
+    OutcomeReport,
+    Rejection,
+    Resource,
+    Round,
+    Traffic,
+)
 from strategies.outcomes import learn_outcome
 from strategies.packing import pack_record, unpack_record
 from strategies.state import ClusterState, from_bytes, to_bytes
@@ -65,30 +84,46 @@ class ByteStore:
 def _broker(data: bytes) -> BrokerState:
     tree = json.loads(data)
     figures = tree.pop("figures")
-    figures |= {name: Resource(**figures[name]) for name in ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")}
+    figures |= {
+        name: Resource(**figures[name])
+        for name in ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+    }
     figures["traffic"] = Traffic(**figures["traffic"])
     memory, table = BrokerMemory(**tree.pop("memory")), TableSummary(**tree.pop("table"))
     return BrokerState(**tree, figures=Figures(**figures), memory=memory, table=table)
 
 
 @given(any_settings, seeds, lengths)
-def test_what_is_kept_about_a_table_is_what_the_table_says(chosen: EngineSettings, seed: int, count: int) -> None:
-    """Whoever sums up the table of a broker has the same numbers, to the bit, also after bundles came with averages or left."""
+def test_what_is_kept_about_a_table_is_what_the_table_says(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
+    """Whoever sums up the table of a broker has the same numbers, to the bit, also after bundles
+    came with averages or left.
+    """
     store = InMemoryStore()
     for record in live(chosen, moves(seed, count)).records:
         Engine(chosen).fold(record, store)
         for broker in store.brokers():
             table = store.get_table(broker.broker)
-            assert broker.table == (TableSummary() if table is None else _summed(unpack_history(table).loads()))
+            assert broker.table == (
+                TableSummary() if table is None else _summed(unpack_history(table).loads())
+            )
 
 
 def _summed(loads: BundleLoads) -> TableSummary:
     if not loads.names:
         return TableSummary()
-    rate_in, rate_out = (float(np.cumsum(loads.long[:, column])[-1]) for column in (RATE_IN, RATE_OUT))
+    rate_in, rate_out = (
+        float(np.cumsum(loads.long[:, column])[-1]) for column in (RATE_IN, RATE_OUT)
+    )
     rates = loads.long[:, RATE_IN] + loads.long[:, RATE_OUT]
     throughputs = loads.long[:, THROUGHPUT_IN] + loads.long[:, THROUGHPUT_OUT]
-    most = max(loads.topics.tolist()), max(loads.sessions.tolist()), max(rates.tolist()), max(throughputs.tolist())
+    most = (
+        max(loads.topics.tolist()),
+        max(loads.sessions.tolist()),
+        max(rates.tolist()),
+        max(throughputs.tolist()),
+    )
     return TableSummary(rate_in, rate_out, int(loads.topics.sum()), *most)
 
 
@@ -99,7 +134,9 @@ def everything_can_be_published(events: list[Event]) -> None:
 def rounds_are_numbered_without_gaps_and_name_their_commands(events: list[Event]) -> None:
     closed = [event for event in events if isinstance(event, Round)]
     assert [round_.round for round_ in closed] == list(range(1, len(closed) + 1))
-    assert [command.id for command in _commands(events)] == [id_ for round_ in closed for id_ in round_.commands]
+    assert [command.id for command in _commands(events)] == [
+        id_ for round_ in closed for id_ in round_.commands
+    ]
 
 
 def an_id_stands_for_one_command(events: list[Event]) -> None:
@@ -129,19 +166,23 @@ PROMISES = (
 
 
 @given(any_settings, seeds, lengths)
-def test_nothing_legal_stops_the_fold_and_it_keeps_its_promises(chosen: EngineSettings, seed: int, count: int) -> None:
+def test_nothing_legal_stops_the_fold_and_it_keeps_its_promises(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
     events = live(chosen, moves(seed, count)).events
     for promise in PROMISES:
         promise(events)
 
 
 @given(any_settings, seeds, lengths)
-def test_the_same_records_give_equal_events_again_even_when_state_goes_through_bytes_between_any_two(
+def test_equal_records_give_equal_events_though_state_goes_through_bytes_between_any_two(
     chosen: EngineSettings, seed: int, count: int
 ) -> None:
     story = live(chosen, moves(seed, count))
     told = [_published(events) for events in story.told]
-    assert [_published(events) for events in fold_again(chosen, story.records, InMemoryStore())] == told
+    assert [
+        _published(events) for events in fold_again(chosen, story.records, InMemoryStore())
+    ] == told
     packed = [unpack_record(pack_record(record)) for record in story.records]
     assert [_published(events) for events in fold_again(chosen, packed, ByteStore())] == told
 
@@ -157,7 +198,8 @@ def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_t
             _release(record.outcome, resting)
         for command in _commands(events):
             before = resting.get(command.bundle)
-            # Java's TransferShedder does not look at what it takes in exchange: decision record 0044.
+            # Java's TransferShedder does not look at what it takes in exchange: decision record
+            # 0044.
             if before is not None and (chosen.mode, command.code) != ("parity", "swap"):
                 assert command.issued_at_ms - before.issued_at_ms > ROUNDS.cool_down_ms
             if command.action != "throttle":
@@ -165,7 +207,9 @@ def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_t
 
 
 @given(any_settings, seeds, lengths)
-def test_a_dry_run_after_a_verdict_or_another_dry_run_changes_nothing(chosen: EngineSettings, seed: int, count: int) -> None:
+def test_a_dry_run_after_a_verdict_or_another_dry_run_changes_nothing(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
     told, again = InMemoryStore(), InMemoryStore()
     for record in live(chosen, moves(seed, count)).records:
         events = Engine(chosen).fold(record, told)
@@ -178,20 +222,40 @@ def test_a_dry_run_after_a_verdict_or_another_dry_run_changes_nothing(chosen: En
 
 
 @given(any_settings, seeds, lengths)
-def test_where_every_command_meets_a_dry_run_nothing_rests_is_under_way_or_spent(chosen: EngineSettings, seed: int, count: int) -> None:
+def test_where_every_command_meets_a_dry_run_nothing_rests_is_under_way_or_spent(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
     store = InMemoryStore()
     for record in live(chosen, moves(seed, count, wild_clocks=False)).records:
         if isinstance(record, OutcomeReport):
             continue
         for command in _commands(Engine(chosen).fold(record, store)):
-            answer = Outcome(command.id, command.cluster, command.bundle, "dry-run", None, None, None, 0, command.issued_at_ms)
-            store.put_cluster(learn_outcome(OutcomeReport(command.cluster, command.issued_at_ms, answer), store.get_cluster(), store))
+            answer = Outcome(
+                command.id,
+                command.cluster,
+                command.bundle,
+                "dry-run",
+                None,
+                None,
+                None,
+                0,
+                command.issued_at_ms,
+            )
+            store.put_cluster(
+                learn_outcome(
+                    OutcomeReport(command.cluster, command.issued_at_ms, answer),
+                    store.get_cluster(),
+                    store,
+                )
+            )
         state = store.get_cluster()
         assert (state.cooling, state.in_flight, state.orders, state.spent) == ({}, {}, {}, ())
 
 
 def test_the_stories_are_worth_telling() -> None:
-    """Guards the other tests: many a story must have commands, rounds and rejections, or they would prove nothing."""
+    """Guards the other tests: many a story must have commands, rounds and rejections, or they would
+    prove nothing.
+    """
     seen: Counter[str] = Counter()
 
     @settings(max_examples=60, derandomize=True, database=None)
@@ -209,7 +273,11 @@ def dry(record: OutcomeReport) -> OutcomeReport:
 
 def _release(outcome: Outcome, resting: dict[str, Command]) -> None:
     command = resting.get(outcome.bundle)
-    if command is not None and command.id == outcome.command_id and outcome.status in ("refused", "failed", "expired", "dry-run"):
+    if (
+        command is not None
+        and command.id == outcome.command_id
+        and outcome.status in ("refused", "failed", "expired", "dry-run")
+    ):
         del resting[outcome.bundle]
 
 

@@ -1,4 +1,6 @@
-"""What must hold of a whole round when its operator sets limits and policies: nobody goes where he must not, and no budget is exceeded."""
+"""What must hold of a whole round when its operator sets limits and policies: nobody goes where he
+must not, and no budget is exceeded.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,18 @@ from strategies.round_input import RoundInput, RoundResult
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS, shedder
 from strategies.splitting.limits import SplitSettings
-from tests.properties.legal import BROKERS, BUNDLES, EAGER, NOW_MS, WEIGHTS, a_view, memories, modes, seeds, sizes
+from tests.properties.legal import (
+    BROKERS,
+    BUNDLES,
+    EAGER,
+    NOW_MS,
+    WEIGHTS,
+    a_view,
+    memories,
+    modes,
+    seeds,
+    sizes,
+)
 from tests.properties.test_round import SETTINGS, an_input
 
 MIB = 1024 * 1024
@@ -36,7 +49,8 @@ any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
 class Case:
     """A round with limits.
 
-    `reserved`: a namespace that may live on `host` only (empty: anywhere); `draining`: a broker that may take nothing.
+    `reserved`: a namespace that may live on `host` only (empty: anywhere); `draining`: a broker
+    that may take nothing.
     """
 
     given: RoundInput
@@ -47,7 +61,11 @@ class Case:
 
     def close(self) -> RoundResult:
         settings = self.settings
-        return run_round(self.given, shedder(settings.strategy, settings.shedding, WEIGHTS, settings.mode), rules_of(settings))
+        return run_round(
+            self.given,
+            shedder(settings.strategy, settings.shedding, WEIGHTS, settings.mode),
+            rules_of(settings),
+        )
 
     def moves(self, result: RoundResult) -> list[Command]:
         return [command for command in result.commands if command.action in ("unload", "transfer")]
@@ -61,7 +79,11 @@ class Case:
 
 def a_case(strategy: str, mode: Mode, given_: RoundInput, seed: int) -> Case:
     chance = random.Random(seed)
-    reserved, host, draining = chance.choice(NAMESPACES), chance.choice(BROKERS), chance.choice(BROKERS)
+    reserved, host, draining = (
+        chance.choice(NAMESPACES),
+        chance.choice(BROKERS),
+        chance.choice(BROKERS),
+    )
     only = "" if chance.random() < 0.3 else host.rpartition(":")[0]
     policy = {
         "namespaces": [reserved.replace("/", "[/]")],
@@ -71,7 +93,9 @@ def a_case(strategy: str, mode: Mode, given_: RoundInput, seed: int) -> Case:
     }
     snapshot = {"isolation": {"one": policy}, "brokers": {draining: {"draining": True}}}
     limits = LimitSettings(
-        excluded_namespaces=chance.choice(("", chance.choice(NAMESPACES), "*")) if chance.random() < 0.5 else "",
+        excluded_namespaces=chance.choice(("", chance.choice(NAMESPACES), "*"))
+        if chance.random() < 0.5
+        else "",
         excluded_brokers=chance.choice(("", chance.choice(BROKERS))),
         windows=chance.choice(("", "", "00:00-24:00", CLOSED)),
         moves_per_round=chance.choice((0, 1, 2)),
@@ -80,21 +104,32 @@ def a_case(strategy: str, mode: Mode, given_: RoundInput, seed: int) -> Case:
         moved_mib_per_hour=chance.choice((0.0, 5.0, 1000.0)),
     )
     spent = tuple(
-        Spent(NOW_MS - chance.choice((0, 1, HOUR_MS - 1, HOUR_MS)), 1, MIB * chance.random()) for _ in range(chance.choice((0, 2)))
+        Spent(NOW_MS - chance.choice((0, 1, HOUR_MS - 1, HOUR_MS)), 1, MIB * chance.random())
+        for _ in range(chance.choice((0, 2)))
     )
-    manager: LoadManager = "auto" if mode == "fixed" else chance.choice(("auto", "modular", "extensible"))
+    manager: LoadManager = (
+        "auto" if mode == "fixed" else chance.choice(("auto", "modular", "extensible"))
+    )
     settings = EngineSettings(
         strategy,
         mode,
         EAGER[strategy],
         WEIGHTS,
         SETTINGS,
-        placement=chance.choice(("auto", "none", "least_resource_usage", "round_robin", "least_long_term_rate", "avg")),
+        placement=chance.choice(
+            ("auto", "none", "least_resource_usage", "round_robin", "least_long_term_rate", "avg")
+        ),
         filters=FilterSettings(load_manager=manager, distribute_evenly=chance.random() < 0.5),
         limits=limits,
         splitting=SplitSettings(enabled=chance.random() < 0.5, max_topics=2, max_msg_rate=10),
     )
-    return Case(replace(given_, policies=json.dumps(snapshot), spent=spent), settings, reserved, only, draining)
+    return Case(
+        replace(given_, policies=json.dumps(snapshot), spent=spent),
+        settings,
+        reserved,
+        only,
+        draining,
+    )
 
 
 inputs = st.builds(an_input, st.builds(a_view, seeds, sizes, sizes), memories, seeds)
@@ -107,7 +142,10 @@ def test_no_budget_is_exceeded(strategy: str, given_: RoundInput, mode: Mode, se
     limits, moved = case.settings.limits, case.moves(result := case.close())
     traffic = sum(max(0.0, case.throughput(command)) for command in moved)
     earlier = [one for one in case.given.spent if one.ts > NOW_MS - HOUR_MS]
-    hour = len(moved) + sum(one.bundles for one in earlier), traffic + sum(one.throughput for one in earlier) / MIB
+    hour = (
+        len(moved) + sum(one.bundles for one in earlier),
+        traffic + sum(one.throughput for one in earlier) / MIB,
+    )
     for spent, limit in (
         (len(moved), limits.moves_per_round),
         (traffic, limits.moved_mib_per_round),
@@ -136,17 +174,31 @@ def test_nothing_goes_where_it_must_not_and_nobody_who_is_left_out_takes_part(
     for command in case.moves(result):
         if mode == "fixed":
             assert command.destination != case.draining
-        if command.destination is not None and namespace_of(command.bundle) == case.reserved and case.host:
+        if (
+            command.destination is not None
+            and namespace_of(command.bundle) == case.reserved
+            and case.host
+        ):
             assert command.destination.rpartition(":")[0] == case.host
 
 
 @any_strategy
 @given(given_=inputs, mode=modes, seed=seeds)
-def test_every_bundle_that_was_picked_is_commanded_or_has_a_reason(strategy: str, given_: RoundInput, mode: Mode, seed: int) -> None:
+def test_every_bundle_that_was_picked_is_commanded_or_has_a_reason(
+    strategy: str, given_: RoundInput, mode: Mode, seed: int
+) -> None:
     case = a_case(strategy, mode, given_, seed)
     result = case.close()
     assert all(skip.code and skip.text and skip.names for skip in result.round.skips)
-    free = replace(case, settings=replace(case.settings, limits=LimitSettings(excluded_brokers=case.settings.limits.excluded_brokers)))
+    free = replace(
+        case,
+        settings=replace(
+            case.settings,
+            limits=LimitSettings(excluded_brokers=case.settings.limits.excluded_brokers),
+        ),
+    )
     named = {name for skip in result.round.skips if skip.subject == "bundle" for name in skip.names}
     if mode == "parity" and strategy != "transfer":
-        assert {command.bundle for command in free.moves(free.close())} <= named | {command.bundle for command in result.commands}
+        assert {command.bundle for command in free.moves(free.close())} <= named | {
+            command.bundle for command in result.commands
+        }

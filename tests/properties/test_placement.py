@@ -17,13 +17,34 @@ from strategies.filters.contract import namespace_of
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.java.regex import JavaPattern
-from strategies.model import BrokerLoad, ClusterView, Decision, Figures, Memory, Resource, Skip, Traffic
+from strategies.model import (
+    BrokerLoad,
+    ClusterView,
+    Decision,
+    Figures,
+    Memory,
+    Resource,
+    Skip,
+    Traffic,
+)
 from strategies.placement.contract import Averages, Candidate, Request
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.registry import PLACERS, placer
 from strategies.settings import Mode
 from strategies.usage import weighted_usage
-from tests.properties.legal import BROKERS, FIGURES, NAMESPACES, WEIGHTS, a_view, memories, modes, seeds, shuffled, sizes, told
+from tests.properties.legal import (
+    BROKERS,
+    FIGURES,
+    NAMESPACES,
+    WEIGHTS,
+    a_view,
+    memories,
+    modes,
+    seeds,
+    shuffled,
+    sizes,
+    told,
+)
 from tests.unit.placement_builders import policy
 
 NONSENSE = (*FIGURES, nan, inf, -inf, -1.0, 1e300)
@@ -44,7 +65,9 @@ some_policies = st.builds(
     PoliciesView,
     isolation=st.lists(
         st.builds(
-            lambda namespace, primary, secondary, limit: isolation_policy("p", policy("p", [namespace], [primary], [secondary], limit)),
+            lambda namespace, primary, secondary, limit: isolation_policy(
+                "p", policy("p", [namespace], [primary], [secondary], limit)
+            ),
             st.sampled_from(["t/x", "t/.*", "none"]),
             st.sampled_from(["a.", "a1", "b.", ".*"]),
             st.sampled_from(["b.", "c1", ".*"]),
@@ -56,7 +79,12 @@ some_policies = st.builds(
     domains=st.dictionaries(st.sampled_from(BROKERS), st.sampled_from(["d", "e"])),
     brokers=st.dictionaries(
         st.sampled_from(BROKERS),
-        st.builds(BrokerFacts, st.sampled_from(["4.2.3", "4.2.4", None]), persistent=st.booleans(), draining=st.booleans()),
+        st.builds(
+            BrokerFacts,
+            st.sampled_from(["4.2.3", "4.2.4", None]),
+            persistent=st.booleans(),
+            draining=st.booleans(),
+        ),
     ),
 )
 some_filters = st.builds(
@@ -73,15 +101,23 @@ some_filters = st.builds(
 def stories(draw: st.DrawFn) -> Story:
     view = a_view(draw(seeds), draw(st.integers(1, 6)), draw(sizes), shared=False)
     chance = random.Random(draw(seeds))
-    names, owned = [one.broker for one in view.brokers], [(name, one.broker) for one in view.brokers for name in one.bundles.names]
+    names, owned = (
+        [one.broker for one in view.brokers],
+        [(name, one.broker) for one in view.brokers for name in one.bundles.names],
+    )
     leaving = chance.sample(owned, min(len(owned), chance.randint(0, 6)))
     wishes = [(bundle, source, chance.choice([None, *names])) for bundle, source in leaving]
-    decisions = [Decision(bundle, source, None if wish == source else wish, "code", "text") for bundle, source, wish in wishes]
+    decisions = [
+        Decision(bundle, source, None if wish == source else wish, "code", "text")
+        for bundle, source, wish in wishes
+    ]
     return Story(view, draw(some_policies), decisions, draw(memories), draw(some_filters))
 
 
 def answers(story: Story, placement: str, mode: Mode) -> list[Decision | Skip]:
-    rules = DestinationRules(placer(placement, None, mode), Filters(story.filters, mode), DestinationSettings(), WEIGHTS)
+    rules = DestinationRules(
+        placer(placement, None, mode), Filters(story.filters, mode), DestinationSettings(), WEIGHTS
+    )
     round_ = Destinations(story.view, 3, rules, policies=story.policies, memory=story.memory)
     return [round_.name(decision) for decision in story.decisions]
 
@@ -101,11 +137,18 @@ def any_candidate(name: str, chance: random.Random, averages: Averages) -> Candi
         return None
     table = nonsense(chance)
     figures = Figures(
-        cpu=Resource(chance.choice(NONSENSE), 100.0), traffic=Traffic(chance.choice(NONSENSE)), bundle_count=chance.randint(0, 1)
+        cpu=Resource(chance.choice(NONSENSE), 100.0),
+        traffic=Traffic(chance.choice(NONSENSE)),
+        bundle_count=chance.randint(0, 1),
     )
     usage = weighted_usage(figures, WEIGHTS)
     load = BrokerLoad(name, figures, told(table), chance.random() < 0.5)
-    return Candidate(load, usage, chance.choice([usage, usage, *NONSENSE]), {"y": averages} if chance.random() < 0.5 else {})
+    return Candidate(
+        load,
+        usage,
+        chance.choice([usage, usage, *NONSENSE]),
+        {"y": averages} if chance.random() < 0.5 else {},
+    )
 
 
 def nonsense(chance: random.Random) -> BundleLoads:
@@ -138,7 +181,11 @@ def isolated_by_the_book(story: Story, bundle: str, broker: str, mode: Mode) -> 
 
 
 def moved(story: Story, placement: str, mode: Mode) -> list[tuple[Decision, str]]:
-    return [(one, one.destination) for one in answers(story, placement, mode) if isinstance(one, Decision) and one.destination is not None]
+    return [
+        (one, one.destination)
+        for one in answers(story, placement, mode)
+        if isinstance(one, Decision) and one.destination is not None
+    ]
 
 
 @given(stories(), placements, modes)
@@ -161,21 +208,36 @@ class _Count:
     def __init__(self, story: Story) -> None:
         self.story = story
         self.brokers = {broker.broker: broker for broker in story.view.brokers}
-        self.topics = {name: int(broker.bundles.topics.sum()) for name, broker in self.brokers.items()}
-        self.served = {name: Counter(map(namespace_of, broker.bundles.names)) for name, broker in self.brokers.items()}
+        self.topics = {
+            name: int(broker.bundles.topics.sum()) for name, broker in self.brokers.items()
+        }
+        self.served = {
+            name: Counter(map(namespace_of, broker.bundles.names))
+            for name, broker in self.brokers.items()
+        }
 
     def check(self, decision: Decision, destination: str) -> None:
-        facts, rules = self.story.policies.brokers.get(destination, BrokerFacts()), self.story.filters
+        facts, rules = (
+            self.story.policies.brokers.get(destination, BrokerFacts()),
+            self.story.filters,
+        )
         namespace, table = namespace_of(decision.bundle), self.brokers[decision.source].bundles
         assert not self.brokers[destination].settling
         assert not facts.draining
-        before, fewest = self.served[decision.source][namespace], min(served[namespace] for served in self.served.values())
+        before, fewest = (
+            self.served[decision.source][namespace],
+            min(served[namespace] for served in self.served.values()),
+        )
         group = self.of_group(decision.source, namespace)
         self.topics[destination] += int(table.topics[table.names.index(decision.bundle)])
         self.served[destination][namespace] += 1
         assert self.topics[destination] <= rules.max_topics
         assert self.of_group(destination, namespace) <= group
-        if rules.load_manager == "modular" and rules.distribute_evenly and self.served[destination][namespace] > before:
+        if (
+            rules.load_manager == "modular"
+            and rules.distribute_evenly
+            and self.served[destination][namespace] > before
+        ):
             # Nobody who may take it serves fewer; who may not is for other tests.
             assert self.served[destination][namespace] > fewest
         self.served[decision.source][namespace] -= 1
@@ -185,17 +247,27 @@ class _Count:
         groups = {other: name.lower() for other, name in self.story.policies.groups.items()}
         if namespace not in groups:
             return 0
-        return sum(count > 0 for other, count in self.served[broker].items() if groups.get(other) == groups[namespace])
+        return sum(
+            count > 0
+            for other, count in self.served[broker].items()
+            if groups.get(other) == groups[namespace]
+        )
 
 
 @given(stories(), placements, seeds)
-def test_the_order_of_brokers_and_bundles_changes_nothing(story: Story, placement: str, seed: int) -> None:
-    assert answers(story, placement, "fixed") == answers(replace(story, view=shuffled(story.view, seed)), placement, "fixed")
+def test_the_order_of_brokers_and_bundles_changes_nothing(
+    story: Story, placement: str, seed: int
+) -> None:
+    assert answers(story, placement, "fixed") == answers(
+        replace(story, view=shuffled(story.view, seed)), placement, "fixed"
+    )
 
 
 @pytest.mark.parametrize("placement", list(PLACERS))
 @given(request=requests(), memory=memories, mode=modes)
-def test_no_placement_raises_and_every_choice_is_one_of_the_best(placement: str, request: Request, memory: Memory, mode: Mode) -> None:
+def test_no_placement_raises_and_every_choice_is_one_of_the_best(
+    placement: str, request: Request, memory: Memory, mode: Mode
+) -> None:
     rule = placer(placement, None, mode)
     known = {name: one for name, one in request.candidates.items() if one is not None}
     answer = rule.place(request, rule.open_round(known, memory))

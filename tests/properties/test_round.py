@@ -1,4 +1,6 @@
-"""What must hold of a whole round, from the state of a cluster to numbered commands, with every strategy in both modes."""
+"""What must hold of a whole round, from the state of a cluster to numbered commands, with every
+strategy in both modes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,19 @@ from strategies.settings import Mode, RoundSettings
 from strategies.shedding.registry import SHEDDERS, shedder
 from strategies.state import Gained, InFlight
 from strategies.store import BrokerState
-from tests.properties.legal import BROKERS, BUNDLES, EAGER, MODES, NOW_MS, WEIGHTS, a_view, memories, modes, seeds, sizes
+from tests.properties.legal import (
+    BROKERS,
+    BUNDLES,
+    EAGER,
+    MODES,
+    NOW_MS,
+    WEIGHTS,
+    a_view,
+    memories,
+    modes,
+    seeds,
+    sizes,
+)
 
 V = TypeVar("V")
 NUMBER = 7
@@ -33,17 +47,39 @@ any_mode = pytest.mark.parametrize("mode", MODES)
 
 
 def an_input(view: ClusterView, memory: Memory, seed: int) -> RoundInput:
-    """The state from which a round makes such a view, with moves under way and bundles that two brokers report."""
+    """The state from which a round makes such a view, with moves under way and bundles that two
+    brokers report.
+    """
     chance = random.Random(seed)
     tables = {broker.broker: history(broker.bundles, chance) for broker in view.brokers}
-    states = [a_state(broker.broker, order, view, memory, chance) for order, broker in enumerate(view.brokers)]
+    states = [
+        a_state(broker.broker, order, view, memory, chance)
+        for order, broker in enumerate(view.brokers)
+    ]
     states = [replace(state, table=tables[state.broker].summary()) for state in states]
     packed = {broker: table.pack() for broker, table in tables.items()}
-    flights = {bundle: a_flight(chance) for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 4)))}
-    gained = {bundle: Gained(chance.choice(BROKERS), NUMBER) for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 3)))}
+    flights = {
+        bundle: a_flight(chance) for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 4)))
+    }
+    gained = {
+        bundle: Gained(chance.choice(BROKERS), NUMBER)
+        for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 3)))
+    }
     cooling = dict.fromkeys(sorted(view.cooling), NOW_MS - 60000)
     missing = dict.fromkeys(chance.sample(BROKERS, 1), "no answer")
-    return RoundInput("c", NUMBER, NOW_MS, "sweep", tuple(states), missing, packed.get, cooling, flights, gained, memory.cluster)
+    return RoundInput(
+        "c",
+        NUMBER,
+        NOW_MS,
+        "sweep",
+        tuple(states),
+        missing,
+        packed.get,
+        cooling,
+        flights,
+        gained,
+        memory.cluster,
+    )
 
 
 def history(table: BundleLoads, chance: random.Random) -> BundleHistory:
@@ -51,31 +87,61 @@ def history(table: BundleLoads, chance: random.Random) -> BundleHistory:
     stats = BundleStats(table.names, table.current, table.topics, table.sessions)
     if chance.random() < 0.3:
         return first_history(stats, NUMBER)
-    base = np.hstack((table.short, table.long, table.short_samples[:, None], table.long_samples[:, None])).astype(np.float64)
+    base = np.hstack(
+        (table.short, table.long, table.short_samples[:, None], table.long_samples[:, None])
+    ).astype(np.float64)
     return BundleHistory(stats, base, NUMBER)
 
 
-def a_state(name: str, order: int, view: ClusterView, memory: Memory, chance: random.Random) -> BrokerState:
+def a_state(
+    name: str, order: int, view: ClusterView, memory: Memory, chance: random.Random
+) -> BrokerState:
     load = view.brokers[order]
     reported = NOW_MS - chance.choice((0, 1000, 1000, 1000, 100_000, 400_000, NOW_MS + 1))
     sampled = NUMBER if load.fresh else NUMBER - 1
     judged_after = reported if load.settling else 0
     digest = str(load.figures)
-    state = BrokerState(name, order, reported, NUMBER, reported, reported, sampled, judged_after, digest, digest, load.figures)
+    state = BrokerState(
+        name,
+        order,
+        reported,
+        NUMBER,
+        reported,
+        reported,
+        sampled,
+        judged_after,
+        digest,
+        digest,
+        load.figures,
+    )
     return replace(state, memory=memory.brokers[name]) if name in memory.brokers else state
 
 
 def a_flight(chance: random.Random) -> InFlight:
     source, destination = chance.sample(BROKERS, 2)
     towards = chance.choice((destination, None))
-    return InFlight("id", source, towards, NOW_MS - 60_000, NOW_MS + 60_000, chance.choice((0.0, 0.2, 1.0)), chance.random() < 0.5)
+    return InFlight(
+        "id",
+        source,
+        towards,
+        NOW_MS - 60_000,
+        NOW_MS + 60_000,
+        chance.choice((0.0, 0.2, 1.0)),
+        chance.random() < 0.5,
+    )
 
 
 def turned(given_: RoundInput, seed: int) -> RoundInput:
     """The same state, brokers, the rows of their tables and what is under way in another order."""
     chance = random.Random(seed)
-    tables = {state.broker: rows_turned(given_.read_table(state.broker), chance) for state in given_.brokers}
-    brokers = [replace(state, table=tables[state.broker].summary()) for state in chance.sample(given_.brokers, len(given_.brokers))]
+    tables = {
+        state.broker: rows_turned(given_.read_table(state.broker), chance)
+        for state in given_.brokers
+    }
+    brokers = [
+        replace(state, table=tables[state.broker].summary())
+        for state in chance.sample(given_.brokers, len(given_.brokers))
+    ]
     packed = {broker: table.pack() for broker, table in tables.items()}
     return replace(
         given_,
@@ -115,7 +181,9 @@ def test_a_bundle_is_moved_at_most_once_between_brokers_of_the_round_and_no_roun
     strategy: str, given_: RoundInput, mode: Mode
 ) -> None:
     result = closed(strategy, mode, given_)
-    moved = [command.bundle for command in result.commands if command.action in ("unload", "transfer")]
+    moved = [
+        command.bundle for command in result.commands if command.action in ("unload", "transfer")
+    ]
     assert len({command.bundle for command in result.commands}) == len(result.commands)
     assert [command.id for command in result.commands] == list(result.round.commands)
     assert set(result.loads) == set(moved)
@@ -131,7 +199,9 @@ def test_a_bundle_is_moved_at_most_once_between_brokers_of_the_round_and_no_roun
 
 @any_strategy
 @given(given_=inputs, seed=seeds)
-def test_the_order_of_brokers_and_bundles_changes_nothing(strategy: str, given_: RoundInput, seed: int) -> None:
+def test_the_order_of_brokers_and_bundles_changes_nothing(
+    strategy: str, given_: RoundInput, seed: int
+) -> None:
     one, other = (closed(strategy, "fixed", seen) for seen in (given_, turned(given_, seed)))
     assert one.commands == other.commands
     assert one.memory == other.memory
@@ -142,6 +212,8 @@ def test_the_order_of_brokers_and_bundles_changes_nothing(strategy: str, given_:
 @any_strategy
 @any_mode
 def test_the_rounds_are_worth_looking_at(strategy: str, mode: Mode) -> None:
-    """Guards the other tests: of a hundred rounds many must command something, or they would prove nothing."""
+    """Guards the other tests: of a hundred rounds many must command something, or they would prove
+    nothing.
+    """
     views = [an_input(a_view(seed, 6, 6), Memory(), seed) for seed in range(100)]
     assert sum(bool(closed(strategy, mode, given_).commands) for given_ in views) >= 25

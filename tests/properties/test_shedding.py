@@ -1,4 +1,6 @@
-"""What must hold of every strategy on every legal view, in whatever order brokers and bundles come."""
+"""What must hold of every strategy on every legal view, in whatever order brokers and bundles
+come.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.model import BrokerLoad, BrokerMemory, ClusterView, Figures, Memory, Resource, Shedding, Traffic
+from strategies.model import (
+    BrokerLoad,
+    BrokerMemory,
+    ClusterView,
+    Figures,
+    Memory,
+    Resource,
+    Shedding,
+    Traffic,
+)
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedder
 from strategies.shedding.registry import SHEDDERS, shedder
@@ -36,11 +47,15 @@ def test_no_strategy_raises_and_every_round_keeps_its_promises(
     rule = rule_of(strategy, mode, eager=eager)
     for view in seen:
         known = {broker.broker for broker in view.brokers}
-        memory = replace(memory, brokers={name: one for name, one in memory.brokers.items() if name in known})
+        memory = replace(
+            memory, brokers={name: one for name, one in memory.brokers.items() if name in known}
+        )
         round_ = rule.shed(view, memory)
         memory = round_.memory
         brokers_give_what_they_serve_and_each_bundle_once(view, round_)
-        whatever_is_left_alone_has_a_reason(view, round_, may_speak_for_all=strategy not in ("avg", "overload"))
+        whatever_is_left_alone_has_a_reason(
+            view, round_, may_speak_for_all=strategy not in ("avg", "overload")
+        )
         if mode == "fixed":
             only_what_may_move_moves_and_once(view, round_)
             assert strategy != "avg" or all(decision.destination for decision in round_.decisions)
@@ -54,7 +69,9 @@ def brokers_give_what_they_serve_and_each_bundle_once(view: ClusterView, round_:
     assert len(leaving) == len(set(leaving))
 
 
-def whatever_is_left_alone_has_a_reason(view: ClusterView, round_: Shedding, *, may_speak_for_all: bool) -> None:
+def whatever_is_left_alone_has_a_reason(
+    view: ClusterView, round_: Shedding, *, may_speak_for_all: bool
+) -> None:
     """`may_speak_for_all`: one reason for the whole cluster is enough."""
     sources = {decision.source for decision in round_.decisions}
     explained = {named for skip in round_.skips for named in skip.names}
@@ -64,8 +81,15 @@ def whatever_is_left_alone_has_a_reason(view: ClusterView, round_: Shedding, *, 
         assert {broker.broker for broker in view.brokers} <= explained | involved | paired
     for broker in view.brokers:
         if broker.broker in sources:
-            leaving = {decision.bundle for decision in round_.decisions if decision.source == broker.broker}
-            skipped = {named for skip in round_.skips if skip.broker == broker.broker for named in skip.names}
+            leaving = {
+                decision.bundle for decision in round_.decisions if decision.source == broker.broker
+            }
+            skipped = {
+                named
+                for skip in round_.skips
+                if skip.broker == broker.broker
+                for named in skip.names
+            }
             assert leaving | skipped == set(broker.bundles.names)
     assert all(skip.names and skip.code and skip.text for skip in round_.skips)
 
@@ -75,7 +99,10 @@ def only_what_may_move_moves_and_once(view: ClusterView, round_: Shedding) -> No
     moved = [decision.bundle for decision in round_.decisions]
     assert len(moved) == len(set(moved))
     for decision in round_.decisions:
-        ends = [by_name[decision.source], *([by_name[decision.destination]] if decision.destination else [])]
+        ends = [
+            by_name[decision.source],
+            *([by_name[decision.destination]] if decision.destination else []),
+        ]
         assert not any(broker.settling for broker in ends)
         assert len({broker.broker for broker in ends}) == len(ends)
         assert decision.bundle not in view.cooling
@@ -88,15 +115,26 @@ def test_the_order_of_brokers_and_bundles_changes_nothing(
     strategy: str, seen: list[ClusterView], memory: Memory, eager: bool, seed: int
 ) -> None:
     rule = rule_of(strategy, "fixed", eager=eager)
-    assert play(rule, *seen, memory=memory) == play(rule, *(shuffled(view, seed) for view in seen), memory=memory)
+    assert play(rule, *seen, memory=memory) == play(
+        rule, *(shuffled(view, seed) for view in seen), memory=memory
+    )
 
 
 @any_strategy
 @given(view=views, memory=memories)
-def test_not_fresh_brokers_advance_nothing(strategy: str, view: ClusterView, memory: Memory) -> None:
-    """A broker of the extensible load manager averages by itself: what it says counts whenever it says it."""
-    brokers = [replace(broker, fresh=False, figures=replace(broker.figures, usage_average=None)) for broker in view.brokers]
-    round_ = rule_of(strategy, "fixed", eager=True).shed(replace(view, brokers=tuple(brokers)), memory)
+def test_not_fresh_brokers_advance_nothing(
+    strategy: str, view: ClusterView, memory: Memory
+) -> None:
+    """A broker of the extensible load manager averages by itself: what it says counts whenever it
+    says it.
+    """
+    brokers = [
+        replace(broker, fresh=False, figures=replace(broker.figures, usage_average=None))
+        for broker in view.brokers
+    ]
+    round_ = rule_of(strategy, "fixed", eager=True).shed(
+        replace(view, brokers=tuple(brokers)), memory
+    )
     for broker, before in memory.brokers.items():
         after = round_.memory.brokers.get(broker, BrokerMemory())
         assert before.ewma is None or after.ewma == before.ewma
@@ -112,14 +150,33 @@ nasty = st.floats() | st.sampled_from([-1.0, 1e308, 5e-324])
     figures=st.lists(st.builds(Resource, nasty, nasty), min_size=1, max_size=5),
     traffic=st.builds(Traffic, nasty, nasty, nasty, nasty),
 )
-def test_nonsense_raises_nothing_and_leaves_finite_memory(strategy: str, mode: Mode, figures: list[Resource], traffic: Traffic) -> None:
-    row = np.array([[traffic.msg_rate_in, traffic.msg_rate_out, traffic.msg_throughput_in, traffic.msg_throughput_out]] * 3)
+def test_nonsense_raises_nothing_and_leaves_finite_memory(
+    strategy: str, mode: Mode, figures: list[Resource], traffic: Traffic
+) -> None:
+    row = np.array(
+        [
+            [
+                traffic.msg_rate_in,
+                traffic.msg_rate_out,
+                traffic.msg_throughput_in,
+                traffic.msg_throughput_out,
+            ]
+        ]
+        * 3
+    )
     one = np.ones(3, dtype=np.int64)
     table = BundleLoads((ns(0), ns(1), ns(2)), row, row, one, one, one, one, row)
     seen = tuple(
         BrokerLoad(
             f"b{index}",
-            Figures(cpu=cpu, bandwidth_in=cpu, bandwidth_out=cpu, direct_memory=cpu, traffic=traffic, bundle_count=3),
+            Figures(
+                cpu=cpu,
+                bandwidth_in=cpu,
+                bandwidth_out=cpu,
+                direct_memory=cpu,
+                traffic=traffic,
+                bundle_count=3,
+            ),
             lambda: table,
         )
         for index, cpu in enumerate(figures)

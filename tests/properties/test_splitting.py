@@ -14,7 +14,15 @@ from strategies.bundles.ranges import FULL, KeyRange, bundle_of, initial_boundar
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
-from strategies.splitting.boundaries import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
+from strategies.splitting.boundaries import (
+    Algorithm,
+    FlowSettings,
+    SplitFault,
+    SplitRequest,
+    TopicFlow,
+    applied,
+    cuts,
+)
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
 from strategies.splitting.when_modular import modular_splits
@@ -23,9 +31,16 @@ from tests.unit.shedding_builders import ns
 from tests.unit.splitting_builders import broker, stats, topic_of
 
 edges = st.integers(0, FULL) | st.sampled_from([0, 1, 2, FULL - 1, FULL, 2**31])
-ranges = st.tuples(edges, edges).filter(lambda pair: pair[0] < pair[1]).map(lambda pair: KeyRange(*pair))
+ranges = (
+    st.tuples(edges, edges).filter(lambda pair: pair[0] < pair[1]).map(lambda pair: KeyRange(*pair))
+)
 algorithms: st.SearchStrategy[Algorithm] = st.sampled_from(
-    ["range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"]
+    [
+        "range_equally_divide",
+        "topic_count_equally_divide",
+        "specified_positions_divide",
+        "flow_or_qps_equally_divide",
+    ]
 )
 rates = st.sampled_from([0.0, 1.0, 40.0, 60.0, 100.0, 110.0]) | st.floats(0, 1e12)
 
@@ -33,12 +48,23 @@ rates = st.sampled_from([0.0, 1.0, 40.0, 60.0, 100.0, 110.0]) | st.floats(0, 1e1
 @st.composite
 def requests(draw: st.DrawFn) -> SplitRequest:
     bundle = draw(ranges)
-    inside = st.integers(bundle.lower, min(bundle.upper, bundle.lower + 20)) | st.integers(bundle.lower, bundle.upper)
-    topics = [topic_of(draw(inside), f"persistent://t/ns/{number}-") for number in range(draw(st.integers(0, 6)))]
+    inside = st.integers(bundle.lower, min(bundle.upper, bundle.lower + 20)) | st.integers(
+        bundle.lower, bundle.upper
+    )
+    topics = [
+        topic_of(draw(inside), f"persistent://t/ns/{number}-")
+        for number in range(draw(st.integers(0, 6)))
+    ]
     flows = {topic: TopicFlow(draw(rates), draw(rates)) for topic in topics if draw(st.booleans())}
     positions = draw(st.lists(inside | edges, max_size=5))
-    limits = FlowSettings(draw(st.sampled_from([0, 100, 30_000])), draw(st.sampled_from([0, 1, 100])), draw(st.sampled_from([0, 10])))
-    return SplitRequest(bundle, draw(st.none() | st.just(topics)), flows, positions, draw(st.booleans()), limits)
+    limits = FlowSettings(
+        draw(st.sampled_from([0, 100, 30_000])),
+        draw(st.sampled_from([0, 1, 100])),
+        draw(st.sampled_from([0, 10])),
+    )
+    return SplitRequest(
+        bundle, draw(st.none() | st.just(topics)), flows, positions, draw(st.booleans()), limits
+    )
 
 
 @given(algorithms, requests())
@@ -50,20 +76,33 @@ def test_fixed_parts_cover_the_bundle_exactly(algorithm: Algorithm, request: Spl
         assert all(before < after for before, after in pairwise(found))
         parts = request.bundle.parts(found)
         assert (parts[0].lower, parts[-1].upper) == (request.bundle.lower, request.bundle.upper)
-        assert all(left.upper == right.lower and left.lower < left.upper for left, right in pairwise(parts))
+        assert all(
+            left.upper == right.lower and left.lower < left.upper for left, right in pairwise(parts)
+        )
         for topic in request.topics or ():
-            assert sum(topic_hash(topic) in part for part in parts) == (topic_hash(topic) in request.bundle)
+            assert sum(topic_hash(topic) in part for part in parts) == (
+                topic_hash(topic) in request.bundle
+            )
 
 
 @given(algorithms, requests())
 def test_the_order_of_topics_changes_nothing(algorithm: Algorithm, request: SplitRequest) -> None:
     turned = None if request.topics is None else request.topics[::-1]
-    other = SplitRequest(request.bundle, turned, request.flows, request.positions[::-1], request.force, request.flow_settings)
+    other = SplitRequest(
+        request.bundle,
+        turned,
+        request.flows,
+        request.positions[::-1],
+        request.force,
+        request.flow_settings,
+    )
     assert cuts(algorithm, request, "fixed") == cuts(algorithm, other, "fixed")
 
 
 @given(algorithms, requests())
-def test_what_pulsar_accepts_is_inside_and_ascends(algorithm: Algorithm, request: SplitRequest) -> None:
+def test_what_pulsar_accepts_is_inside_and_ascends(
+    algorithm: Algorithm, request: SplitRequest
+) -> None:
     found = cuts(algorithm, request, "parity")
     if isinstance(found, SplitFault) or not found:
         return
@@ -82,7 +121,12 @@ sizes = st.tuples(
     st.sampled_from([0.0, 30_000.0, 30_001.0]) | st.floats(0, 1e15),
     st.sampled_from([0.0, 104_857_600.0, 104_857_601.0]) | st.floats(0, 1e15),
 )
-NAMES = [*(ns(k) for k in range(8)), *(ns(k, "t/ns2") for k in range(4)), "t/ns/0x00000005_0x00000006", "pulsar/b1:1/0x00000000_0xffffffff"]
+NAMES = [
+    *(ns(k) for k in range(8)),
+    *(ns(k, "t/ns2") for k in range(4)),
+    "t/ns/0x00000005_0x00000006",
+    "pulsar/b1:1/0x00000000_0xffffffff",
+]
 tables = st.dictionaries(st.sampled_from(NAMES), sizes, max_size=8)
 limits = st.builds(
     SplitSettings,
@@ -95,9 +139,13 @@ limits = st.builds(
 
 
 @given(tables, limits, st.integers(0, 6))
-def test_a_namespace_never_gets_too_many_bundles(table: dict[str, Any], limit: SplitSettings, existing: int) -> None:
+def test_a_namespace_never_gets_too_many_bundles(
+    table: dict[str, Any], limit: SplitSettings, existing: int
+) -> None:
     for mode in ("parity", "fixed"):
-        found = modular_splits([broker("b1:1", table), broker("b2:1", table)], lambda _: existing, limit, mode)
+        found = modular_splits(
+            [broker("b1:1", table), broker("b2:1", table)], lambda _: existing, limit, mode
+        )
         names = [decision.bundle for decision in found.decisions]
         assert len(names) == len(set(names))
         for namespace in ("t/ns", "t/ns2"):
@@ -106,42 +154,65 @@ def test_a_namespace_never_gets_too_many_bundles(table: dict[str, Any], limit: S
 
 
 @given(tables, limits, st.integers(0, 6), seeds)
-def test_the_order_of_bundles_changes_nothing(table: dict[str, Any], limit: SplitSettings, existing: int, seed: int) -> None:
+def test_the_order_of_bundles_changes_nothing(
+    table: dict[str, Any], limit: SplitSettings, existing: int, seed: int
+) -> None:
     mixed = list(table.items())
     random.Random(seed).shuffle(mixed)
-    around = BrokerContext("b1:1", lambda _: existing, lambda _: (5,), lambda bundle: bundle != ns(1), [ns(2)])
+    around = BrokerContext(
+        "b1:1", lambda _: existing, lambda _: (5,), lambda bundle: bundle != ns(1), [ns(2)]
+    )
     hits = {name: index % 5 for index, name in enumerate(NAMES)}
     one = extensible_splits(stats(table), hits, around, limit, "fixed")
     other = extensible_splits(stats(dict(mixed)), hits, around, limit, "fixed")
-    assert (one.decisions, one.hits, sorted(one.failed)) == (other.decisions, other.hits, sorted(other.failed))
+    assert (one.decisions, one.hits, sorted(one.failed)) == (
+        other.decisions,
+        other.hits,
+        sorted(other.failed),
+    )
     assert len(one.decisions) <= limit.max_splits
     two = modular_splits([broker("b1:1", table)], lambda _: existing, limit, "fixed")
-    assert two.decisions == modular_splits([broker("b1:1", dict(mixed))], lambda _: existing, limit, "fixed").decisions
+    assert (
+        two.decisions
+        == modular_splits(
+            [broker("b1:1", dict(mixed))], lambda _: existing, limit, "fixed"
+        ).decisions
+    )
 
 
 small = st.sampled_from([0.0, 49_999.0, 50_000.0, 149_999.0, 150_000.0, 1e6]) | st.floats(0, 1e9)
 
 
 @given(st.lists(st.tuples(small, small), max_size=20), st.integers(0, 12), seeds)
-def test_reports_are_ascending_and_no_longer_than_asked(rows: list[tuple[float, float]], most: int, seed: int) -> None:
+def test_reports_are_ascending_and_no_longer_than_asked(
+    rows: list[tuple[float, float]], most: int, seed: int
+) -> None:
     names = tuple(ns(index % 8, f"t/n{index}") for index in range(len(rows)))
     traffic = np.array([(0.0, 0.0, into, out) for into, out in rows]).reshape(-1, 4)
     one = np.ones(len(rows), dtype=np.int64)
     mixed = list(range(len(rows)))
     random.Random(seed).shuffle(mixed)
     turned = BundleStats(tuple(names[row] for row in mixed), traffic[mixed], one, one)
-    java = java_top_bundles(BundleStats(names, traffic, one, one), PoliciesView(), TopSettings(most))
+    java = java_top_bundles(
+        BundleStats(names, traffic, one, one), PoliciesView(), TopSettings(most)
+    )
     ours = top_bundles(BundleStats(names, traffic, one, one), PoliciesView(), TopSettings(most))
     other = top_bundles(turned, PoliciesView(), TopSettings(most))
     assert not isinstance(ours, TopFault)
     assert not isinstance(other, TopFault)
     assert [names[row] for row in ours] == [turned.names[row] for row in other]
-    weights = [(int(np.floor(rows[row][0] / 1e5 + 0.5)), int(np.floor(rows[row][1] / 1e5 + 0.5))) for row in ours]
+    weights = [
+        (int(np.floor(rows[row][0] / 1e5 + 0.5)), int(np.floor(rows[row][1] / 1e5 + 0.5)))
+        for row in ours
+    ]
     assert weights == sorted(weights)
     if most:
         assert not isinstance(java, TopFault)
         assert len(java) == len(ours) == min(most, sum(into + out > 0 for into, out in rows))
-        assert weights == [(int(np.floor(rows[row][0] / 1e5 + 0.5)), int(np.floor(rows[row][1] / 1e5 + 0.5))) for row in java]
+        assert weights == [
+            (int(np.floor(rows[row][0] / 1e5 + 0.5)), int(np.floor(rows[row][1] / 1e5 + 0.5)))
+            for row in java
+        ]
 
 
 @given(st.integers(1, 200), edges)

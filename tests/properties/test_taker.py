@@ -1,4 +1,6 @@
-"""Asking about one broker and counting one namespace are short cuts: they answer what the long way answers."""
+"""Asking about one broker and counting one namespace are short cuts: they answer what the long way
+answers.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,29 @@ from tests.properties.test_placement import Story, answers, stories
 
 def counted(view: ClusterView) -> ClusterView:
     """The same brokers, which count bundles in their packed tables."""
-    return replace(view, brokers=tuple(replace(broker, count_bundles=counter(broker)) for broker in view.brokers))
+    return replace(
+        view,
+        brokers=tuple(replace(broker, count_bundles=counter(broker)) for broker in view.brokers),
+    )
 
 
 def counter(broker: BrokerLoad) -> Callable[[str], int]:
     table = broker.bundles
-    return partial(bundles_of, first_history(BundleStats(table.names, table.current, table.topics, table.sessions), 1).pack())
+    return partial(
+        bundles_of,
+        first_history(
+            BundleStats(table.names, table.current, table.topics, table.sessions), 1
+        ).pack(),
+    )
 
 
 @given(story=stories())
 def test_a_broker_takes_a_bundle_where_all_filters_let_it_through(story: Story) -> None:
     ledger, filters = Ledger(story.view.brokers, WEIGHTS), Filters(story.filters, "fixed")
     brokers = [broker.broker for broker in story.view.brokers]
-    fleet = FilterFacts(story.policies, ledger.served, ledger.topics, ledger.arriving_topics, brokers[3:4])
+    fleet = FilterFacts(
+        story.policies, ledger.served, ledger.topics, ledger.arriving_topics, brokers[3:4]
+    )
     for decision in story.decisions:
         subject = FilteredBundle(decision.bundle, decision.source, 3)
         takes = filters.taker(subject, brokers, fleet)
@@ -50,7 +62,9 @@ def test_one_namespace_counts_as_among_all(story: Story) -> None:
     for decision in [None, *story.decisions]:
         if decision is not None:
             for ledger in (quick, slow):
-                ledger.count(CountedMove(decision.bundle, decision.source, decision.destination, UNKNOWN))
+                ledger.count(
+                    CountedMove(decision.bundle, decision.source, decision.destination, UNKNOWN)
+                )
         for broker in (*(one.broker for one in view.brokers), "nobody:1"):
             for namespace in (*NAMESPACES, "t", "none/such"):
                 assert quick.bundles_of(namespace, broker) == slow.served(broker).get(namespace, 0)
@@ -58,12 +72,21 @@ def test_one_namespace_counts_as_among_all(story: Story) -> None:
 
 @given(story=stories())
 def test_the_short_cuts_change_no_destination(story: Story) -> None:
-    assert answers(replace(story, view=counted(story.view)), "avg", "fixed") == answers(story, "avg", "fixed")
+    assert answers(replace(story, view=counted(story.view)), "avg", "fixed") == answers(
+        story, "avg", "fixed"
+    )
 
 
 @given(story=stories())
-def test_somebody_can_relieve_a_broker_if_one_of_those_that_may_take_its_bundle_can(story: Story) -> None:
-    rules = DestinationRules(placer("avg", None, "fixed"), Filters(story.filters, "fixed"), DestinationSettings(), WEIGHTS)
+def test_somebody_can_relieve_a_broker_if_one_of_those_that_may_take_its_bundle_can(
+    story: Story,
+) -> None:
+    rules = DestinationRules(
+        placer("avg", None, "fixed"),
+        Filters(story.filters, "fixed"),
+        DestinationSettings(),
+        WEIGHTS,
+    )
     round_ = Destinations(story.view, 3, rules, policies=story.policies, memory=story.memory)
     ledger = Ledger(story.view.brokers, WEIGHTS)
     for bundle, source in {(decision.bundle, decision.source) for decision in story.decisions}:
@@ -83,8 +106,18 @@ def packed_names(names: tuple[str, ...]) -> bytes:
 
 
 def test_names_that_only_begin_alike_are_other_namespaces() -> None:
-    names = ("t/x/0x0_0x1", "t/xy/0x0_0x1", "t/x/y/0x0_0x1", "at/x/0x0_0x1", "t/x/0x1_0x2", "t/y/0x0_0x1")
+    names = (
+        "t/x/0x0_0x1",
+        "t/xy/0x0_0x1",
+        "t/x/y/0x0_0x1",
+        "at/x/0x0_0x1",
+        "t/x/0x1_0x2",
+        "t/y/0x0_0x1",
+    )
     packed = packed_names(names)
-    expected = {namespace: [namespace_of(name) for name in names].count(namespace) for namespace in ("t/x", "t/xy", "t/x/y", "t", "")}
+    expected = {
+        namespace: [namespace_of(name) for name in names].count(namespace)
+        for namespace in ("t/x", "t/xy", "t/x/y", "t", "")
+    }
     assert {namespace: bundles_of(packed, namespace) for namespace in expected} == expected
     assert bundles_of(packed_names(()), "t/x") == 0

@@ -16,13 +16,21 @@ rates = st.builds(
     st.none(),
 )
 waits = st.lists(
-    st.tuples(st.integers(0, 3 * SECOND_NS) | st.sampled_from([0, 1, SECOND_NS - 1, SECOND_NS, SECOND_NS + 1]), st.floats(0, 1))
+    st.tuples(
+        st.integers(0, 3 * SECOND_NS)
+        | st.sampled_from([0, 1, SECOND_NS - 1, SECOND_NS, SECOND_NS + 1]),
+        st.floats(0, 1),
+    )
 )
 
 
 @given(rates, waits)
-def test_never_more_than_rate_times_time_plus_burst(rate: BucketRate, looks: list[tuple[int, float]]) -> None:
-    """Whoever takes no more than the balance gets at most what arrived since the start, and the first bucketful."""
+def test_never_more_than_rate_times_time_plus_burst(
+    rate: BucketRate, looks: list[tuple[int, float]]
+) -> None:
+    """Whoever takes no more than the balance gets at most what arrived since the start, and the
+    first bucketful.
+    """
     greedy, taken = dispatcher(rate), 0
     for wait, part in looks:
         balance = greedy.after(0, nanos=wait)
@@ -30,7 +38,9 @@ def test_never_more_than_rate_times_time_plus_burst(rate: BucketRate, looks: lis
         share = int(max(0, balance) * part)
         greedy.takes(share)
         taken += share
-        assert taken * rate.period_ns <= rate.tokens * greedy.now_ns + rate.capacity * rate.period_ns
+        assert (
+            taken * rate.period_ns <= rate.tokens * greedy.now_ns + rate.capacity * rate.period_ns
+        )
 
 
 @given(rates, waits)

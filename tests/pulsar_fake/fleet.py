@@ -1,4 +1,6 @@
-"""Many fake brokers in a process of their own, for benchmarks: prints their admin URLs and serves until its standard input is closed."""
+"""Many fake brokers in a process of their own, for benchmarks: prints their admin URLs and serves
+until its standard input is closed.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,25 @@ def report(bundles: int) -> dict[str, Any]:
         "topics": 4,
         "cacheSize": 12345,
     }
-    names = [f"tenant/namespace/0x{number * 0x100000:08x}_0x{(number + 1) * 0x100000:08x}" for number in range(bundles)]
+    names = [
+        f"tenant/namespace/0x{number * 0x100000:08x}_0x{(number + 1) * 0x100000:08x}"
+        for number in range(bundles)
+    ]
     resource = {"usage": 40.0, "limit": 800.0}
     head = dict.fromkeys(("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut"), resource)
-    traffic = {"msgThroughputIn": 1e6, "msgThroughputOut": 2e6, "msgRateIn": 1000.0, "msgRateOut": 2000.0}
-    return {**head, **traffic, "lastStats": dict.fromkeys(names, figures), "bundles": names, "brokerVersionString": "4.2.4"}
+    traffic = {
+        "msgThroughputIn": 1e6,
+        "msgThroughputOut": 2e6,
+        "msgRateIn": 1000.0,
+        "msgRateOut": 2000.0,
+    }
+    return {
+        **head,
+        **traffic,
+        "lastStats": dict.fromkeys(names, figures),
+        "bundles": names,
+        "brokerVersionString": "4.2.4",
+    }
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
-"""A Pulsar cluster as its admin API shows it: who owns what, and the answers to calls as observed on Pulsar 4.2.4.
+"""A Pulsar cluster as its admin API shows it: who owns what, and the answers to calls as observed
+on Pulsar 4.2.4.
 
-Both load managers: `modular` unloads through the leader and leaves the bundle to the next look-up, `extensible` hands it over at once.
+Both load managers: `modular` unloads through the leader and leaves the bundle to the next look-up,
+`extensible` hands it over at once.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ _MANAGERS = {
     "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
 }
-_ALGORITHMS = ("range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide")
+_ALGORITHMS = (
+    "range_equally_divide",
+    "topic_count_equally_divide",
+    "specified_positions_divide",
+    "flow_or_qps_equally_divide",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,9 @@ class Applied:
 
 @dataclass
 class Cluster:
-    """State of the cluster. `lookups`: clients are there, so that a released bundle is looked up, and owned, at the next call."""
+    """State of the cluster. `lookups`: clients are there, so that a released bundle is looked up,
+    and owned, at the next call.
+    """
 
     name: str = "c"
     manager: Literal["modular", "extensible"] = "modular"
@@ -86,7 +95,10 @@ class Cluster:
 
     def answer(self, request: Request) -> Answer:
         """The answer of the asked broker."""
-        if self.token is not None and request.headers.get("authorization") != f"Bearer {self.token}":
+        if (
+            self.token is not None
+            and request.headers.get("authorization") != f"Bearer {self.token}"
+        ):
             return _error(401, "Authentication required")
         if request.method == "GET":
             answer = self._get(request)
@@ -101,7 +113,11 @@ class Cluster:
 
     def releases(self, request: Request) -> bool:
         """Whether this call, at this broker, would release a bundle (rather than be sent on)."""
-        to_leader = self.manager == "modular" and request.query("destinationBroker") is not None and request.broker != self.leader()
+        to_leader = (
+            self.manager == "modular"
+            and request.query("destinationBroker") is not None
+            and request.broker != self.leader()
+        )
         return self.owners.get("/".join(request.parts[1:4])) == request.broker and not to_leader
 
     def leader(self) -> str:
@@ -116,9 +132,17 @@ class Cluster:
             case ["non-persistent", tenant, namespace, range_]:
                 return self._topics_of_bundle(request, f"{tenant}/{namespace}", range_)
             case ["broker-stats", "load-report"]:
-                return _ok(self.report) if self.manager == "modular" else _unforeseen("java.lang.UnsupportedOperationException", "null")
+                return (
+                    _ok(self.report)
+                    if self.manager == "modular"
+                    else _unforeseen("java.lang.UnsupportedOperationException", "null")
+                )
             case ["clusters", _cluster, "namespaceIsolationPolicies"]:
-                return _ok(self.policies) if self.policies else _error(404, "NamespaceIsolationPolicies for cluster does not exist")
+                return (
+                    _ok(self.policies)
+                    if self.policies
+                    else _error(404, "NamespaceIsolationPolicies for cluster does not exist")
+                )
             case ["clusters", _cluster, "failureDomains"]:
                 return _ok(self.domains)
         return _error(404, "no such resource")
@@ -146,7 +170,11 @@ class Cluster:
             case ["tenants"]:
                 return _ok(sorted({bundle.split("/")[0] for bundle in self.owners}))
             case ["namespaces", tenant]:
-                return _ok(sorted({b.rpartition("/")[0] for b in self.owners if b.startswith(f"{tenant}/")}))
+                return _ok(
+                    sorted(
+                        {b.rpartition("/")[0] for b in self.owners if b.startswith(f"{tenant}/")}
+                    )
+                )
         return _error(404, "no such resource")
 
     def _topics_of_bundle(self, request: Request, namespace: str, range_: str) -> Answer:
@@ -157,10 +185,18 @@ class Cluster:
             return _being_unloaded(f"{namespace}/{range_}")
         if owner is None:
             return Answer(204)
-        return _ok([]) if owner == request.broker else _redirect(owner, f"{request.path}?authoritative=false")
+        return (
+            _ok([])
+            if owner == request.broker
+            else _redirect(owner, f"{request.path}?authoritative=false")
+        )
 
     def _bundles(self, namespace: str) -> Answer:
-        ranges = sorted(bundle.rpartition("/")[2] for bundle in self.owners if bundle.startswith(f"{namespace}/"))
+        ranges = sorted(
+            bundle.rpartition("/")[2]
+            for bundle in self.owners
+            if bundle.startswith(f"{namespace}/")
+        )
         if not ranges:
             return _error(404, "Namespace does not exist")
         bounds = [ranges[0][:10], *(range_[11:] for range_ in ranges)]
@@ -171,7 +207,11 @@ class Cluster:
         if destination is not None:
             destination = destination.removeprefix("http://").removeprefix("https://")
             if destination not in self.brokers:
-                return _error(409, f"Not allowed unload namespace bundle to an inactive destination broker {destination}")
+                return _error(
+                    409,
+                    "Not allowed unload namespace bundle to an inactive destination broker "
+                    f"{destination}",
+                )
         if self.manager == "modular" and destination is not None:
             if request.broker != self.leader():
                 return _redirect(self.leader(), request.target)
@@ -193,7 +233,8 @@ class Cluster:
             return _being_unloaded(bundle)
         if self.manager == "extensible" and destination == owner:
             return _unforeseen(
-                "java.lang.IllegalArgumentException", f"Namespace bundle: {bundle} own by {owner}, cannot be transfer to same broker."
+                "java.lang.IllegalArgumentException",
+                f"Namespace bundle: {bundle} own by {owner}, cannot be transfer to same broker.",
             )
         if bundle.startswith("pulsar/") and self.manager == "modular":
             self.unhealthy.add(owner)
@@ -235,7 +276,9 @@ class Cluster:
         return _error(412, "Invalid bundle range")
 
     def _look_up(self) -> None:
-        """What clients do as soon as their bundle is gone: they ask who has it, and it is owned again."""
+        """What clients do as soon as their bundle is gone: they ask who has it, and it is owned
+        again.
+        """
         for bundle, owner in self.owners.items():
             if owner is None and self.lookups:
                 wanted = self.wanted.get(bundle, "")
@@ -243,7 +286,9 @@ class Cluster:
 
     def _elsewhere(self, bundle: str) -> str:
         """The broker after the one that released the bundle last."""
-        source = next((done.source for done in reversed(self.applied) if done.bundle == bundle), None)
+        source = next(
+            (done.source for done in reversed(self.applied) if done.bundle == bundle), None
+        )
         place = self.brokers.index(source) + 1 if source in self.brokers else 0
         return self.brokers[place % len(self.brokers)]
 
@@ -257,13 +302,24 @@ def _error(status: int, reason: str) -> Answer:
 
 
 def _unforeseen(exception: str, message: str) -> Answer:
-    trace = f"{exception}{'' if message == 'null' else ': ' + message}\n\tat org.apache.pulsar.broker.Some.method(Some.java:1)"
-    return _error(500, f"\n --- An unexpected error occurred in the server ---\n\nMessage: {message}\n\nStacktrace:\n\n{trace}\n")
+    trace = (
+        f"{exception}{'' if message == 'null' else ': ' + message}\n\tat "
+        "org.apache.pulsar.broker.Some.method(Some.java:1)"
+    )
+    return _error(
+        500,
+        "\n --- An unexpected error occurred in the server ---\n\nMessage: "
+        f"{message}\n\nStacktrace:\n\n{trace}\n",
+    )
 
 
 def _being_unloaded(bundle: str) -> Answer:
-    """Of the owner, while another unload is under way: to a second unload, and to a read of the bundle's topics."""
-    return _unforeseen("java.lang.IllegalStateException", f"Namespace bundle {bundle} is being unloaded")
+    """Of the owner, while another unload is under way: to a second unload, and to a read of the
+    bundle's topics.
+    """
+    return _unforeseen(
+        "java.lang.IllegalStateException", f"Namespace bundle {bundle} is being unloaded"
+    )
 
 
 def _redirect(broker: str, target: str) -> Answer:

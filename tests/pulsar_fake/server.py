@@ -1,4 +1,6 @@
-"""The fake's brokers on real ports of this machine: one listening socket each, every call recorded, faults on demand."""
+"""The fake's brokers on real ports of this machine: one listening socket each, every call recorded,
+faults on demand.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _TLS = b"\x16"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong: the answer comes late, the connection breaks (before or after the work was done), or another answer is given."""
+    """What goes wrong: the answer comes late, the connection breaks (before or after the work was
+    done), or another answer is given.
+    """
 
     delay_s: float = 0.0
     drop: bool = False
@@ -34,7 +38,8 @@ Faults = Callable[[Request], Fault | None]
 
 
 class FakePulsar:
-    """`with FakePulsar(Cluster(), brokers=3) as pulsar:` – `pulsar.cluster.brokers` are then the ids, `calls` what was asked of whom.
+    """`with FakePulsar(Cluster(), brokers=3) as pulsar:` – `pulsar.cluster.brokers` are then the
+    ids, `calls` what was asked of whom.
 
     `most_at_once`: how many requests were under way at the same time.
     """
@@ -47,7 +52,9 @@ class FakePulsar:
         self._now = 0
         self._count = brokers
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="fake-pulsar", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="fake-pulsar", daemon=True
+        )
         self._servers: dict[str, asyncio.Server] = {}
         self._open: set[asyncio.StreamWriter] = set()
 
@@ -57,7 +64,12 @@ class FakePulsar:
             self.join()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._run(self._close_all()).result(120)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(120)
@@ -91,7 +103,9 @@ class FakePulsar:
 
     async def _listen(self) -> str:
         name: list[str] = []
-        server = await asyncio.start_server(lambda reader, writer: self._serve(name[0], reader, writer), "127.0.0.1", 0, backlog=256)
+        server = await asyncio.start_server(
+            lambda reader, writer: self._serve(name[0], reader, writer), "127.0.0.1", 0, backlog=256
+        )
         name.append(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
         self._servers[name[0]] = server
         return name[0]
@@ -112,7 +126,9 @@ class FakePulsar:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
-    async def _serve(self, broker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, broker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._open.add(writer)
         try:
             while (request := await _read(broker, reader)) is not None:
@@ -141,7 +157,11 @@ class FakePulsar:
         if fault.drop_after:
             return False
         length = f"Content-Length: {len(answer.body)}"
-        head = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}", f"Date: {formatdate(usegmt=True)}", length]
+        head = [
+            f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
+            f"Date: {formatdate(usegmt=True)}",
+            length,
+        ]
         head += [f"Location: {answer.location}"] if answer.location else []
         writer.write("\r\n".join([*head, "", ""]).encode() + answer.body)
         await writer.drain()
@@ -149,7 +169,9 @@ class FakePulsar:
 
 
 async def _read(broker: str, reader: asyncio.StreamReader) -> Request | None:
-    """The next request of a connection; None when it was closed, or begins as TLS does: a web server closes it at once too."""
+    """The next request of a connection; None when it was closed, or begins as TLS does: a web
+    server closes it at once too.
+    """
     begin = await reader.read(1)
     if begin in (b"", _TLS):
         return None

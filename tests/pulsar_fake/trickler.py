@@ -1,4 +1,6 @@
-"""A server on a real port that reads and writes one byte at a time, so slowly that a whole answer takes minutes."""
+"""A server on a real port that reads and writes one byte at a time, so slowly that a whole answer
+takes minutes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ LONG = 6_000
 
 @dataclass
 class Trickler:
-    """`at_once`: what it sends without waiting; `slowly`: byte after byte. `quick`: it answers as other servers do."""
+    """`at_once`: what it sends without waiting; `slowly`: byte after byte. `quick`: it answers as
+    other servers do.
+    """
 
     address: str
     at_once: bytes = b""
@@ -26,7 +30,8 @@ class Trickler:
     quick: bytes = b""
     #: It reads the request as slowly as it would answer.
     reads_slowly: bool = False
-    #: Of every client that closed its connection before the end: how many slow bytes had gone either way.
+    #: Of every client that closed its connection before the end: how many slow bytes had gone
+    #: either way.
     cut: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -45,7 +50,9 @@ def trickler(tls: ssl.SSLContext | None = None) -> Iterator[Trickler]:
         listening.listen(64)
         server = Trickler(f"127.0.0.1:{listening.getsockname()[1]}")
         threads: list[threading.Thread] = []
-        accepting = threading.Thread(target=_accept, args=(listening, server, tls, threads), name="trickler")
+        accepting = threading.Thread(
+            target=_accept, args=(listening, server, tls, threads), name="trickler"
+        )
         accepting.start()
         try:
             yield server
@@ -57,11 +64,18 @@ def trickler(tls: ssl.SSLContext | None = None) -> Iterator[Trickler]:
                 thread.join()
 
 
-def _accept(listening: socket.socket, server: Trickler, tls: ssl.SSLContext | None, threads: list[threading.Thread]) -> None:
+def _accept(
+    listening: socket.socket,
+    server: Trickler,
+    tls: ssl.SSLContext | None,
+    threads: list[threading.Thread],
+) -> None:
     with suppress(OSError):
         while not server.ended.is_set():
             connection, _ = listening.accept()
-            threads.append(threading.Thread(target=_serve, args=(connection, server, tls), name="trickle"))
+            threads.append(
+                threading.Thread(target=_serve, args=(connection, server, tls), name="trickle")
+            )
             threads[-1].start()
 
 

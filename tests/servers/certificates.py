@@ -15,12 +15,21 @@ PASSWORD = "changeit"
 _DAYS = "3650"
 #: Kafka's address, and those of the Pulsar cluster that has TLS listeners.
 _HOSTS = "ip:127.0.0.1,dns:localhost,ip:127.0.42.1,ip:127.0.42.2,ip:127.0.42.3"
-_EXTENSIONS = ("-ext", f"san={_HOSTS}", "-ext", "bc=ca:true", "-ext", "ku=digitalSignature,keyEncipherment,keyCertSign")
+_EXTENSIONS = (
+    "-ext",
+    f"san={_HOSTS}",
+    "-ext",
+    "bc=ca:true",
+    "-ext",
+    "ku=digitalSignature,keyEncipherment,keyCertSign",
+)
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """`ca`: what clients trust, which is the broker's own certificate; `client_cert`: what a client shows; PEM. Keys need openssl."""
+    """`ca`: what clients trust, which is the broker's own certificate; `client_cert`: what a client
+    shows; PEM. Keys need openssl.
+    """
 
     folder: Path
 
@@ -67,17 +76,46 @@ def certificates(cache: Path) -> Certificates:
 def _make(made: Certificates) -> None:
     for name in ("broker", "client"):
         _key_pair(made.folder, name)
-    keytool("-importcert", "-noprompt", "-alias", "client", "-file", str(made.client_cert), *_store(made.trusted_store))
+    keytool(
+        "-importcert",
+        "-noprompt",
+        "-alias",
+        "client",
+        "-file",
+        str(made.client_cert),
+        *_store(made.trusted_store),
+    )
     if shutil.which("openssl"):
         for key in (made.broker_key, made.client_key):
-            command = ["openssl", "pkcs12", "-in", str(key.with_suffix(".p12")), "-nodes", "-nocerts", "-passin", f"pass:{PASSWORD}"]
+            command = [
+                "openssl",
+                "pkcs12",
+                "-in",
+                str(key.with_suffix(".p12")),
+                "-nodes",
+                "-nocerts",
+                "-passin",
+                f"pass:{PASSWORD}",
+            ]
             text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             key.write_text(text[text.index("-----BEGIN") :], "utf-8")
 
 
 def _key_pair(folder: Path, name: str) -> None:
     store = _store(folder / f"{name}.p12")
-    keytool("-genkeypair", "-alias", name, "-keyalg", "RSA", "-dname", f"CN={name}", "-validity", _DAYS, *_EXTENSIONS, *store)
+    keytool(
+        "-genkeypair",
+        "-alias",
+        name,
+        "-keyalg",
+        "RSA",
+        "-dname",
+        f"CN={name}",
+        "-validity",
+        _DAYS,
+        *_EXTENSIONS,
+        *store,
+    )
     keytool("-exportcert", "-rfc", "-alias", name, "-file", str(folder / f"{name}.pem"), *store)
 
 

@@ -1,4 +1,6 @@
-"""One Kafka broker and one Pulsar cluster of each kind for all tests of this folder; each test makes topics or a namespace of its own."""
+"""One Kafka broker and one Pulsar cluster of each kind for all tests of this folder; each test
+makes topics or a namespace of its own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _WATCHED = pytest.StashKey[dict[str, Watched]]()
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     # Nobody kills it: a machine that is busy for seconds must not count as a broker that is gone.
-    with kafka_broker(tmp_path_factory.mktemp("kafka"), {"broker.session.timeout.ms": "60000"}) as broker:
+    with kafka_broker(
+        tmp_path_factory.mktemp("kafka"), {"broker.session.timeout.ms": "60000"}
+    ) as broker:
         yield broker
 
 
@@ -42,13 +46,17 @@ def pulsar(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Puls
 @pytest.fixture(scope="session")
 def guarded_pulsar(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
     """Three brokers with the extensible load manager, that ask for tokens."""
-    with pulsar_cluster(tmp_path_factory.mktemp("guarded-pulsar"), "extensible", guarded=True) as cluster:
+    with pulsar_cluster(
+        tmp_path_factory.mktemp("guarded-pulsar"), "extensible", guarded=True
+    ) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def modular(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
-    """Four brokers with the modular load manager, each a process that a test may kill and must start again, and a fifth that may join."""
+    """Four brokers with the modular load manager, each a process that a test may kill and must
+    start again, and a fifth that may join.
+    """
     with pulsar_processes(tmp_path_factory.mktemp("modular"), brokers=5, later=1) as cluster:
         yield cluster
 
@@ -57,9 +65,15 @@ def modular(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pul
 def jdk() -> None:
     """What a Pulsar cluster needs of the machine."""
     if sys.platform != "linux":
-        pytest.skip("each broker has a loopback address of its own, 127.0.41.1 and on, which only Linux gives without being told")
+        pytest.skip(
+            "each broker has a loopback address of its own, 127.0.41.1 and on, which only "
+            "Linux gives without being told"
+        )
     if not has_compiler():
-        pytest.skip("this Java has no compiler, which the launcher of the Pulsar cluster needs; install a JDK, or name one as JAVA_HOME")
+        pytest.skip(
+            "this Java has no compiler, which the launcher of the Pulsar cluster needs; "
+            "install a JDK, or name one as JAVA_HOME"
+        )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,12 +83,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_call(item: pytest.Item) -> None:
     """A test on a cluster that is broken says so, and does not fail with a riddle."""
     if fault := first_fault(_used_by(item)):
-        pytest.fail(f"the cluster of this test is broken since an earlier test: {fault}", pytrace=False)
+        pytest.fail(
+            f"the cluster of this test is broken since an earlier test: {fault}", pytrace=False
+        )
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure on a cluster that is broken names the broker, beside what the test itself has to say."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure on a cluster that is broken names the broker, beside what the test itself has to
+    say.
+    """
     report = yield
     if report.failed and call.when == "call" and (fault := first_fault(_used_by(item))):
         report.sections.append(("the cluster is broken", fault))
@@ -84,12 +104,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def _used_by(item: pytest.Item) -> list[Watched]:
     """The shared clusters of a test."""
     known, funcargs = item.config.stash.get(_WATCHED, {}), getattr(item, "funcargs", {})
-    return [known.setdefault(watched[0], watched[1]) for value in funcargs.values() if (watched := _watched(value)) is not None]
+    return [
+        known.setdefault(watched[0], watched[1])
+        for value in funcargs.values()
+        if (watched := _watched(value)) is not None
+    ]
 
 
 def _watched(value: Any) -> tuple[str, Watched] | None:
     if isinstance(value, PulsarProcesses):
-        return value.cluster.brokers[0], Watched(value.servers, value.cluster.settings(value.cluster.server.folder))
+        return value.cluster.brokers[0], Watched(
+            value.servers, value.cluster.settings(value.cluster.server.folder)
+        )
     if isinstance(value, PulsarCluster):
-        return value.brokers[0], Watched(dict.fromkeys(value.brokers, value.server), value.settings(value.server.folder))
+        return value.brokers[0], Watched(
+            dict.fromkeys(value.brokers, value.server), value.settings(value.server.folder)
+        )
     return None

@@ -1,4 +1,6 @@
-"""Runs `rebalancer demo` on a Kafka broker that lives as long as it: python -m tests.servers.demo [options of the demo]."""
+"""Runs `rebalancer demo` on a Kafka broker that lives as long as it: python -m tests.servers.demo
+[options of the demo].
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="rebalancer-kafka-") as folder:
         print("Starting a Kafka broker …", file=sys.stderr)
         with kafka_broker(Path(folder)) as broker:
-            command = [sys.executable, "-m", "rebalancer.cli.main", "demo", "--kafka", broker.address(), *sys.argv[1:]]
+            command = [
+                sys.executable,
+                "-m",
+                "rebalancer.cli.main",
+                "demo",
+                "--kafka",
+                broker.address(),
+                *sys.argv[1:],
+            ]
             code = subprocess.run(command, check=False).returncode
-    print("The broker is stopped, its topics are gone; with a broker of your own: rebalancer demo --kafka HOST:PORT", file=sys.stderr)
+    print(
+        "The broker is stopped, its topics are gone; with a broker of your own: rebalancer "
+        "demo --kafka HOST:PORT",
+        file=sys.stderr,
+    )
     return code
 
 

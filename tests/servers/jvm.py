@@ -1,6 +1,8 @@
-"""Java servers for tests: jars from a lock, a class-data archive that makes them start in seconds, and nothing left behind.
+"""Java servers for tests: jars from a lock, a class-data archive that makes them start in seconds,
+and nothing left behind.
 
-A server gets SIGKILL when the process that started it dies, however it dies (where Linux's `setpriv` is there).
+A server gets SIGKILL when the process that started it dies, however it dies (where Linux's
+`setpriv` is there).
 """
 
 from __future__ import annotations
@@ -28,12 +30,21 @@ HERE = Path(__file__).parent
 #: A start takes seconds, and minutes where many busy processes share the cores.
 _READY_S = 400.0
 _STOP_S = 60.0
-_LEAN = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
+_LEAN = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xss512k",
+    "-Xshare:auto",
+    "-Xlog:disable",
+    "-Xlog:all=error:stderr",
+)
 
 
 @dataclass(frozen=True)
 class Program:
-    """Java code to run: the jars of a lock, in its order, how much heap it gets, and a class of ours that starts it, if one does."""
+    """Java code to run: the jars of a lock, in its order, how much heap it gets, and a class of
+    ours that starts it, if one does.
+    """
 
     name: str
     heap: tuple[str, ...] = ("-Xms64m", "-Xmx256m")
@@ -43,13 +54,22 @@ class Program:
     def jars(self) -> list[Path]:
         """Fetched on first use; a mirror is named by the setting's own environment variable."""
         url = os.environ.get("REBALANCER_JARS__MAVEN_URL", MAVEN_CENTRAL)
-        return fetch(read_lock(self._lock), cache_folder(f"test-{self.name}"), url, lambda text: print(text, file=sys.stderr))
+        return fetch(
+            read_lock(self._lock),
+            cache_folder(f"test-{self.name}"),
+            url,
+            lambda text: print(text, file=sys.stderr),
+        )
 
     @property
     def cache(self) -> Path:
-        """A folder for what only these jars with this Java can use again: archives, formatted storage."""
+        """A folder for what only these jars with this Java can use again: archives, formatted
+        storage.
+        """
         launcher = b"" if self.launcher is None else self.launcher.read_bytes()
-        key = hashlib.sha256(self._lock.read_bytes() + java_version().encode() + launcher).hexdigest()[:12]
+        key = hashlib.sha256(
+            self._lock.read_bytes() + java_version().encode() + launcher
+        ).hexdigest()[:12]
         folder = cache_folder("test-servers") / f"{self.name}-{key}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -60,7 +80,16 @@ class Program:
 
     def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
         """The command line that runs a class."""
-        return [java(), *self.heap, *_LEAN, *options, "-cp", os.pathsep.join(map(str, self._class_path)), main, *arguments]
+        return [
+            java(),
+            *self.heap,
+            *_LEAN,
+            *options,
+            "-cp",
+            os.pathsep.join(map(str, self._class_path)),
+            main,
+            *arguments,
+        ]
 
     @property
     def _class_path(self) -> list[Path]:
@@ -82,7 +111,9 @@ class Program:
 
 @dataclass
 class Server:
-    """One server process: started, watched until it is ready, stopped or killed by its process id, started again."""
+    """One server process: started, watched until it is ready, stopped or killed by its process id,
+    started again.
+    """
 
     program: Program
     main: str
@@ -128,9 +159,14 @@ class Server:
             f"-Dlog4j2.configurationFile={HERE / 'log4j2.json'}",
             f"-Djava.io.tmpdir={self.folder}",
         ]
-        command = [*dying_with_us(), *self.program.command(self.main, *self.arguments, options=options)]
+        command = [
+            *dying_with_us(),
+            *self.program.command(self.main, *self.arguments, options=options),
+        ]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
+            )
 
     def wait_until_ready(self) -> None:
         """Returns when the log says that the server is ready."""
@@ -181,7 +217,9 @@ class Server:
             log.seek(self._told)
             text = log.read()
         assert self._process is not None
-        assert self._process.poll() is None, f"{self.main} ended by itself: {text[-2000:].decode(errors='replace')}"
+        assert self._process.poll() is None, (
+            f"{self.main} ended by itself: {text[-2000:].decode(errors='replace')}"
+        )
         return self.ready.encode() in text
 
 
@@ -193,19 +231,35 @@ def java() -> str:
 
 def keytool(*arguments: str) -> None:
     """Java's own tool for keys and certificates."""
-    subprocess.run([java().removesuffix("java") + "keytool", *arguments], check=True, capture_output=True)
+    subprocess.run(
+        [java().removesuffix("java") + "keytool", *arguments], check=True, capture_output=True
+    )
 
 
 def compile_java(source: Path, class_path: Sequence[Path], into: Path) -> None:
     """By the compiler inside the Java that runs the tests; a Java without one cannot."""
-    words = ["-proc:none", "-cp", os.pathsep.join(map(str, class_path)), "-d", str(into), str(source)]
-    done = subprocess.run([java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", *words], capture_output=True, text=True, check=False)
+    words = [
+        "-proc:none",
+        "-cp",
+        os.pathsep.join(map(str, class_path)),
+        "-d",
+        str(into),
+        str(source),
+    ]
+    done = subprocess.run(
+        [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def has_compiler() -> bool:
     """Whether Java is a JDK."""
-    modules = subprocess.run([java(), "--list-modules"], capture_output=True, text=True, check=False).stdout
+    modules = subprocess.run(
+        [java(), "--list-modules"], capture_output=True, text=True, check=False
+    ).stdout
     return "jdk.compiler@" in modules
 
 
@@ -217,8 +271,8 @@ def java_version() -> str:
 def free_ports(count: int) -> list[int]:
     """Ports of the loopback interface that nobody uses.
 
-    From below those that a system gives to clients: otherwise a client, even one that looks for the server, may hold the port of a
-    server that is not there yet or that was killed.
+    From below those that a system gives to clients: otherwise a client, even one that looks for the
+    server, may hold the port of a server that is not there yet or that was killed.
     """
     found: list[int] = []
     while len(found) < count:

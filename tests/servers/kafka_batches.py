@@ -1,4 +1,6 @@
-"""Batches that no client makes, sent to a Kafka broker in its own protocol: small when sent, large or broken when unpacked."""
+"""Batches that no client makes, sent to a Kafka broker in its own protocol: small when sent, large
+or broken when unpacked.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _CHUNK = bytes(2**20)
 
 
 def bomb(mebibytes: int) -> bytes:
-    """The content of a batch with one record of so many zeros, packed without ever being whole in memory."""
+    """The content of a batch with one record of so many zeros, packed without ever being whole in
+    memory.
+    """
     size = mebibytes * len(_CHUNK)
     before = b"\0" + _varints(0, 0, -1, size)
     packer = zstandard.ZstdCompressor().compressobj()
@@ -47,7 +51,14 @@ def bombs(records: int, mebibytes: int) -> bytes:
 
 def with_header(name: bytes, value: bytes) -> bytes:
     """The content of an unpacked batch: one record whose header has any bytes as its name."""
-    body = b"\0" + _varints(0, 0, -1, len(value)) + value + _varints(1, len(name)) + name + _varints(-1)
+    body = (
+        b"\0"
+        + _varints(0, 0, -1, len(value))
+        + value
+        + _varints(1, len(name))
+        + name
+        + _varints(-1)
+    )
     return _varints(len(body)) + body
 
 
@@ -57,7 +68,9 @@ def numbered(whole: bytes, offset: int) -> bytes:
 
 
 def produce(uri: str | TopicUri, records: bytes) -> int:
-    """Sends a batch to the topic's first partition; the broker's error code, 0 when it has taken it."""
+    """Sends a batch to the topic's first partition; the broker's error code, 0 when it has taken
+    it.
+    """
     topic = topic_of(uri)
     host, _, port = topic.servers.partition(":")
     name = topic.name.encode()

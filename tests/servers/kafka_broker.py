@@ -1,4 +1,6 @@
-"""A real Kafka broker (KRaft, one node, one process) on free loopback ports, with a listener for every kind of security."""
+"""A real Kafka broker (KRaft, one node, one process) on free loopback ports, with a listener for
+every kind of security.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,17 @@ LISTENERS: tuple[Listener, ...] = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_S
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-_PLAIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" password="-" user_{USER}="{USER_PASSWORD}";'
+_PLAIN = (
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" '
+    f'password="-" user_{USER}="{USER_PASSWORD}";'
+)
 
 
 @dataclass
 class KafkaBroker:
-    """A running broker. `ports`: by listener; they and the data stay the same when it is killed and started again."""
+    """A running broker. `ports`: by listener; they and the data stay the same when it is killed and
+    started again.
+    """
 
     server: Server
     ports: Mapping[str, int]
@@ -36,14 +43,19 @@ class KafkaBroker:
         """host:port of a listener."""
         return f"127.0.0.1:{self.ports[listener]}"
 
-    def topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
+    def topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> str:
         """Makes a topic; its URI."""
         from kafka import KafkaAdminClient
         from kafka.admin import NewTopic
 
         admin = KafkaAdminClient(bootstrap_servers=self.address())
         try:
-            admin.create_topics([NewTopic(name, partitions, 1, topic_configs=dict(configs or {}))], wait_for_metadata=True)
+            admin.create_topics(
+                [NewTopic(name, partitions, 1, topic_configs=dict(configs or {}))],
+                wait_for_metadata=True,
+            )
         finally:
             admin.close()
         return f"kafka://{self.address()}/{name}"
@@ -97,7 +109,9 @@ def kafka_broker(folder: Path, settings: Mapping[str, str] | None = None) -> Ite
     made = certificates(KAFKA.cache)
     ports = dict(zip((*LISTENERS, "CONTROLLER"), free_ports(len(LISTENERS) + 1), strict=True))
     properties = folder / "server.properties"
-    properties.write_text(_text({**_settings(folder / "data", ports, made), **(settings or {})}), "utf-8")
+    properties.write_text(
+        _text({**_settings(folder / "data", ports, made), **(settings or {})}), "utf-8"
+    )
     shutil.copytree(_formatted(), folder / "data")
     server = Server(KAFKA, "kafka.Kafka", (str(properties),), folder, "Kafka Server started")
     try:
@@ -117,9 +131,22 @@ def _formatted() -> Path:
             ports = {name: number for number, name in enumerate((*LISTENERS, "CONTROLLER"), 1)}
             properties.write_text(_text(_settings(data, ports, None)), "utf-8")
             users = [
-                word for one in _MECHANISMS[1:] for word in ("--add-scram", f"{one}=[name={USER},password={USER_PASSWORD},iterations=4096]")
+                word
+                for one in _MECHANISMS[1:]
+                for word in (
+                    "--add-scram",
+                    f"{one}=[name={USER},password={USER_PASSWORD},iterations=4096]",
+                )
             ]
-            tool = KAFKA.command("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties), *users)
+            tool = KAFKA.command(
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                _CLUSTER_ID,
+                "-c",
+                str(properties),
+                *users,
+            )
             done = subprocess.run(tool, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
             with contextlib.suppress(OSError):  # somebody was faster
@@ -128,7 +155,9 @@ def _formatted() -> Path:
 
 
 def _settings(data: Path, ports: Mapping[str, int], made: Certificates | None) -> dict[str, str]:
-    protocols = {name: "SSL" if name == "MTLS" else name for name in LISTENERS} | {"CONTROLLER": "PLAINTEXT"}
+    protocols = {name: "SSL" if name == "MTLS" else name for name in LISTENERS} | {
+        "CONTROLLER": "PLAINTEXT"
+    }
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -136,7 +165,9 @@ def _settings(data: Path, ports: Mapping[str, int], made: Certificates | None) -
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in protocols.items()
+        ),
         "log.dirs": str(data),
         "num.network.threads": "1",
         "num.io.threads": "2",
@@ -158,7 +189,9 @@ def _settings(data: Path, ports: Mapping[str, int], made: Certificates | None) -
 
 def _sasl() -> dict[str, str]:
     return {
-        f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config": _PLAIN if mechanism == "PLAIN" else _SCRAM
+        f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config": _PLAIN
+        if mechanism == "PLAIN"
+        else _SCRAM
         for listener in ("sasl_plaintext", "sasl_ssl")
         for mechanism in _MECHANISMS
     }

@@ -30,8 +30,12 @@ class Raw:
     at: int | None = None
 
 
-def put(uri: str | TopicUri, values: Sequence[bytes], times: Sequence[int | None] | None = None) -> None:
-    """Publishes with the cluster as the key, as a collector does; returns when all are there. `times`: of the records, in ms."""
+def put(
+    uri: str | TopicUri, values: Sequence[bytes], times: Sequence[int | None] | None = None
+) -> None:
+    """Publishes with the cluster as the key, as a collector does; returns when all are there.
+    `times`: of the records, in ms.
+    """
     from kafka import KafkaProducer
 
     topic = topic_of(uri)
@@ -53,7 +57,13 @@ def put_raw(uri: str | TopicUri, records: Sequence[Raw]) -> None:
     topic = topic_of(uri)
     producer = KafkaProducer(bootstrap_servers=topic.servers, linger_ms=5)
     sent = [
-        producer.send(topic.name, one.value, key=one.key and one.key.encode(), headers=list(one.headers.items()), timestamp_ms=one.at)
+        producer.send(
+            topic.name,
+            one.value,
+            key=one.key and one.key.encode(),
+            headers=list(one.headers.items()),
+            timestamp_ms=one.at,
+        )
         for one in records
     ]
     producer.flush()
@@ -67,15 +77,23 @@ def everything(uri: str | TopicUri) -> list[Read]:
     from kafka import KafkaConsumer, TopicPartition
 
     topic = topic_of(uri)
-    consumer = KafkaConsumer(bootstrap_servers=topic.servers, enable_auto_commit=False, fetch_max_wait_ms=50)
-    partitions = [TopicPartition(topic.name, number) for number in sorted(consumer.partitions_for_topic(topic.name) or ())]
+    consumer = KafkaConsumer(
+        bootstrap_servers=topic.servers, enable_auto_commit=False, fetch_max_wait_ms=50
+    )
+    partitions = [
+        TopicPartition(topic.name, number)
+        for number in sorted(consumer.partitions_for_topic(topic.name) or ())
+    ]
     ends = consumer.end_offsets(partitions)
     consumer.assign(partitions)
     consumer.seek_to_beginning()
     found: list[Read] = []
     while any(consumer.position(partition) < end for partition, end in ends.items()):
         for records in consumer.poll(200).values():
-            found += [Read(one.partition, one.offset, one.key and one.key.decode(), one.value or b"") for one in records]
+            found += [
+                Read(one.partition, one.offset, one.key and one.key.decode(), one.value or b"")
+                for one in records
+            ]
     consumer.close()
     return sorted(found)
 

@@ -1,4 +1,6 @@
-"""The closed loop as three processes, `rebalancer collect`, `run` and `execute --apply`, each of which can be killed and started again."""
+"""The closed loop as three processes, `rebalancer collect`, `run` and `execute --apply`, each of
+which can be killed and started again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ from tests.topic_uris import topic_of
 from tests.waiting import eventually
 
 Program = Literal["collect", "run", "execute"]
-PROGRAMS: Mapping[Program, tuple[str, ...]] = {"collect": ("collect",), "run": ("run",), "execute": ("execute", "--apply")}
+PROGRAMS: Mapping[Program, tuple[str, ...]] = {
+    "collect": ("collect",),
+    "run": ("run",),
+    "execute": ("execute", "--apply"),
+}
 #: Generous: the machine may be busy with other things.
 _LONG_S, _STOP_S = 300.0, 120.0
 #: Of topics that lie on the balanced cluster.
@@ -32,8 +38,9 @@ PROJECT = Path(__file__).parents[2]
 _NOTE = b'{"v":1,"kind":"note","cluster":"c","ts":1,"text":"the loop begins"}'
 #: What the loop is to reach: the busiest broker's throughput by the idlest one's.
 GOAL = 1.5
-#: Figures are seconds old, so rounds may be as short. Traffic is judged, not usage: the brokers share a machine's two cores with everything
-#: else, and what the CPU of that machine does says nothing about a broker.
+#: Figures are seconds old, so rounds may be as short. Traffic is judged, not usage: the brokers
+#: share a machine's two cores with everything else, and what the CPU of that machine does says
+#: nothing about a broker.
 SETTINGS: Mapping[str, object] = {
     "round.interval_ms": 8_000,
     "round.lateness_ms": 4_000,
@@ -53,9 +60,13 @@ SETTINGS: Mapping[str, object] = {
 
 
 class Loop:
-    """Checkpoint, journal and logs below one folder, and topics that `uris` does not name. Leaving `closed_loop` kills what still runs."""
+    """Checkpoint, journal and logs below one folder, and topics that `uris` does not name. Leaving
+    `closed_loop` kills what still runs.
+    """
 
-    def __init__(self, folder: Path, pulsar: PulsarSettings, uris: Mapping[str, str] | None, **more: object) -> None:
+    def __init__(
+        self, folder: Path, pulsar: PulsarSettings, uris: Mapping[str, str] | None, **more: object
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._mark = folder, uuid4().hex
         self._access = TopicAccess(pulsar=pulsar)
@@ -72,13 +83,22 @@ class Loop:
             **SETTINGS,
             **{name.replace("__", "."): value for name, value in more.items()},
         }
-        self.words = [word for path, value in given.items() for word in ("--set", f"{path}={_written(value)}")]
+        self.words = [
+            word for path, value in given.items() for word in ("--set", f"{path}={_written(value)}")
+        ]
         self._processes: dict[Program, subprocess.Popen[bytes]] = {}
 
     def start(self, *programs: Program) -> None:
         """What they print is added to their logs."""
         for program in programs:
-            command = [*dying_with_us(), sys.executable, "-m", "rebalancer.cli.main", *PROGRAMS[program], *self.words]
+            command = [
+                *dying_with_us(),
+                sys.executable,
+                "-m",
+                "rebalancer.cli.main",
+                *PROGRAMS[program],
+                *self.words,
+            ]
             with self.log(program).open("ab") as log:
                 self._processes[program] = subprocess.Popen(
                     command,
@@ -91,7 +111,9 @@ class Loop:
                 )
 
     def begin(self, *others: Program) -> None:
-        """Starts the others (all, if none is named) once the job has worked off a first record: it is not to begin with a backlog."""
+        """Starts the others (all, if none is named) once the job has worked off a first record: it
+        is not to begin with a backlog.
+        """
         self.wait_until(lambda: b" batch " in self.log("run").read_bytes(), "the job works")
         self.start(*(others or ("collect", "execute")))
 
@@ -118,7 +140,9 @@ class Loop:
 
         def looked() -> bool:
             ended = {program: process.poll() for program, process in self._processes.items()}
-            assert not any(code is not None for code in ended.values()), f"ended: {ended}, waiting for {what}; see {self.folder}"
+            assert not any(code is not None for code in ended.values()), (
+                f"ended: {ended}, waiting for {what}; see {self.folder}"
+            )
             return true()
 
         eventually(looked, _LONG_S, f"not within {_LONG_S:g} s: {what}; see {self.folder}", every_s)
@@ -133,9 +157,13 @@ class Loop:
         return [decode_outcome(value) for value in self.read("outcomes")]
 
     def count(self, topic: str) -> int:
-        """How many records have come so far; what was read before is not read again, for that would be traffic."""
+        """How many records have come so far; what was read before is not read again, for that would
+        be traffic.
+        """
         if topic not in self._followed:
-            self._followed[topic] = open_reader(topic_of(self.topics.uri(topic)), self._access, follow=True)
+            self._followed[topic] = open_reader(
+                topic_of(self.topics.uri(topic)), self._access, follow=True
+            )
         while records := self._followed[topic].read():
             self._counts[topic] += len(records)
         return self._counts[topic]
@@ -153,8 +181,12 @@ class Loop:
 
 
 @contextmanager
-def closed_loop(folder: Path, pulsar: PulsarSettings, uris: Mapping[str, str] | None = None, **more: object) -> Iterator[Loop]:
-    """A loop whose job starts, which takes a while; what it is to work on can be made meanwhile, and then the others `begin`."""
+def closed_loop(
+    folder: Path, pulsar: PulsarSettings, uris: Mapping[str, str] | None = None, **more: object
+) -> Iterator[Loop]:
+    """A loop whose job starts, which takes a while; what it is to work on can be made meanwhile,
+    and then the others `begin`.
+    """
     loop = Loop(folder, pulsar, uris, **more)
     loop.topics.write("telemetry", [_NOTE])
     try:
@@ -165,8 +197,12 @@ def closed_loop(folder: Path, pulsar: PulsarSettings, uris: Mapping[str, str] | 
 
 
 @contextmanager
-def on_pulsar(folder: Path, cluster: PulsarCluster, pulsar: PulsarSettings, **more: object) -> Iterator[Loop]:
-    """A closed loop with topics on the cluster that it balances, in a namespace that it leaves alone."""
+def on_pulsar(
+    folder: Path, cluster: PulsarCluster, pulsar: PulsarSettings, **more: object
+) -> Iterator[Loop]:
+    """A closed loop with topics on the cluster that it balances, in a namespace that it leaves
+    alone.
+    """
     uris = {name: cluster.topic(f"{NAMESPACE}/{name}") for name in TOPICS}
     # These topics are traffic, too, which stays where it is.
     given = {

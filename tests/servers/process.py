@@ -1,4 +1,6 @@
-"""`rebalancer …` as a process of its own whose words can be waited for; ended at the latest with the block."""
+"""`rebalancer …` as a process of its own whose words can be waited for; ended at the latest with
+the block.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,15 @@ PROJECT = Path(__file__).parents[2]
 class Process:
     """What it prints on both outputs stands in `said`."""
 
-    def __init__(self, log: Path, *words: object, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, log: Path, *words: object, settings: Mapping[str, object] | None = None
+    ) -> None:
         self._log = log
-        given = [word for path, value in (settings or {}).items() for word in ("--set", f"{path}={value}")]
+        given = [
+            word
+            for path, value in (settings or {}).items()
+            for word in ("--set", f"{path}={value}")
+        ]
         self._words = [sys.executable, "-m", "rebalancer.cli.main", *map(str, words), *given]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -39,7 +47,12 @@ class Process:
             )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         process = self._process
         if process is not None:
             with suppress(ProcessLookupError):

@@ -1,4 +1,6 @@
-"""A real Pulsar cluster in one process: ZooKeeper, one bookie and some brokers, each on a loopback address of its own."""
+"""A real Pulsar cluster in one process: ZooKeeper, one bookie and some brokers, each on a loopback
+address of its own.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.servers.jvm import HERE, Program, Server, free_ports
 if TYPE_CHECKING:
     import pulsar
 
-PULSAR = Program("pulsar", ("-Xms64m", "-Xmx512m", "-XX:MaxDirectMemorySize=384m"), HERE / "PulsarCluster.java")
+PULSAR = Program(
+    "pulsar", ("-Xms64m", "-Xmx512m", "-XX:MaxDirectMemorySize=384m"), HERE / "PulsarCluster.java"
+)
 Manager = Literal["modular", "extensible"]
 CLUSTER = "c"
 _MANAGERS: Mapping[Manager, str] = {
@@ -31,11 +35,21 @@ _MANAGERS: Mapping[Manager, str] = {
 }
 #: Clusters that run beside each other can be told apart in logs.
 _SUBNETS: Mapping[Manager, int] = {"modular": 41, "extensible": 42}
+_PULSAR = "org.apache.pulsar"
 _KEY = b"a key that exists for tests only"
 _BASE = ("lang", "io", "nio", "util.zip")
 _OPEN = (
     *(f"java.base/java.{name}" for name in _BASE),
-    *(f"java.base/{name}" for name in ("sun.net", "sun.nio.ch", "jdk.internal.loader", "jdk.internal.misc", "jdk.internal.platform")),
+    *(
+        f"java.base/{name}"
+        for name in (
+            "sun.net",
+            "sun.nio.ch",
+            "jdk.internal.loader",
+            "jdk.internal.misc",
+            "jdk.internal.platform",
+        )
+    ),
     "java.management/sun.management",
     "jdk.management/com.sun.management.internal",
 )
@@ -43,7 +57,9 @@ _OPEN = (
 
 @dataclass(frozen=True)
 class Tls:
-    """Listeners that the same brokers have beside the plain ones: their ports, equal for all, and what to trust."""
+    """Listeners that the same brokers have beside the plain ones: their ports, equal for all, and
+    what to trust.
+    """
 
     web: int
     binary: int
@@ -52,7 +68,9 @@ class Tls:
 
 @dataclass(frozen=True)
 class PulsarCluster:
-    """A running cluster. `brokers`: their ids, host:port of the web service; `service_url`: for clients."""
+    """A running cluster. `brokers`: their ids, host:port of the web service; `service_url`: for
+    clients.
+    """
 
     server: Server
     brokers: tuple[str, ...]
@@ -61,7 +79,9 @@ class PulsarCluster:
     tls: Tls | None = None
 
     def settings(self, folder: Path, token: str | None = None) -> PulsarSettings:
-        """How our programs reach it. A guarded cluster is shown a token from a file in `folder`: the administrator's, or the one given."""
+        """How our programs reach it. A guarded cluster is shown a token from a file in `folder`:
+        the administrator's, or the one given.
+        """
         shown = token or (token_of("admin") if self.guarded else None)
         if shown is not None:
             (folder / "token").write_text(shown, "utf-8")
@@ -74,7 +94,10 @@ class PulsarCluster:
             pytest.skip("the listeners with TLS need keys that openssl makes; install it")
         host = self.brokers[0].rpartition(":")[0]
         return replace(
-            self.settings(folder), admin_urls=f"https://{host}:{self.tls.web}", tls_port=self.tls.web, tls_ca_file=str(self.tls.ca)
+            self.settings(folder),
+            admin_urls=f"https://{host}:{self.tls.web}",
+            tls_port=self.tls.web,
+            tls_ca_file=str(self.tls.ca),
         )
 
     def put(self, path: str, body: object) -> None:
@@ -98,12 +121,20 @@ class PulsarCluster:
         return name
 
     def topic(self, name: str, partitions: int = 0) -> str:
-        """Makes a topic (and its namespace) that keeps everything for an hour; its URI. `name`: tenant/namespace/topic."""
+        """Makes a topic (and its namespace) that keeps everything for an hour; its URI. `name`:
+        tenant/namespace/topic.
+        """
         namespace, _, short = name.rpartition("/")
         if self._status("GET", f"namespaces/{namespace}", None) == 404:
             self.namespace(namespace, 4)
-            self.post(f"namespaces/{namespace}/retention", {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1})
-        self.put(f"persistent/{namespace}/{short}" + ("/partitions" if partitions else ""), partitions or None)
+            self.post(
+                f"namespaces/{namespace}/retention",
+                {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1},
+            )
+        self.put(
+            f"persistent/{namespace}/{short}" + ("/partitions" if partitions else ""),
+            partitions or None,
+        )
         return f"{self.service_url}/{name}"
 
     def secure_topic(self, name: str) -> str:
@@ -113,7 +144,9 @@ class PulsarCluster:
         return f"pulsar+ssl://{self.brokers[0].rpartition(':')[0]}:{self.tls.binary}/{name}"
 
     def forget(self, uri: str) -> None:
-        """Takes a topic's retention away and deletes all ledgers but the one that is written to next."""
+        """Takes a topic's retention away and deletes all ledgers but the one that is written to
+        next.
+        """
         path = f"persistent/{uri.partition('://')[2].partition('/')[2]}"
         self.post(f"{path}/retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0})
         self.put(f"{path}/unload", None)
@@ -148,24 +181,46 @@ class PulsarCluster:
 
 @contextlib.contextmanager
 def pulsar_cluster(
-    folder: Path, manager: Manager = "modular", *, brokers: int = 3, guarded: bool = False, more: Mapping[str, str] | None = None
+    folder: Path,
+    manager: Manager = "modular",
+    *,
+    brokers: int = 3,
+    guarded: bool = False,
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[PulsarCluster]:
-    """A cluster that is ready; killed at the end, and of its folder only the log and the configuration stay.
+    """A cluster that is ready; killed at the end, and of its folder only the log and the
+    configuration stay.
 
-    `guarded`: everybody must show a token, see `token_of`, and there are listeners with TLS. `more`: of broker.conf.
+    `guarded`: everybody must show a token, see `token_of`, and there are listeners with TLS.
+    `more`: of broker.conf.
     """
     zookeeper, bookie, web_tls, binary_tls, *ports = free_ports(4 + 2 * brokers)
     made = certificates(PULSAR.cache) if guarded else None
-    tls = None if made is None or not made.broker_key.exists() else Tls(web_tls, binary_tls, made.ca)
-    security = (token_settings() if guarded else {}) | (_secured(tls, made) if tls is not None and made is not None else {})
+    tls = (
+        None if made is None or not made.broker_key.exists() else Tls(web_tls, binary_tls, made.ca)
+    )
+    security = (token_settings() if guarded else {}) | (
+        _secured(tls, made) if tls is not None and made is not None else {}
+    )
     hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]
     files = []
     for host, web, binary in zip(hosts, ports[:brokers], ports[brokers:], strict=True):
         files.append(folder / f"{host}.conf")
-        settings = broker_settings(manager, zookeeper, host) | {"webServicePort": str(web), "brokerServicePort": str(binary)}
-        files[-1].write_text("".join(f"{key}={value}\n" for key, value in (settings | security | dict(more or {})).items()), "utf-8")
+        settings = broker_settings(manager, zookeeper, host) | {
+            "webServicePort": str(web),
+            "brokerServicePort": str(binary),
+        }
+        files[-1].write_text(
+            "".join(
+                f"{key}={value}\n"
+                for key, value in (settings | security | dict(more or {})).items()
+            ),
+            "utf-8",
+        )
     arguments = (CLUSTER, str(zookeeper), str(bookie), str(folder), *map(str, files))
-    server = Server(PULSAR, "PulsarCluster", arguments, folder, "The Pulsar cluster is ready", java_options())
+    server = Server(
+        PULSAR, "PulsarCluster", arguments, folder, "The Pulsar cluster is ready", java_options()
+    )
     ids = tuple(f"{host}:{web}" for host, web in zip(hosts, ports[:brokers], strict=True))
     try:
         server.start()
@@ -176,8 +231,11 @@ def pulsar_cluster(
 
 
 def token_of(role: str, **claims: int) -> str:
-    """A token that guarded clusters believe; `admin` may do everything, others nothing. `claims`: `exp`, say."""
-    signed = f"{_base64(json.dumps({'alg': 'HS256'}).encode())}.{_base64(json.dumps({'sub': role, **claims}).encode())}"
+    """A token that guarded clusters believe; `admin` may do everything, others nothing. `claims`:
+    `exp`, say.
+    """
+    parts = ({"alg": "HS256"}, {"sub": role, **claims})
+    signed = ".".join(_base64(json.dumps(part).encode()) for part in parts)
     return f"{signed}.{_base64(hmac.new(_KEY, signed.encode(), hashlib.sha256).digest())}"
 
 
@@ -227,9 +285,9 @@ def token_settings() -> dict[str, str]:
         "authenticationEnabled": "true",
         "authorizationEnabled": "true",
         "superUserRoles": "admin",
-        "authenticationProviders": "org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
+        "authenticationProviders": f"{_PULSAR}.broker.authentication.AuthenticationProviderToken",
         "tokenSecretKey": f"data:;base64,{base64.b64encode(_KEY).decode()}",
-        "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
+        "brokerClientAuthenticationPlugin": f"{_PULSAR}.client.impl.auth.AuthenticationToken",
         "brokerClientAuthenticationParameters": f"token:{token_of('admin')}",
     }
 

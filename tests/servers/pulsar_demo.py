@@ -1,4 +1,6 @@
-"""Balances a real Pulsar cluster that lives as long as it, with live producers and consumers: python -m tests.servers.pulsar_demo."""
+"""Balances a real Pulsar cluster that lives as long as it, with live producers and consumers:
+python -m tests.servers.pulsar_demo.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Screen:
         self._first: Mapping[str, float] = {}
         self._now: Mapping[str, float] = {}
         self._spinner = Spinner("dots")
-        self.live = Live(console=self.console, get_renderable=self._picture, refresh_per_second=8, transient=True)
+        self.live = Live(
+            console=self.console, get_renderable=self._picture, refresh_per_second=8, transient=True
+        )
 
     def say(self, text: str, style: str = "") -> None:
         self.console.print(Text(text, style=style), soft_wrap=not self.console.is_terminal)
@@ -56,7 +60,9 @@ class Screen:
             table.add_column(title, no_wrap=True)
         most = max(self._first.values(), default=1.0)
         for broker in sorted(self._now):
-            table.add_row(broker, _bar(self._first.get(broker, 0.0), most), _bar(self._now[broker], most))
+            table.add_row(
+                broker, _bar(self._first.get(broker, 0.0), most), _bar(self._now[broker], most)
+            )
         return table
 
     def _picture(self) -> Group:
@@ -71,7 +77,9 @@ def running(folder: Path, screen: Screen) -> Iterator[tuple[Loop, Users]]:
         screen.wait("Starting ZooKeeper, a bookie and four brokers, each a process of its own …")
         cluster = stack.enter_context(pulsar_processes(folder / "pulsar"))
         screen.wait("Starting the Spark job, 64 producers and 64 consumers …")
-        loop = stack.enter_context(on_pulsar(folder / "loop", cluster.cluster, cluster.cluster.settings(folder)))
+        loop = stack.enter_context(
+            on_pulsar(folder / "loop", cluster.cluster, cluster.cluster.settings(folder))
+        )
         users = stack.enter_context(skewed_users(cluster.cluster, folder, "shop/orders"))
         loop.begin()
         yield loop, users
@@ -88,7 +96,10 @@ def balance(loop: Loop, users: Users, screen: Screen) -> None:
         rounds, spread = loop.rounds(), users.spread()
         for one in rounds[seen:]:
             told = f"{len(one.commands)} bundles to move" if one.commands else "nothing to move"
-            screen.say(f"round {one.round}: busiest broker {spread:.1f} times the idlest one's throughput; {told}")
+            screen.say(
+                f"round {one.round}: busiest broker {spread:.1f} times the idlest one's "
+                f"throughput; {told}"
+            )
             quiet = quiet + 1 if spread < GOAL and not one.commands else 0
         seen = len(rounds)
 
@@ -98,10 +109,16 @@ def sentence(first: float, last: float, loop: Loop, users: Users, traffic: Traff
     outcomes = loop.outcomes()
     moved = sum(one.status == "applied" for one in outcomes)
     lost = sum(len(numbers) for numbers in traffic.lost.values())
-    verdict = f"Balanced, below the limit of {GOAL:g}" if last < GOAL else f"Not balanced, the limit is {GOAL:g}"
+    verdict = (
+        f"Balanced, below the limit of {GOAL:g}"
+        if last < GOAL
+        else f"Not balanced, the limit is {GOAL:g}"
+    )
     return (
-        f"{verdict}: the busiest broker's message throughput went from {first:.1f} to {last:.1f} times the idlest one's; {moved} of "
-        f"{len(users.rates)} bundles were moved in {len(loop.rounds())} rounds; of {traffic.acknowledged:,} acknowledged messages "
+        f"{verdict}: the busiest broker's message throughput went from {first:.1f} to "
+        f"{last:.1f} times the idlest one's; {moved} of "
+        f"{len(users.rates)} bundles were moved in {len(loop.rounds())} rounds; of "
+        f"{traffic.acknowledged:,} acknowledged messages "
         f"{lost or 'none'} got lost; per move: {pauses(outcomes, traffic, users.topics)}."
     )
 
@@ -109,10 +126,17 @@ def sentence(first: float, last: float, loop: Loop, users: Users, traffic: Traff
 def main() -> int:
     screen = Screen()
     screen.say(
-        "cluster   real: Pulsar 4.2 with the modular load manager and its own shedding off; 4 brokers, 64 bundles, 300 messages of 1 KiB/s"
+        "cluster   real: Pulsar 4.2 with the modular load manager and its own shedding off; 4 "
+        "brokers, 64 bundles, 300 messages of 1 KiB/s"
     )
-    screen.say("loop      rebalancer collect → Pulsar topic → rebalancer run → Pulsar topic → rebalancer execute --apply → brokers")
-    screen.say(f"goal      busiest broker below {GOAL:g} times the idlest one's throughput (UniformLoadShedder)")
+    screen.say(
+        "loop      rebalancer collect → Pulsar topic → rebalancer run → Pulsar topic → "
+        "rebalancer execute --apply → brokers"
+    )
+    screen.say(
+        f"goal      busiest broker below {GOAL:g} times the idlest one's throughput "
+        "(UniformLoadShedder)"
+    )
     try:
         with stoppable(), tempfile.TemporaryDirectory(prefix="rebalancer-pulsar-") as name:
             good, told = _run(Path(name), screen)
@@ -139,7 +163,11 @@ def _run(folder: Path, screen: Screen) -> tuple[bool, str]:
 
 def _bar(value: float, most: float) -> Text:
     filled = min(_BAR_WIDTH, round(value / most * _BAR_WIDTH))
-    return Text("█" * filled, style="green") + Text("░" * (_BAR_WIDTH - filled), style="dim") + Text(f" {value:5.0f}")
+    return (
+        Text("█" * filled, style="green")
+        + Text("░" * (_BAR_WIDTH - filled), style="dim")
+        + Text(f" {value:5.0f}")
+    )
 
 
 if __name__ == "__main__":

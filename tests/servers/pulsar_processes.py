@@ -1,4 +1,6 @@
-"""A real Pulsar cluster whose brokers are processes of their own: one can be killed, and one can join."""
+"""A real Pulsar cluster whose brokers are processes of their own: one can be killed, and one can
+join.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers.jvm import HERE, Program, Server, free_ports
-from tests.servers.pulsar_cluster import CLUSTER, Manager, PulsarCluster, broker_settings, clear, java_options, token_settings
+from tests.servers.pulsar_cluster import (
+    CLUSTER,
+    Manager,
+    PulsarCluster,
+    broker_settings,
+    clear,
+    java_options,
+    token_settings,
+)
 
 _LAUNCHER = HERE / "PulsarCluster.java"
 _STORAGE = Program("pulsar", ("-Xms32m", "-Xmx128m", "-XX:MaxDirectMemorySize=192m"), _LAUNCHER)
@@ -20,7 +30,9 @@ _SUBNETS: Mapping[Manager, int] = {"modular": 43, "extensible": 44}
 
 @dataclass(frozen=True)
 class PulsarProcesses:
-    """`cluster`: how the others reach it; `servers`: every broker's process by the broker's id, those that have not joined yet included."""
+    """`cluster`: how the others reach it; `servers`: every broker's process by the broker's id,
+    those that have not joined yet included.
+    """
 
     cluster: PulsarCluster
     servers: Mapping[str, Server]
@@ -37,11 +49,17 @@ class PulsarProcesses:
         return sum(len(re.findall(words, text)) for text in self._logs())
 
     def unloads(self, bundle: str) -> int:
-        """How often a broker has unloaded a bundle because it was told to; requests that were passed on to another one do not count."""
+        """How often a broker has unloaded a bundle because it was told to; requests that were
+        passed on to another one do not count.
+        """
         return self.logged(rf'PUT /admin/v2/namespaces/{re.escape(bundle)}/unload[^"]*" 204 ')
 
     def _logs(self) -> list[str]:
-        return [server.log.read_text("utf-8", errors="replace") for server in self.servers.values() if server.log.exists()]
+        return [
+            server.log.read_text("utf-8", errors="replace")
+            for server in self.servers.values()
+            if server.log.exists()
+        ]
 
 
 @contextlib.contextmanager
@@ -54,24 +72,35 @@ def pulsar_processes(
     guarded: bool = False,
     more: Mapping[str, str] | None = None,
 ) -> Iterator[PulsarProcesses]:
-    """A cluster that is ready; killed at the end, and of its folder only logs and configuration stay.
+    """A cluster that is ready; killed at the end, and of its folder only logs and configuration
+    stay.
 
-    `later`: so many of the `brokers` are only prepared. `guarded`: everybody must show a token, see `token_of`. `more`: of broker.conf.
+    `later`: so many of the `brokers` are only prepared. `guarded`: everybody must show a token, see
+    `token_of`. `more`: of broker.conf.
     """
     zookeeper, bookie, *ports = free_ports(2 + 2 * brokers)
     hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]
     webs, binaries = ports[:brokers], ports[brokers:]
     common = (token_settings() if guarded else {}) | dict(more or {})
     files = [
-        _write(folder / f"{host}.conf", broker_settings(manager, zookeeper, host) | common, web, binary)
+        _write(
+            folder / f"{host}.conf", broker_settings(manager, zookeeper, host) | common, web, binary
+        )
         for host, web, binary in zip(hosts, webs, binaries, strict=True)
     ]
     arguments = (CLUSTER, str(zookeeper), str(bookie), str(folder))
-    storage = Server(_STORAGE, "PulsarStorage", arguments, folder, "The storage is ready", java_options())
+    storage = Server(
+        _STORAGE, "PulsarStorage", arguments, folder, "The storage is ready", java_options()
+    )
     ids = tuple(f"{host}:{web}" for host, web in zip(hosts, webs, strict=True))
-    servers = {broker: _broker(folder / file.stem, file, first=file is files[0]) for broker, file in zip(ids, files, strict=True)}
+    servers = {
+        broker: _broker(folder / file.stem, file, first=file is files[0])
+        for broker, file in zip(ids, files, strict=True)
+    }
     started = brokers - later
-    url = "pulsar://" + ",".join(f"{host}:{port}" for host, port in zip(hosts[:started], binaries[:started], strict=True))
+    url = "pulsar://" + ",".join(
+        f"{host}:{port}" for host, port in zip(hosts[:started], binaries[:started], strict=True)
+    )
     cluster = PulsarProcesses(PulsarCluster(storage, ids, url, guarded), servers)
     try:
         storage.start()
@@ -87,10 +116,20 @@ def pulsar_processes(
 
 def _write(file: Path, settings: dict[str, str], web: int, binary: int) -> Path:
     ports = {"webServicePort": str(web), "brokerServicePort": str(binary)}
-    file.write_text("".join(f"{key}={value}\n" for key, value in (settings | ports).items()), "utf-8")
+    file.write_text(
+        "".join(f"{key}={value}\n" for key, value in (settings | ports).items()), "utf-8"
+    )
     return file
 
 
 def _broker(folder: Path, file: Path, first: bool) -> Server:
     folder.mkdir()
-    return Server(_BROKER, "PulsarBroker", (str(file),), folder, "The broker is ready", java_options(), archiving=first)
+    return Server(
+        _BROKER,
+        "PulsarBroker",
+        (str(file),),
+        folder,
+        "The broker is ready",
+        java_options(),
+        archiving=first,
+    )

@@ -11,8 +11,12 @@ from tests.servers.pulsar_cluster import PulsarCluster
 from tests.topic_uris import topic_of
 
 
-def put(cluster: PulsarCluster, uri: str | TopicUri, values: Sequence[bytes], batch: int = 10) -> None:
-    """Publishes with the cluster as the key, as a collector does, in entries of up to `batch` messages; returns when all are there."""
+def put(
+    cluster: PulsarCluster, uri: str | TopicUri, values: Sequence[bytes], batch: int = 10
+) -> None:
+    """Publishes with the cluster as the key, as a collector does, in entries of up to `batch`
+    messages; returns when all are there.
+    """
     results: list[str] = []
     with closing(cluster.client()) as client:
         producer = client.create_producer(
@@ -25,7 +29,11 @@ def put(cluster: PulsarCluster, uri: str | TopicUri, values: Sequence[bytes], ba
             max_pending_messages=max(1_000, 2 * batch),
         )
         for value in values:
-            producer.send_async(value, lambda result, _: results.append(str(result)), partition_key=cluster_of(value) or None)
+            producer.send_async(
+                value,
+                lambda result, _: results.append(str(result)),
+                partition_key=cluster_of(value) or None,
+            )
         producer.flush()
         producer.close()
     assert results == ["Ok"] * len(values) or set(results) == {"Result.Ok"}, set(results)

@@ -1,4 +1,6 @@
-"""What stands around a Pulsar cluster in a test: users whose clients stay connected, and our command line with the settings to reach it."""
+"""What stands around a Pulsar cluster in a test: users whose clients stay connected, and our
+command line with the settings to reach it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _LONG_S = 120.0
 
 @dataclass(frozen=True)
 class Bundles:
-    """The bundles of one namespace, all owned when a test begins. Whatever releases one, clients look it up again at once."""
+    """The bundles of one namespace, all owned when a test begins. Whatever releases one, clients
+    look it up again at once.
+    """
 
     cluster: PulsarCluster
     admin: PulsarAdmin
@@ -55,7 +59,9 @@ class Bundles:
         return [broker for broker in self.cluster.brokers if broker != owner]
 
     def move(self, bundle: str, destination: str) -> None:
-        """Unloads it until it is there: of several look-ups at once, a modular leader answers only the first with the destination."""
+        """Unloads it until it is there: of several look-ups at once, a modular leader answers only
+        the first with the destination.
+        """
 
         def there() -> bool:
             if self.owner(bundle) != destination:
@@ -75,8 +81,12 @@ class Bundles:
         eventually(gone, _LONG_S, f"{bundle} does not leave {source}", 0.5)
 
     def asked(self, verb: str, bundle: str) -> int:
-        """How often a broker was asked to `unload` or `split` a bundle, by the log of its web service."""
-        return self.cluster.server.log.read_text("utf-8", errors="replace").count(f"PUT /admin/v2/namespaces/{bundle}/{verb}")
+        """How often a broker was asked to `unload` or `split` a bundle, by the log of its web
+        service.
+        """
+        return self.cluster.server.log.read_text("utf-8", errors="replace").count(
+            f"PUT /admin/v2/namespaces/{bundle}/{verb}"
+        )
 
 
 @contextmanager
@@ -89,7 +99,10 @@ def bundles(cluster: PulsarCluster, namespace: str, count: int = 4) -> Iterator[
         # Which bundle a topic falls into is up to the hash of its name.
         while not all(made.admin.owner(bundle) for bundle in made.all):
             assert len(producers) < 100, f"not every bundle of {namespace} has an owner"
-            topics = [f"persistent://{namespace}/topic-{len(producers) + more}" for more in range(2 * count)]
+            topics = [
+                f"persistent://{namespace}/topic-{len(producers) + more}"
+                for more in range(2 * count)
+            ]
             producers += [client.create_producer(topic) for topic in topics]
         yield made
         del producers  # until here: one that is forgotten closes, and looks nothing up
@@ -97,12 +110,17 @@ def bundles(cluster: PulsarCluster, namespace: str, count: int = 4) -> Iterator[
 
 @contextmanager
 def traffic(used: Bundles) -> Iterator[None]:
-    """Every broker has one of the bundles, every bundle gets messages: who is idle reports once a minute, and leaves idle bundles out."""
+    """Every broker has one of the bundles, every bundle gets messages: who is idle reports once a
+    minute, and leaves idle bundles out.
+    """
     for bundle, broker in zip(used.all, used.cluster.brokers, strict=False):
         used.move(bundle, broker)
     ended = threading.Event()
     with closing(used.cluster.client()) as client:
-        producers = [client.create_producer(f"persistent://{used.namespace}/topic-{number}") for number in range(4 * len(used.all))]
+        producers = [
+            client.create_producer(f"persistent://{used.namespace}/topic-{number}")
+            for number in range(4 * len(used.all))
+        ]
 
         def send() -> None:
             while not ended.wait(0.1):
@@ -120,21 +138,32 @@ def traffic(used: Bundles) -> Iterator[None]:
 
 def words(settings: PulsarSettings) -> list[str]:
     """Settings for a command line."""
-    given = {name: value for name, value in asdict(settings).items() if value != getattr(_DEFAULTS, name)}
+    given = {
+        name: value for name, value in asdict(settings).items() if value != getattr(_DEFAULTS, name)
+    }
     return [word for name, value in given.items() for word in ("--set", f"pulsar.{name}={value}")]
 
 
 def around(control: Control) -> list[str]:
     """Topics and the state folders of executor and collector for a command line."""
-    topics = [word for topic in TOPICS for word in ("--set", f"topics.{topic}={control.uri(topic)}")]
-    folders = ["--set", f"executor.state={control.folder / 'state'}", "--set", f"collector.state={control.folder / 'listed'}"]
+    topics = [
+        word for topic in TOPICS for word in ("--set", f"topics.{topic}={control.uri(topic)}")
+    ]
+    folders = [
+        "--set",
+        f"executor.state={control.folder / 'state'}",
+        "--set",
+        f"collector.state={control.folder / 'listed'}",
+    ]
     return [*folders, *topics]
 
 
 def execute(settings: PulsarSettings, control: Control, *more: str) -> Answer:
     """`rebalancer execute --apply` until the control topic is worked off."""
     patient = ("--set", "executor.arrival_timeout_ms=60000")
-    return rebalancer("execute", "--apply", "--once", *patient, *words(settings), *around(control), *more)
+    return rebalancer(
+        "execute", "--apply", "--once", *patient, *words(settings), *around(control), *more
+    )
 
 
 @contextmanager

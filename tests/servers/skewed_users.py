@@ -1,4 +1,6 @@
-"""Users of a Pulsar cluster whose topics are busiest where one broker is: one topic in each bundle, with a producer and a consumer."""
+"""Users of a Pulsar cluster whose topics are busiest where one broker is: one topic in each bundle,
+with a producer and a consumer.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from tests.servers.traffic import READY
 from tests.servers.traffic_log import TrafficLog, read_traffic
 from tests.waiting import eventually
 
-#: How much busier the bundles of a broker are than those of the idlest one: the broker with most bundles first.
+#: How much busier the bundles of a broker are than those of the idlest one: the broker with most
+#: bundles first.
 SKEW = (6.0, 3.0, 2.0, 1.0)
 MESSAGE_BYTES = 1024
 _READY_S, _END_S = 120.0, 60.0
@@ -48,7 +51,10 @@ class Users:
     def load(self) -> dict[str, float]:
         """Live broker → msg/s that are produced to its bundles."""
         owners = self.owners()
-        return {broker: sum(rate for bundle, rate in self.rates.items() if owners.get(bundle) == broker) for broker in self.admin.brokers()}
+        return {
+            broker: sum(rate for bundle, rate in self.rates.items() if owners.get(bundle) == broker)
+            for broker in self.admin.brokers()
+        }
 
     def spread(self) -> float:
         """The busiest live broker's traffic by the idlest one's; all messages are equally long."""
@@ -72,9 +78,11 @@ def skewed_users(
     msgs: float = 300.0,
     shares: Sequence[float] | None = None,
 ) -> Iterator[Users]:
-    """Running traffic of `msgs` messages per second in a namespace of its own; ends with the context.
+    """Running traffic of `msgs` messages per second in a namespace of its own; ends with the
+    context.
 
-    `shares`: of the traffic, one for each broker that has bundles; without them the number of its bundles counts too.
+    `shares`: of the traffic, one for each broker that has bundles; without them the number of its
+    bundles counts too.
     """
     cluster.namespace(namespace, bundles)
     with closing(PulsarAdmin(cluster.settings(folder))) as admin:
@@ -92,20 +100,36 @@ def skewed_users(
 
 
 def skewed(owners: Mapping[str, str], msgs: float) -> dict[str, float]:
-    """Bundle → msg/s, `msgs` in all: bundles of one broker differ by up to four times, brokers by SKEW."""
-    crowds = sorted(dict.fromkeys(owners.values()), key=lambda broker: (-list(owners.values()).count(broker), broker))
+    """Bundle → msg/s, `msgs` in all: bundles of one broker differ by up to four times, brokers by
+    SKEW.
+    """
+    crowds = sorted(
+        dict.fromkeys(owners.values()),
+        key=lambda broker: (-list(owners.values()).count(broker), broker),
+    )
     busy = {broker: SKEW[min(rank, len(SKEW) - 1)] for rank, broker in enumerate(crowds)}
-    weights = {bundle: busy[broker] * (1 + number % 4) for number, (bundle, broker) in enumerate(sorted(owners.items()))}
+    weights = {
+        bundle: busy[broker] * (1 + number % 4)
+        for number, (bundle, broker) in enumerate(sorted(owners.items()))
+    }
     total = sum(weights.values())
     return {bundle: msgs * weight / total for bundle, weight in weights.items()}
 
 
 def skewed_by(shares: Sequence[float], owners: Mapping[str, str], msgs: float) -> dict[str, float]:
-    """The same with equal skew wherever bundles began: each broker has its share, by the order of names."""
+    """The same with equal skew wherever bundles began: each broker has its share, by the order of
+    names.
+    """
     busy = dict(zip(sorted(set(owners.values())), shares, strict=True))
     weights = {bundle: 1.0 + number % 4 for number, bundle in enumerate(sorted(owners))}
-    totals = {broker: sum(weights[bundle] for bundle, owner in owners.items() if owner == broker) for broker in busy}
-    return {bundle: msgs * busy[owner] * weights[bundle] / totals[owner] for bundle, owner in owners.items()}
+    totals = {
+        broker: sum(weights[bundle] for bundle, owner in owners.items() if owner == broker)
+        for broker in busy
+    }
+    return {
+        bundle: msgs * busy[owner] * weights[bundle] / totals[owner]
+        for bundle, owner in owners.items()
+    }
 
 
 def owners_of(admin: PulsarAdmin, bundles: Iterable[str]) -> dict[str, str]:
@@ -118,7 +142,11 @@ def owners_of(admin: PulsarAdmin, bundles: Iterable[str]) -> dict[str, str]:
 
     brokers, asked = admin.brokers(), list(bundles)
     with ThreadPoolExecutor(8) as pool:
-        return {bundle: broker for bundle, broker in zip(asked, pool.map(owner, asked), strict=True) if broker is not None}
+        return {
+            bundle: broker
+            for bundle, broker in zip(asked, pool.map(owner, asked), strict=True)
+            if broker is not None
+        }
 
 
 def topic_in(bundle: str) -> str:
@@ -133,7 +161,9 @@ def topic_in(bundle: str) -> str:
 
 
 def look_up(cluster: PulsarCluster, topics: Iterable[str]) -> None:
-    """Asks where topics are, which makes brokers take their bundles; again where a broker could not say."""
+    """Asks where topics are, which makes brokers take their bundles; again where a broker could not
+    say.
+    """
     headers = {"Authorization": f"Bearer {token_of('admin')}"} if cluster.guarded else {}
 
     def answered(topic: str) -> bool:
@@ -147,7 +177,9 @@ def look_up(cluster: PulsarCluster, topics: Iterable[str]) -> None:
             eventually(partial(answered, topic), _READY_S, f"no broker says where {topic} is", 0.2)
 
 
-def _start(cluster: PulsarCluster, rates: Mapping[str, float], folder: Path) -> subprocess.Popen[bytes]:
+def _start(
+    cluster: PulsarCluster, rates: Mapping[str, float], folder: Path
+) -> subprocess.Popen[bytes]:
     plan = {
         "url": cluster.service_url,
         "token": token_of("admin") if cluster.guarded else None,
@@ -155,10 +187,21 @@ def _start(cluster: PulsarCluster, rates: Mapping[str, float], folder: Path) -> 
         "message_bytes": MESSAGE_BYTES,
     }
     (folder / "traffic.json").write_text(json.dumps(plan), "utf-8")
-    command = [*dying_with_us(), sys.executable, "-m", "tests.servers.traffic", str(folder / "traffic.json"), str(folder / "traffic.log")]
+    command = [
+        *dying_with_us(),
+        sys.executable,
+        "-m",
+        "tests.servers.traffic",
+        str(folder / "traffic.json"),
+        str(folder / "traffic.log"),
+    ]
     said = folder / "traffic.out"
     with said.open("wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-    eventually(lambda: process.poll() is not None or READY in said.read_text("utf-8"), _READY_S, f"no traffic: {said}")
+    eventually(
+        lambda: process.poll() is not None or READY in said.read_text("utf-8"),
+        _READY_S,
+        f"no traffic: {said}",
+    )
     assert process.poll() is None, said.read_text("utf-8")
     return process

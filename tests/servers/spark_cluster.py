@@ -1,4 +1,6 @@
-"""A Spark standalone cluster on loopback: a master and workers, each a process and a folder of its own; a worker can be killed."""
+"""A Spark standalone cluster on loopback: a master and workers, each a process and a folder of its
+own; a worker can be killed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ spark.driver.bindAddress 127.0.0.1
 
 @dataclass
 class SparkProcess:
-    """A master or a worker. What a worker starts, executors and their Python, carries its mark and dies with it."""
+    """A master or a worker. What a worker starts, executors and their Python, carries its mark and
+    dies with it.
+    """
 
     name: str
     folder: Path
@@ -44,12 +48,26 @@ class SparkProcess:
         """Returns when the log says that it is ready."""
         self.folder.mkdir(exist_ok=True)
         told = self._log.stat().st_size if self._log.exists() else 0
-        command = [*dying_with_us(), str(Path(pyspark.__file__).parent / "bin/spark-class"), *self.words]
+        command = [
+            *dying_with_us(),
+            str(Path(pyspark.__file__).parent / "bin/spark-class"),
+            *self.words,
+        ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=self._environment(), start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=self._environment(),
+                start_new_session=True,
             )
-        eventually(lambda: self._is_ready(told), _READY_S, f"{self.name} was not ready in time, see {self._log}")
+        eventually(
+            lambda: self._is_ready(told),
+            _READY_S,
+            f"{self.name} was not ready in time, see {self._log}",
+        )
 
     def kill(self) -> int:
         """SIGKILL to the process and to all that it has started; how many processes that were."""
@@ -85,7 +103,11 @@ class SparkProcess:
         return self.folder / "process.log"
 
     def _environment(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "PYTHON", "SPARK_", "VIRTUAL_"))}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYSPARK_", "PYTHON", "SPARK_", "VIRTUAL_"))
+        }
         own = {
             _MARK: str(self.folder),
             "SPARK_LOCAL_DIRS": str(self.folder),
@@ -108,8 +130,15 @@ def _cpu_seconds(pid: int) -> float:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0.0
-    name, figures = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-    return (int(figures[11]) + int(figures[12])) / os.sysconf("SC_CLK_TCK") if name.startswith("python") else 0.0
+    name, figures = (
+        text[text.index("(") + 1 : text.rindex(")")],
+        text[text.rindex(")") + 2 :].split(),
+    )
+    return (
+        (int(figures[11]) + int(figures[12])) / os.sysconf("SC_CLK_TCK")
+        if name.startswith("python")
+        else 0.0
+    )
 
 
 @dataclass(frozen=True)
@@ -123,23 +152,42 @@ class SparkCluster:
 
 @contextlib.contextmanager
 def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
-    """A master and workers of one core each, whose Python has no packages at all; all killed at the end."""
+    """A master and workers of one core each, whose Python has no packages at all; all killed at the
+    end.
+    """
     port, page, *pages = free_ports(2 + workers)
     conf = folder / "conf"
     conf.mkdir(parents=True)
     (conf / "spark-defaults.conf").write_text(_DEFAULTS)
     bare = str(Path(sys.base_prefix) / "bin")
     environment = {"SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": _HOST}
-    on_servers = {**environment, "PATH": os.pathsep.join((bare, str(Path(java()).parent), os.defpath))}
+    on_servers = {
+        **environment,
+        "PATH": os.pathsep.join((bare, str(Path(java()).parent), os.defpath)),
+    }
     master = SparkProcess(
         "master",
         folder / "master",
-        ("org.apache.spark.deploy.master.Master", "--host", _HOST, "--port", str(port), "--webui-port", str(page)),
+        (
+            "org.apache.spark.deploy.master.Master",
+            "--host",
+            _HOST,
+            "--port",
+            str(port),
+            "--webui-port",
+            str(page),
+        ),
         "I have been elected leader",
         on_servers,
     )
     url = f"spark://{_HOST}:{port}"
-    started = [master, *(_worker(folder / f"worker-{number}", url, webui, on_servers) for number, webui in enumerate(pages, 1))]
+    started = [
+        master,
+        *(
+            _worker(folder / f"worker-{number}", url, webui, on_servers)
+            for number, webui in enumerate(pages, 1)
+        ),
+    ]
     try:
         for process in started:
             process.start()
@@ -150,6 +198,19 @@ def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
 
 
 def _worker(folder: Path, url: str, page: int, environment: Mapping[str, str]) -> SparkProcess:
-    own = ("--host", _HOST, "--webui-port", str(page), "--cores", "1", "--memory", "600m", "--work-dir", str(folder / "work"))
+    own = (
+        "--host",
+        _HOST,
+        "--webui-port",
+        str(page),
+        "--cores",
+        "1",
+        "--memory",
+        "600m",
+        "--work-dir",
+        str(folder / "work"),
+    )
     words = ("org.apache.spark.deploy.worker.Worker", *own, url)
-    return SparkProcess(folder.name, folder, words, "Successfully registered with master", environment)
+    return SparkProcess(
+        folder.name, folder, words, "Successfully registered with master", environment
+    )

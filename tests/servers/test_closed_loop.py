@@ -1,4 +1,5 @@
-"""The closed loop on a real cluster: brokers, clients, collector, Spark job and executor are processes of their own.
+"""The closed loop on a real cluster: brokers, clients, collector, Spark job and executor are
+processes of their own.
 
 `pytest tests/servers/test_closed_loop.py -rP` prints the figures.
 """
@@ -30,10 +31,15 @@ from tests.unit.command_line import rebalancer
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
 
-def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its_share(modular: PulsarProcesses, tmp_path: Path) -> None:
+def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its_share(
+    modular: PulsarProcesses, tmp_path: Path
+) -> None:
     """The loop's own topics lie on the very cluster that it balances."""
     settings = modular.cluster.settings(tmp_path)
-    with on_pulsar(tmp_path / "loop", modular.cluster, settings) as loop, skewed_users(modular.cluster, tmp_path, "t/skewed") as users:
+    with (
+        on_pulsar(tmp_path / "loop", modular.cluster, settings) as loop,
+        skewed_users(modular.cluster, tmp_path, "t/skewed") as users,
+    ):
         becomes_even_and_stays_so(users, loop)
 
         (newcomer,) = set(modular.servers) - set(users.load())
@@ -59,7 +65,9 @@ def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_
         extensible = on_pulsar(folder, guarded_pulsar, settings, **filters)
     else:
         kafka: KafkaBroker = request.getfixturevalue("kafka")
-        extensible = closed_loop(folder, settings, {name: kafka.topic(f"loop-{name}") for name in TOPICS}, **filters)
+        extensible = closed_loop(
+            folder, settings, {name: kafka.topic(f"loop-{name}") for name in TOPICS}, **filters
+        )
     with extensible as loop, skewed_users(guarded_pulsar, tmp_path, f"t/on-{topics}") as users:
         becomes_even_and_stays_so(users, loop)
         doctor_finds_it_well(loop)
@@ -70,10 +78,14 @@ def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_
     assert moved_at_most_once(loop, users, traffic)
 
 
-def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(modular: PulsarProcesses, tmp_path: Path) -> None:
+def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(
+    modular: PulsarProcesses, tmp_path: Path
+) -> None:
     settings = modular.cluster.settings(tmp_path)
     # Little by little, so that there are unloads in several rounds.
-    slowly = closed_loop(tmp_path / "loop", settings, shedding__uniform__max_unload=0.25, executor__max_concurrent=1)
+    slowly = closed_loop(
+        tmp_path / "loop", settings, shedding__uniform__max_unload=0.25, executor__max_concurrent=1
+    )
     with slowly as loop, skewed_users(modular.cluster, tmp_path, "t/killed") as users:
         told("at the start", users)
         loop.begin()
@@ -88,10 +100,14 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
         last = loop.commands()[-1]
         loop.wait_until(lambda: victim not in users.load(), "the cluster notices")
         told(f"without {victim}", users)
-        loop.wait_until(lambda: users.spread() < GOAL or moved_since(last.round, loop), "the loop goes on")
+        loop.wait_until(
+            lambda: users.spread() < GOAL or moved_since(last.round, loop), "the loop goes on"
+        )
         wait_for_rounds(1, loop)
         told("the loop goes on", users)
-        loop.wait_until(lambda: len(loop.outcomes()) >= len(loop.commands()), "all commands have outcomes")
+        loop.wait_until(
+            lambda: len(loop.outcomes()) >= len(loop.commands()), "all commands have outcomes"
+        )
         given = {one.id for one in loop.commands()}
         loop.stop("collect", "execute")
         modular.start([victim])
@@ -99,7 +115,10 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
         assert_replay_is_identical(loop, tmp_path)
     print(Counter((one.status, one.reason) for one in loop.outcomes()))
     for killed, ids in (("the executor", interrupted), ("the broker", held)):
-        print(f"under way when {killed} was killed:", [(one.status, one.reason) for one in loop.outcomes() if one.command_id in ids])
+        print(
+            f"under way when {killed} was killed:",
+            [(one.status, one.reason) for one in loop.outcomes() if one.command_id in ids],
+        )
         assert ids <= {one.command_id for one in loop.outcomes()}
     assert nothing_was_lost(traffic)
     assert every_command_has_one_outcome(given, loop)
@@ -108,9 +127,18 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
 
 def doctor_finds_it_well(loop: Loop) -> None:
     """Beside the running programs; and not well without them."""
-    loop.wait_until(lambda: rebalancer("doctor", "--health", *loop.words).code == exit_codes.OK, "a fresh round")
-    found = {one["check"]: one for one in rebalancer("doctor", "--no-spark-start", "--json", *loop.words).json["findings"]}
-    assert (found["job"]["status"], found["checkpoint"]["status"], found["executor"]["status"]) == ("ok", "ok", "ok")
+    loop.wait_until(
+        lambda: rebalancer("doctor", "--health", *loop.words).code == exit_codes.OK, "a fresh round"
+    )
+    found = {
+        one["check"]: one
+        for one in rebalancer("doctor", "--no-spark-start", "--json", *loop.words).json["findings"]
+    }
+    assert (found["job"]["status"], found["checkpoint"]["status"], found["executor"]["status"]) == (
+        "ok",
+        "ok",
+        "ok",
+    )
     assert "last round" in found["job"]["text"]
     assert "is in use by a running executor" in found["executor"]["text"]
 
@@ -126,10 +154,16 @@ def kill_executor_during_an_unload(modular: PulsarProcesses, loop: Loop) -> set[
         loop.start("execute")
 
 
-def kill_broker_during_an_unload(modular: PulsarProcesses, loop: Loop, besides: set[str]) -> tuple[str, set[str]]:
-    """The broker, and the commands that it had to carry out, `besides` those known: while it stands still, it finishes none."""
+def kill_broker_during_an_unload(
+    modular: PulsarProcesses, loop: Loop, besides: set[str]
+) -> tuple[str, set[str]]:
+    """The broker, and the commands that it had to carry out, `besides` those known: while it stands
+    still, it finishes none.
+    """
     while True:
-        loop.wait_until(lambda: bool(under_way(modular, loop, besides)), "an unload is under way", 0.01)
+        loop.wait_until(
+            lambda: bool(under_way(modular, loop, besides)), "an unload is under way", 0.01
+        )
         for broker in {one.source for one in under_way(modular, loop, besides)}:
             modular.servers[broker].pause()
             if ids := {one.id for one in under_way(modular, loop, besides) if one.source == broker}:
@@ -141,7 +175,11 @@ def kill_broker_during_an_unload(modular: PulsarProcesses, loop: Loop, besides: 
 def under_way(modular: PulsarProcesses, loop: Loop, besides: Collection[str] = ()) -> list[Command]:
     """A broker was asked for the unload, by its log, and there is no outcome yet."""
     told = {one.command_id for one in loop.outcomes()}.union(besides)
-    return [one for one in loop.commands() if one.id not in told and modular.logged(rf"{re.escape(one.bundle)}/unload\?")]
+    return [
+        one
+        for one in loop.commands()
+        if one.id not in told and modular.logged(rf"{re.escape(one.bundle)}/unload\?")
+    ]
 
 
 def becomes_even_and_stays_so(users: Users, loop: Loop) -> None:
@@ -158,7 +196,9 @@ def becomes_even_and_stays_so(users: Users, loop: Loop) -> None:
 def wait_until_even(users: Users, loop: Loop) -> None:
     """By what brokers own and producers send, not by the figures the loop itself works with."""
     everything = 0.99 * sum(users.rates.values())
-    loop.wait_until(lambda: sum(users.load().values()) > everything and users.spread() < GOAL, "it is even")
+    loop.wait_until(
+        lambda: sum(users.load().values()) > everything and users.spread() < GOAL, "it is even"
+    )
 
 
 def share(broker: str, users: Users) -> float:
@@ -174,28 +214,41 @@ def wait_for_rounds(more: int, loop: Loop) -> None:
 
 def told(when: str, users: Users) -> None:
     load = users.load()
-    print(f"{when}: spread {users.spread():.2f}; msg/s by broker: {', '.join(f'{load[broker]:.0f}' for broker in sorted(load))}")
+    print(
+        f"{when}: spread {users.spread():.2f}; msg/s by broker: "
+        f"{', '.join(f'{load[broker]:.0f}' for broker in sorted(load))}"
+    )
 
 
 def nothing_was_lost(traffic: TrafficLog) -> bool:
-    print(f"{traffic.acknowledged} messages acknowledged, lost: {traffic.lost}, {traffic.doubled} came twice, {traffic.failed} refused")
+    print(
+        f"{traffic.acknowledged} messages acknowledged, lost: {traffic.lost}, "
+        f"{traffic.doubled} came twice, {traffic.failed} refused"
+    )
     return traffic.acknowledged > 1000 and not traffic.lost
 
 
 def moved_at_most_once(loop: Loop, users: Users, traffic: TrafficLog) -> bool:
     """The whole test is shorter than the cool-down."""
     outcomes = loop.outcomes()
-    print(f"{len(loop.rounds())} rounds, {len(outcomes)} moves; {pauses(outcomes, traffic, users.topics)}")
+    print(
+        f"{len(loop.rounds())} rounds, {len(outcomes)} moves; "
+        f"{pauses(outcomes, traffic, users.topics)}"
+    )
     return set(Counter(one.bundle for one in outcomes if one.status == "applied").values()) == {1}
 
 
 def every_command_has_one_outcome(given: Collection[str], loop: Loop) -> bool:
-    """However often either was published; a command that comes once more is told to be a repetition."""
+    """However often either was published; a command that comes once more is told to be a
+    repetition.
+    """
     verdicts = defaultdict(set)
     for value, outcome in zip(loop.read("outcomes"), loop.outcomes(), strict=True):
         if not (outcome.reason or "").startswith("replayed"):
             verdicts[outcome.command_id].add(value)
-    return all(len(verdicts[one]) == 1 for one in given) and all(len(values) == 1 for values in verdicts.values())
+    return all(len(verdicts[one]) == 1 for one in given) and all(
+        len(values) == 1 for values in verdicts.values()
+    )
 
 
 def moved_since(number: int, loop: Loop) -> bool:
@@ -211,13 +264,21 @@ def unloaded_as_often_as_commanded(modular: PulsarProcesses, loop: Loop) -> bool
 
 
 def assert_replay_is_identical(loop: Loop, folder: Path) -> None:
-    """What is recorded of the live loop, decided once more without Spark; the job is left to work off the rest, and ends."""
+    """What is recorded of the live loop, decided once more without Spark; the job is left to work
+    off the rest, and ends.
+    """
     recording, replayed = folder / "live.jsonl.gz", folder / "replayed"
     assert rebalancer("record", recording, *loop.words).code == 0
     assert gzip.decompress(recording.read_bytes()).splitlines() == loop.read("telemetry")
     assert rebalancer("replay", recording, "--out", replayed, *loop.words).code == 0
-    wanted = {topic: (replayed / f"{topic}.jsonl").read_bytes().splitlines() for topic in ("commands", "rounds")}
-    loop.wait_until(lambda: loop.read("rounds")[-1:] == wanted["rounds"][-1:], "the job has worked off all there is")
+    wanted = {
+        topic: (replayed / f"{topic}.jsonl").read_bytes().splitlines()
+        for topic in ("commands", "rounds")
+    }
+    loop.wait_until(
+        lambda: loop.read("rounds")[-1:] == wanted["rounds"][-1:],
+        "the job has worked off all there is",
+    )
     loop.stop("run")
     for topic, lines in wanted.items():
         assert compare(topic, loop.read(topic), lines).faults == ()

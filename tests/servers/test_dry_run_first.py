@@ -1,4 +1,5 @@
-"""README's step 3 on a real cluster: a dry run first, then `--apply`, beside a loop that applies from the start.
+"""README's step 3 on a real cluster: a dry run first, then `--apply`, beside a loop that applies
+from the start.
 
 `pytest tests/servers/test_dry_run_first.py -rP` prints the figures.
 """
@@ -22,11 +23,14 @@ MANAGERS = {"modular": "pulsar", "extensible": "guarded_pulsar"}
 
 
 @pytest.mark.parametrize("manager", ["modular", pytest.param("extensible", marks=pytest.mark.slow)])
-def test_going_live_after_a_dry_run_takes_one_round_more_at_most(manager: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_going_live_after_a_dry_run_takes_one_round_more_at_most(
+    manager: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     cluster: PulsarCluster = request.getfixturevalue(MANAGERS[manager])
     after = rounds_until_even(cluster, tmp_path / "after-dry-runs", manager, dry_runs=2)
     print(f"rounds with --apply until it is even: {after} after two dry runs")
-    # Alone it takes one round at least: only more than two ask for the comparison, which costs a second loop.
+    # Alone it takes one round at least: only more than two ask for the comparison, which costs a
+    # second loop.
     if after > 2:
         alone = rounds_until_even(cluster, tmp_path / "apply-alone", manager, dry_runs=0)
         print(f"rounds with --apply from the start until it is even: {alone}")
@@ -34,11 +38,15 @@ def test_going_live_after_a_dry_run_takes_one_round_more_at_most(manager: str, r
 
 
 def rounds_until_even(cluster: PulsarCluster, folder: Path, manager: str, *, dry_runs: int) -> int:
-    """How many rounds with `execute --apply` there are up to the last whose commands were needed."""
+    """How many rounds with `execute --apply` there are up to the last whose commands were
+    needed.
+    """
     folder.mkdir()
     namespace = f"t/{manager}-{folder.name}"
     with (
-        closed_loop(folder / "loop", cluster.settings(folder), filters__load_manager=manager) as loop,
+        closed_loop(
+            folder / "loop", cluster.settings(folder), filters__load_manager=manager
+        ) as loop,
         skewed_users(cluster, folder, namespace, shares=SHARES) as users,
     ):
         told(f"{folder.name}, at the start", users)
@@ -73,7 +81,9 @@ def working(loop: Loop) -> bool:
 def dry_run(loop: Loop) -> None:
     """`execute --once` answers the commands of a round that no dry run has answered yet."""
     known = {one.command_id for one in loop.outcomes()}
-    loop.wait_until(lambda: any(one.id not in known for one in loop.commands()), "a round with commands")
+    loop.wait_until(
+        lambda: any(one.id not in known for one in loop.commands()), "a round with commands"
+    )
     print(rebalancer("execute", "--once", *loop.words).out)
     assert {one.status for one in loop.outcomes()} <= {"dry-run", "expired"}
     newest = loop.outcomes()[-1]

@@ -39,7 +39,14 @@ def test_from_the_topics_of_a_server(control: Control, tmp_path: Path) -> None:
         control.write(kind, (tmp_path / "out" / f"{kind}.jsonl").read_bytes().splitlines())
     control.write("telemetry", log)
     refused, moved, dry = (decode_command(value) for value in control.read("commands"))
-    control.write("outcomes", [outcome(refused, "refused", "paused: a test"), outcome(moved, "applied"), outcome(dry, "dry-run")])
+    control.write(
+        "outcomes",
+        [
+            outcome(refused, "refused", "paused: a test"),
+            outcome(moved, "applied"),
+            outcome(dry, "dry-run"),
+        ],
+    )
 
     explained = asking(control, tmp_path)
     assert "outcome: 2026-11-18" in explained(refused.id)
@@ -68,4 +75,16 @@ def asking(control: Control, folder: Path) -> Callable[..., str]:
 
 def outcome(of: Command, status: OutcomeStatus, reason: str | None = None) -> bytes:
     after = of.destination if status == "applied" else of.source
-    return encode_outcome(Outcome(of.id, of.cluster, of.bundle, status, reason, of.source, after, 5, of.issued_at_ms + 1_000))
+    return encode_outcome(
+        Outcome(
+            of.id,
+            of.cluster,
+            of.bundle,
+            status,
+            reason,
+            of.source,
+            after,
+            5,
+            of.issued_at_ms + 1_000,
+        )
+    )

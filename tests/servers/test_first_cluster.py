@@ -1,4 +1,5 @@
-"""docs/FIRST_CLUSTER.md, followed to the letter on a real cluster of either load manager: at its end bundles have moved.
+"""docs/FIRST_CLUSTER.md, followed to the letter on a real cluster of either load manager: at its
+end bundles have moved.
 
 `pytest tests/servers/test_first_cluster.py -m slow -rP` prints what the commands of the page print.
 """
@@ -27,10 +28,14 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs/FIRST_CLUSTER.md").read_text("utf-8")
 #: Programs that keep running.
-RUNNING = tuple(f"rebalancer {words}" for words in ("collect --config FILE", "run --config FILE", "execute --config FILE --apply"))
+RUNNING = tuple(
+    f"rebalancer {words}"
+    for words in ("collect --config FILE", "run --config FILE", "execute --config FILE --apply")
+)
 #: Rounds come once a minute, and the machine may be busy with other things.
 LONG_S = 900.0
-#: The brokers of a test share the CPU of one machine; this is what docs/CHOOSING.md says for such brokers.
+#: The brokers of a test share the CPU of one machine; this is what docs/CHOOSING.md says for such
+#: brokers.
 ONE_HOST = "[weights]\ncpu = 0\n"
 
 
@@ -40,10 +45,14 @@ def manager(request: pytest.FixtureRequest) -> Manager:
 
 
 @pytest.fixture
-def stock(manager: Manager, jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
+def stock(
+    manager: Manager, jdk: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PulsarCluster]:
     """With tokens, and with the shedder on, as brokers are when they are installed."""
     more = {"loadBalancerSheddingEnabled": "true"}
-    with pulsar_cluster(tmp_path_factory.mktemp(f"first-{manager}"), manager, guarded=True, more=more) as cluster:
+    with pulsar_cluster(
+        tmp_path_factory.mktemp(f"first-{manager}"), manager, guarded=True, more=more
+    ) as cluster:
         yield cluster
 
 
@@ -53,7 +62,9 @@ def places(cluster: PulsarCluster, folder: Path) -> Mapping[str, str]:
     for number, broker in enumerate(cluster.brokers[:2], start=1):
         host = broker.rpartition(":")[0]
         conf = (cluster.server.folder / f"{host}.conf").read_text("utf-8").splitlines()
-        port = next(line.partition("=")[2] for line in conf if line.startswith("brokerServicePort="))
+        port = next(
+            line.partition("=")[2] for line in conf if line.startswith("brokerServicePort=")
+        )
         found |= {f"broker-{number}:8080": broker, f"broker-{number}:6650": f"{host}:{port}"}
     return found
 
@@ -69,20 +80,31 @@ def shell(command: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """A shell in which `rebalancer` is installed. Spark waits 10 s for Python; on a busy machine that takes more attempts."""
+    """A shell in which `rebalancer` is installed. Spark waits 10 s for Python; on a busy machine
+    that takes more attempts.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return environment_of_a_short_run() | {"PATH": path, "REBALANCER_JOB__START_ATTEMPTS": "20"}
 
 
 def asked(command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(shell(command), check=False, env=environment(), capture_output=True, text=True, timeout=LONG_S)
+    return subprocess.run(
+        shell(command),
+        check=False,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+    )
 
 
 @contextmanager
 def running(command: str, log: Path) -> Iterator[None]:
     """One of the programs; SIGTERM at the end, after which it must have ended well."""
     with log.open("wb") as out:
-        process = subprocess.Popen([*dying_with_us(), *shell(f"exec {command}")], env=environment(), stdout=out, stderr=out)
+        process = subprocess.Popen(
+            [*dying_with_us(), *shell(f"exec {command}")], env=environment(), stdout=out, stderr=out
+        )
     try:
         yield
         assert process.poll() is None, log.read_text("utf-8")
@@ -100,7 +122,9 @@ def settings(manager: Manager, names: Mapping[str, str]) -> str:
     return example.replace('load_manager = "modular"', f'load_manager = "{manager}"') + ONE_HOST
 
 
-def test_the_page_leads_from_a_stock_cluster_to_bundles_that_move(manager: Manager, stock: PulsarCluster, tmp_path: Path) -> None:
+def test_the_page_leads_from_a_stock_cluster_to_bundles_that_move(
+    manager: Manager, stock: PulsarCluster, tmp_path: Path
+) -> None:
     names = places(stock, tmp_path)
     file = f"{names['/etc/rebalancer']}/rebalancer.toml"
     Path(file).parent.mkdir()
@@ -113,14 +137,21 @@ def test_the_page_leads_from_a_stock_cluster_to_bundles_that_move(manager: Manag
     printed = dict[str, str]()
 
     with ExitStack() as stack:
-        users = stack.enter_context(skewed_users(stock, stock.server.folder, "t/users", bundles=16, msgs=200.0))
+        users = stack.enter_context(
+            skewed_users(stock, stock.server.folder, "t/users", bundles=16, msgs=200.0)
+        )
         before = users.owners()
         for command in commands:
             if command.replace(file, "FILE") in RUNNING:
                 stack.enter_context(running(command, tmp_path / f"{command.split()[1]}.log"))
                 continue
             if command.startswith(("rebalancer explain", "rebalancer execute")):
-                eventually(lambda: bool(control.read("commands")), LONG_S, f"no round commands anything, see {tmp_path}", 2)
+                eventually(
+                    lambda: bool(control.read("commands")),
+                    LONG_S,
+                    f"no round commands anything, see {tmp_path}",
+                    2,
+                )
             done = asked(f"{exported}; {command}")
             printed[command] = done.stdout + done.stderr
             print(f"$ {command}\n{printed[command]}")
@@ -129,13 +160,31 @@ def test_the_page_leads_from_a_stock_cluster_to_bundles_that_move(manager: Manag
             assert done.returncode == 0, (command, printed[command])
             if "--once" in command:
                 assert users.owners() == before, "nothing moves yet"
-        eventually(lambda: "applied" in {one.status for one in control.outcomes()}, LONG_S, f"nothing was carried out, see {tmp_path}", 2)
-        eventually(lambda: bool(after := users.owners()) and after != before, LONG_S, "no bundle has moved", 2)
+        eventually(
+            lambda: "applied" in {one.status for one in control.outcomes()},
+            LONG_S,
+            f"nothing was carried out, see {tmp_path}",
+            2,
+        )
+        eventually(
+            lambda: bool(after := users.owners()) and after != before,
+            LONG_S,
+            "no bundle has moved",
+            2,
+        )
 
-    (doctor,) = (said for command, said in printed.items() if command.startswith("rebalancer doctor"))
+    (doctor,) = (
+        said for command, said in printed.items() if command.startswith("rebalancer doctor")
+    )
     failed = [line for line in doctor.splitlines() if line.startswith("fail")]
-    assert [" ".join(line.split()).startswith("fail built-in shedding") for line in failed] == [True], doctor
-    (dry,) = (said for command, said in printed.items() if command.endswith("--once") and "execute" in command)
+    assert [" ".join(line.split()).startswith("fail built-in shedding") for line in failed] == [
+        True
+    ], doctor
+    (dry,) = (
+        said
+        for command, said in printed.items()
+        if command.endswith("--once") and "execute" in command
+    )
     assert "dry run, nothing is changed (add --apply)" in dry
     assert "dry-run" in dry.splitlines()[-1]
     assert control.read("rejected") == []

@@ -1,4 +1,6 @@
-"""Records of other programs on topics of real servers: `explain`, `shadow`, `replay` and `doctor` read past them and name their places."""
+"""Records of other programs on topics of real servers: `explain`, `shadow`, `replay` and `doctor`
+read past them and name their places.
+"""
 
 from __future__ import annotations
 
@@ -35,35 +37,59 @@ class Decided:
 
 @pytest.fixture
 def decided(tmp_path: Path) -> Decided:
-    rebalancer("replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS)
-    rounds, commands = ((tmp_path / "out" / f"{kind}.jsonl").read_bytes().splitlines() for kind in ("rounds", "commands"))
+    rebalancer(
+        "replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS
+    )
+    rounds, commands = (
+        (tmp_path / "out" / f"{kind}.jsonl").read_bytes().splitlines()
+        for kind in ("rounds", "commands")
+    )
     return Decided(tmp_path / "out", rounds, commands)
 
 
 def strewn(lines: Sequence[bytes]) -> list[bytes]:
-    """The records between foreign ones: of a later version, with an unknown action, of another program."""
+    """The records between foreign ones: of a later version, with an unknown action, of another
+    program.
+    """
     first = json.loads(lines[0])
     later, unknown = ({**first, "v": 99}, {**first, "action": "explode", "closed_by": "magic"})
-    return [json.dumps(later).encode(), lines[0], *FOREIGN, json.dumps(unknown).encode(), *lines[1:], b"{"]
+    return [
+        json.dumps(later).encode(),
+        lines[0],
+        *FOREIGN,
+        json.dumps(unknown).encode(),
+        *lines[1:],
+        b"{",
+    ]
 
 
 def words(uris: dict[str, str]) -> list[str]:
     return [word for topic, uri in uris.items() for word in ("--set", f"topics.{topic}={uri}")]
 
 
-def check(uris: dict[str, str], decided: Decided, places: dict[str, str], login: Sequence[str] = ()) -> None:
+def check(
+    uris: dict[str, str], decided: Decided, places: dict[str, str], login: Sequence[str] = ()
+) -> None:
     """`places`: where the first record of a later version is on each topic. `login`: settings."""
     given = [*words(uris), *login]
     whole = rebalancer("explain", "1", "--from", decided.folder)
     answer = rebalancer("explain", "1", *given)
     assert (answer.code, answer.out) == (0, whole.out), answer.err
     for kind in ("rounds", "commands"):
-        assert f"{uris[kind]}: skipped 1 record that is no {kind[:-1]} [unknown-version]: {places[kind]}. $.v is 99" in answer.err
-        assert f"{uris[kind]}: skipped 2 records that are no {kind[:-1]}s [not-json]: " in answer.err
+        assert (
+            f"{uris[kind]}: skipped 1 record that is no {kind[:-1]} [unknown-version]: "
+            f"{places[kind]}. $.v is 99" in answer.err
+        )
+        assert (
+            f"{uris[kind]}: skipped 2 records that are no {kind[:-1]}s [not-json]: " in answer.err
+        )
 
     compared = rebalancer("shadow", "--json", *given)
     assert (compared.code, compared.json["rounds"]) == (0, 3), compared.err
-    assert f"{uris['telemetry']}: skipped 1 record that is no telemetry record [not-json]: {places['telemetry']}. " in compared.err
+    assert (
+        f"{uris['telemetry']}: skipped 1 record that is no telemetry record [not-json]: "
+        f"{places['telemetry']}. " in compared.err
+    )
     assert "no commands [not-json]" in compared.err
 
     examined = rebalancer("doctor", "--no-spark-start", "--json", *given).json["findings"]
@@ -79,7 +105,9 @@ def telemetry() -> list[bytes]:
     return [load_report("a:1", 0, {bundle(1): 10.0}), sweep(1, "a:1"), b"foreign"]
 
 
-def test_on_kafka_they_are_named_by_partition_and_offset(kafka: KafkaBroker, decided: Decided) -> None:
+def test_on_kafka_they_are_named_by_partition_and_offset(
+    kafka: KafkaBroker, decided: Decided
+) -> None:
     uris = {kind: kafka.topic(f"foreign-{kind}") for kind in ("telemetry", "rounds", "commands")}
     put_on_kafka(uris["telemetry"], telemetry())
     for kind, lines in (("rounds", decided.rounds), ("commands", decided.commands)):
@@ -89,16 +117,23 @@ def test_on_kafka_they_are_named_by_partition_and_offset(kafka: KafkaBroker, dec
     check(uris, decided, {"telemetry": "partition 0, offset 2", "rounds": first, "commands": first})
 
 
-def test_on_pulsar_they_are_named_by_message_id(pulsar: PulsarCluster, decided: Decided, tmp_path: Path) -> None:
+def test_on_pulsar_they_are_named_by_message_id(
+    pulsar: PulsarCluster, decided: Decided, tmp_path: Path
+) -> None:
     check_on_pulsar(pulsar, decided, tmp_path)
 
 
-def test_on_extensible_brokers_with_tokens_too(guarded_pulsar: PulsarCluster, decided: Decided, tmp_path: Path) -> None:
+def test_on_extensible_brokers_with_tokens_too(
+    guarded_pulsar: PulsarCluster, decided: Decided, tmp_path: Path
+) -> None:
     check_on_pulsar(guarded_pulsar, decided, tmp_path)
 
 
 def check_on_pulsar(cluster: PulsarCluster, decided: Decided, folder: Path) -> None:
-    uris = {kind: cluster.topic(f"foreign/records/{kind}") for kind in ("telemetry", "rounds", "commands")}
+    uris = {
+        kind: cluster.topic(f"foreign/records/{kind}")
+        for kind in ("telemetry", "rounds", "commands")
+    }
     put_on_pulsar(cluster, uris["telemetry"], telemetry(), batch=1)
     for kind, lines in (("rounds", decided.rounds), ("commands", decided.commands)):
         put_on_pulsar(cluster, uris[kind], strewn(lines), batch=5)
@@ -110,4 +145,13 @@ def check_on_pulsar(cluster: PulsarCluster, decided: Decided, folder: Path) -> N
         return f"partition 0, message {ledger}:{number}:0"
 
     login = ["--set", f"pulsar.token_file={settings.token_file}"]
-    check(uris, decided, {"telemetry": nth("telemetry", 2), "rounds": nth("rounds", 0), "commands": nth("commands", 0)}, login)
+    check(
+        uris,
+        decided,
+        {
+            "telemetry": nth("telemetry", 2),
+            "rounds": nth("rounds", 0),
+            "commands": nth("commands", 0),
+        },
+        login,
+    )

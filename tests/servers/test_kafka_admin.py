@@ -20,26 +20,56 @@ pytestmark = pytest.mark.servers
 
 
 def on(kafka: KafkaBroker, prefix: str, names: Sequence[str] = TOPICS) -> list[str]:
-    return [word for name in names for word in ("--set", f"topics.{name}=kafka://{kafka.address()}/{prefix}-{name}")]
+    return [
+        word
+        for name in names
+        for word in ("--set", f"topics.{name}=kafka://{kafka.address()}/{prefix}-{name}")
+    ]
 
 
 def findings(kafka: KafkaBroker, prefix: str, folder: Path) -> dict[str, Any]:
-    words = ["doctor", "--no-spark-start", "--json", "--set", f"job.checkpoint={folder}", *on(kafka, prefix)]
-    return {found["check"]: found for found in rebalancer(*words).json["findings"] if found["check"].startswith("topic ")}
+    words = [
+        "doctor",
+        "--no-spark-start",
+        "--json",
+        "--set",
+        f"job.checkpoint={folder}",
+        *on(kafka, prefix),
+    ]
+    return {
+        found["check"]: found
+        for found in rebalancer(*words).json["findings"]
+        if found["check"].startswith("topic ")
+    }
 
 
 def test_missing_topics_are_made_once_and_can_be_seen(kafka: KafkaBroker, tmp_path: Path) -> None:
     before = findings(kafka, "new", tmp_path)
     assert {found["status"] for found in before.values()} == {"fail"}
-    assert {found["remedy"] for found in before.values()} == {"create it with: rebalancer topics create"}
-    words = ["topics", "create", "--partitions", "3", "--retention-hours", "2", *on(kafka, "new"), "--json"]
+    assert {found["remedy"] for found in before.values()} == {
+        "create it with: rebalancer topics create"
+    }
+    words = [
+        "topics",
+        "create",
+        "--partitions",
+        "3",
+        "--retention-hours",
+        "2",
+        *on(kafka, "new"),
+        "--json",
+    ]
     assert [one["created"] for one in rebalancer(*words).json["topics"]] == [True] * 5
     assert [one["created"] for one in rebalancer(*words).json["topics"]] == [False] * 5
-    facts = topic_facts(parse_topic(f"kafka://{kafka.address()}/new-rounds"), kafka_access(KafkaSettings()))
+    facts = topic_facts(
+        parse_topic(f"kafka://{kafka.address()}/new-rounds"), kafka_access(KafkaSettings())
+    )
     assert facts is not None
     assert (facts.partitions, facts.replicas, facts.compacted) == (3, 1, False)
     assert facts.configs["retention.ms"] == "7200000"
-    rejected = topic_facts(parse_topic(f"kafka://{kafka.address()}/new-rejected"), kafka_access(KafkaSettings()))
+    rejected = topic_facts(
+        parse_topic(f"kafka://{kafka.address()}/new-rejected"), kafka_access(KafkaSettings())
+    )
     assert rejected is not None
     assert int(rejected.configs["max.message.bytes"]) == 2 * int(facts.configs["max.message.bytes"])
     assert [found["status"] for found in findings(kafka, "new", tmp_path).values()] == ["ok"] * 5
@@ -52,7 +82,9 @@ def test_a_compacted_topic_is_a_failure(kafka: KafkaBroker, tmp_path: Path) -> N
     assert "cleanup.policy" in found["remedy"]
 
 
-def test_a_topic_that_keeps_records_for_minutes_is_a_warning(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_topic_that_keeps_records_for_minutes_is_a_warning(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
     kafka.topic("brief-telemetry", configs={"retention.ms": "600000"})
     found = findings(kafka, "brief", tmp_path)["topic telemetry"]
     assert (found["status"], "for 10 min only" in found["text"]) == ("warn", True)

@@ -1,4 +1,6 @@
-"""Settings of Kafka that cannot work, in every command that meets them: one clear line with the next step, exit code 1, no secret."""
+"""Settings of Kafka that cannot work, in every command that meets them: one clear line with the
+next step, exit code 1, no secret.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,14 @@ COMMANDS = {
     "replay": ("replay", "--from-topic", "{telemetry}"),
 }
 WRONG = {
-    "address": "no answer; check that the broker runs, that host, port and kafka.security_protocol are those of one of its listeners",
-    # A broker may hang up before its refusal is read; the sentence about silence names the password too.
-    "password": "authentication failed: check kafka.username, the content of kafka.password_file|with SASL, name and password",
+    "address": "no answer; check that the broker runs, that host, port "
+    "and kafka.security_protocol are "
+    "those of one of its listeners",
+    # A broker may hang up before its refusal is read; the sentence about silence names the password
+    # too.
+    "password": "authentication failed: check kafka.username, the "
+    "content of kafka.password_file|with "
+    "SASL, name and password",
     "topic": "the topic does not exist; create it with: rebalancer topics create",
 }
 
@@ -48,19 +55,27 @@ def address(kafka: KafkaBroker, wrong: str) -> str:
 
 def login(folder: Path, wrong: str) -> Mapping[str, object]:
     (folder / "password").write_text("not-this-one", "utf-8")
-    given = {"kafka.security_protocol": "SASL_PLAINTEXT", "kafka.username": USER, "kafka.password_file": folder / "password"}
+    given = {
+        "kafka.security_protocol": "SASL_PLAINTEXT",
+        "kafka.username": USER,
+        "kafka.password_file": folder / "password",
+    }
     return given if wrong == "password" else {}
 
 
 @pytest.mark.parametrize("wrong", list(WRONG))
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_what_cannot_work_is_one_line(kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path, name: str, wrong: str) -> None:
+def test_what_cannot_work_is_one_line(
+    kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path, name: str, wrong: str
+) -> None:
     servers = address(kafka, wrong)
     uris = {topic: f"kafka://{servers}/nowhere-{topic}" for topic in TOPICS}
     settings = {
         **{f"topics.{topic}": uri for topic, uri in uris.items()},
         **login(tmp_path, wrong),
-        "kafka.timeout_ms": 10_000 if wrong == "topic" else 2_000,  # that there is none is an answer, and may take its time
+        "kafka.timeout_ms": 10_000
+        if wrong == "topic"
+        else 2_000,  # that there is none is an answer, and may take its time
         "pulsar.cluster": "c",
         "pulsar.admin_urls": pulsar.admin_urls,
         "executor.state": tmp_path / "state",
@@ -69,7 +84,9 @@ def test_what_cannot_work_is_one_line(kafka: KafkaBroker, pulsar: FakePulsar, tm
     }
     words = [word.format(folder=tmp_path, telemetry=uris["telemetry"]) for word in COMMANDS[name]]
 
-    done = rebalancer(*words, *(word for path, value in settings.items() for word in ("--set", f"{path}={value}")))
+    done = rebalancer(
+        *words, *(word for path, value in settings.items() for word in ("--set", f"{path}={value}"))
+    )
 
     assert done.code == exit_codes.ERROR
     # Of those that run for long each line begins with the time.
@@ -82,12 +99,22 @@ def test_what_cannot_work_is_one_line(kafka: KafkaBroker, pulsar: FakePulsar, tm
     assert "not-this-one" not in done.words
 
 
-def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path) -> None:
+def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(
+    kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path
+) -> None:
     limit = {"telemetry": "5000", "outcomes": "100"}
     stats = next(iter(REPORT["lastStats"].values()))
-    wide = {f"t/ns/0x{i:08x}_0x{i + 1:08x}": {**stats, "msgRateIn": random.Random(i).random()} for i in range(1_000)}
+    wide = {
+        f"t/ns/0x{i:08x}_0x{i + 1:08x}": {**stats, "msgRateIn": random.Random(i).random()}
+        for i in range(1_000)
+    }
     pulsar.cluster.report = {**REPORT, "lastStats": wide, "bundles": list(wide)}
-    uris = {topic: kafka.topic(f"too-narrow-{topic}", configs={"max.message.bytes": limit.get(topic, "1000000")}) for topic in TOPICS}
+    uris = {
+        topic: kafka.topic(
+            f"too-narrow-{topic}", configs={"max.message.bytes": limit.get(topic, "1000000")}
+        )
+        for topic in TOPICS
+    }
     settings = {
         **{f"topics.{topic}": uri for topic, uri in uris.items()},
         "kafka.timeout_ms": 5_000,
@@ -101,6 +128,9 @@ def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(kafka: Ka
     for name, topic in (("collect", "telemetry"), ("execute", "outcomes")):
         done = rebalancer(name, *(["--once"] if name == "execute" else []), *words)
         assert done.code == exit_codes.ERROR
-        told = f" error: {uris[topic]}: the record is larger than the topic allows; raise its max.message.bytes"
+        told = (
+            f" error: {uris[topic]}: the record is larger than the topic allows; raise its "
+            "max.message.bytes"
+        )
         assert told in done.err.splitlines()[-1]
         assert "trying again" not in done.err

@@ -33,7 +33,9 @@ def test_a_killed_broker_comes_back_with_its_ports_and_records(own_kafka: KafkaB
     producer.close()
     own_kafka.server.kill()
     own_kafka.server.start()
-    consumer = KafkaConsumer("kept", bootstrap_servers=own_kafka.address(), auto_offset_reset="earliest")
+    consumer = KafkaConsumer(
+        "kept", bootstrap_servers=own_kafka.address(), auto_offset_reset="earliest"
+    )
     values: list[bytes] = []
 
     def came() -> bool:
@@ -48,7 +50,13 @@ def test_a_killed_broker_comes_back_with_its_ports_and_records(own_kafka: KafkaB
 @pytest.mark.skipif(not dying_with_us(), reason="only Linux has a parent-death signal (setpriv)")
 def test_a_broker_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", _STARTER, str(tmp_path)], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _STARTER, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == -9, done.stderr
     eventually(lambda: not is_alive(int(done.stdout)), 60, "the broker outlived its starter")
 

@@ -1,4 +1,6 @@
-"""Every codec that a Kafka topic may have, on every road by which its records are read; and batches made to hurt."""
+"""Every codec that a Kafka topic may have, on every road by which its records are read; and batches
+made to hurt.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,21 @@ _BOMB_MIB = 1024
 
 
 def packed_topics(kafka: KafkaBroker, codec: str) -> Topics:
-    """Topics in which the broker packs everything again, with the encoders of Kafka's Java clients."""
-    made = {name: kafka.topic(f"packed-{codec}-{name}", configs={"compression.type": codec}) for name in TOPICS}
+    """Topics in which the broker packs everything again, with the encoders of Kafka's Java
+    clients.
+    """
+    made = {
+        name: kafka.topic(f"packed-{codec}-{name}", configs={"compression.type": codec})
+        for name in TOPICS
+    }
     return topics_of(**made)
 
 
 def codec_of_first_batch(kafka: KafkaBroker, uri: str | TopicUri) -> int:
     """The number of its codec, as it stands in the broker's file."""
-    return int(struct.unpack_from(">h", segment_of(kafka, topic_of(uri).name).read_bytes(), 21)[0]) & 7
+    return (
+        int(struct.unpack_from(">h", segment_of(kafka, topic_of(uri).name).read_bytes(), 21)[0]) & 7
+    )
 
 
 def put_packed(uri: str | TopicUri, lines: Sequence[bytes], codec: str) -> None:
@@ -64,7 +73,9 @@ def put_packed(uri: str | TopicUri, lines: Sequence[bytes], codec: str) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_road_reads_every_codec(kafka: KafkaBroker, tmp_path: Path, codec: str) -> None:
     places, lines = packed_topics(kafka, codec), uneven(6)
-    words = [word for name in TOPICS for word in ("--set", f"topics.{name}={getattr(places, name)}")]
+    words = [
+        word for name in TOPICS for word in ("--set", f"topics.{name}={getattr(places, name)}")
+    ]
     decided = replayed(lines, eager())
     put(places.telemetry, lines)
     put(places.rounds, decided["rounds"])
@@ -72,16 +83,41 @@ def test_every_road_reads_every_codec(kafka: KafkaBroker, tmp_path: Path, codec:
     assert codec_of_first_batch(kafka, places.telemetry) == CODECS.index(codec) + 1
 
     done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", places.telemetry)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exit_codes.OK, lines)
-    assert rebalancer("replay", "--from-topic", places.telemetry, "--json").json["records"] == len(lines)
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (
+        exit_codes.OK,
+        lines,
+    )
+    assert rebalancer("replay", "--from-topic", places.telemetry, "--json").json["records"] == len(
+        lines
+    )
     assert rebalancer("explain", "1", *words).code == exit_codes.OK
     assert rebalancer("shadow", *words).code == exit_codes.OK
     assert next_epoch((places.rounds, places.commands)) == 2, "a new checkpoint reads epochs"
     with FakePulsar(Cluster()) as pulsar:
-        given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", f"executor.state={tmp_path / 'state'}")
-        executed = rebalancer("execute", "--apply", "--once", *words, *(word for one in given for word in ("--set", one)))
-    assert (executed.code, len(executed.out.splitlines())) == (exit_codes.OK, len(decided["commands"])), executed.err
-    found = rebalancer("doctor", "--no-spark-start", "--json", "--set", f"job.checkpoint={tmp_path / 'new'}", *words).json["findings"]
+        given = (
+            "pulsar.cluster=c",
+            f"pulsar.admin_urls={pulsar.admin_urls}",
+            f"executor.state={tmp_path / 'state'}",
+        )
+        executed = rebalancer(
+            "execute",
+            "--apply",
+            "--once",
+            *words,
+            *(word for one in given for word in ("--set", one)),
+        )
+    assert (executed.code, len(executed.out.splitlines())) == (
+        exit_codes.OK,
+        len(decided["commands"]),
+    ), executed.err
+    found = rebalancer(
+        "doctor",
+        "--no-spark-start",
+        "--json",
+        "--set",
+        f"job.checkpoint={tmp_path / 'new'}",
+        *words,
+    ).json["findings"]
     texts = {one["check"]: (one["status"], one["text"]) for one in found}
     assert texts["kafka codecs"] == ("ok", "gzip, snappy, lz4, zstd can be read")
 
@@ -93,7 +129,10 @@ def test_the_job_reads_producers_with_every_codec_and_what_another_job_has_writt
     lines = uneven(8)
     places = topics_of(
         telemetry=kafka.topic("mixed-telemetry"),
-        **{name: kafka.topic(f"mixed-{name}", configs={"compression.type": codec}) for name, codec in zip(TOPICS[1:], CODECS, strict=True)},
+        **{
+            name: kafka.topic(f"mixed-{name}", configs={"compression.type": codec})
+            for name, codec in zip(TOPICS[1:], CODECS, strict=True)
+        },
     )
     share = len(lines) // len(CODECS)
     for number, codec in enumerate(CODECS):
@@ -115,7 +154,8 @@ def test_batches_of_python_producers_are_read_too(kafka: KafkaBroker, codec: str
         assert [record.value for record in reader.read()] == lines
 
 
-#: By name: batches that the broker takes and that no reader of ours can use, and how many records each claims to hold.
+#: By name: batches that the broker takes and that no reader of ours can use, and how many records
+#: each claims to hold.
 UNUSABLE: Mapping[str, tuple[Callable[[], bytes], int]] = {
     "one record of 1 GiB": (lambda: batch(bomb(_BOMB_MIB)), 1),
     "64 records of 16 MiB": (lambda: batch(bombs(64, 16), records=64), 64),
@@ -124,7 +164,9 @@ UNUSABLE: Mapping[str, tuple[Callable[[], bytes], int]] = {
 
 
 @pytest.mark.parametrize("shape", UNUSABLE)
-def test_a_batch_that_cannot_be_read_is_passed_over_at_its_place_and_takes_no_memory(kafka: KafkaBroker, shape: str) -> None:
+def test_a_batch_that_cannot_be_read_is_passed_over_at_its_place_and_takes_no_memory(
+    kafka: KafkaBroker, shape: str
+) -> None:
     make, count = UNUSABLE[shape]
     uri = kafka.topic(f"unusable-{list(UNUSABLE).index(shape)}")
     put(uri, [b"{}"])
@@ -140,7 +182,9 @@ def test_a_batch_that_cannot_be_read_is_passed_over_at_its_place_and_takes_no_me
         (count, b"", True),
         (count + 1, b"[]", False),
     ]
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * (1 if sys.platform == "darwin" else 1024)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * (
+        1 if sys.platform == "darwin" else 1024
+    )
     assert grown < _BOMB_MIB * 2**20 / 4
 
 
@@ -161,18 +205,32 @@ def test_each_partition_goes_on_behind_its_own_batch(kafka: KafkaBroker) -> None
         assert consumer.poll(7, 2) == []
 
 
-def test_every_road_passes_over_a_batch_that_cannot_be_read(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_every_road_passes_over_a_batch_that_cannot_be_read(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
     """Each names its place, and the executor rejects it."""
     places, lines = topics_of(**{name: kafka.topic(f"bombed-{name}") for name in TOPICS}), uneven(6)
-    words = [word for name in TOPICS for word in ("--set", f"topics.{name}={getattr(places, name)}")]
+    words = [
+        word for name in TOPICS for word in ("--set", f"topics.{name}={getattr(places, name)}")
+    ]
     decided = replayed(lines, eager())
-    for uri, some in ((places.telemetry, lines), (places.rounds, decided["rounds"]), (places.commands, decided["commands"])):
+    for uri, some in (
+        (places.telemetry, lines),
+        (places.rounds, decided["rounds"]),
+        (places.commands, decided["commands"]),
+    ):
         assert produce(uri, batch(bombs(64, 16), records=64)) == 0
         put(uri, some)
-    place = "[unreadable-batch]: partition 0, offset 63. A batch of records cannot be read: BatchTooLarge: zstd"
+    place = (
+        "[unreadable-batch]: partition 0, offset 63. A batch of records cannot be read: "
+        "BatchTooLarge: zstd"
+    )
 
     done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", places.telemetry)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exit_codes.OK, lines)
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (
+        exit_codes.OK,
+        lines,
+    )
     assert place in done.err
     done = rebalancer("replay", "--from-topic", places.telemetry, "--json")
     assert (done.code, done.json["records"]) == (exit_codes.OK, len(lines))
@@ -184,15 +242,30 @@ def test_every_road_passes_over_a_batch_that_cannot_be_read(kafka: KafkaBroker, 
         assert place in done.err
     assert next_epoch((places.rounds, places.commands)) == 2
     with FakePulsar(Cluster()) as pulsar:
-        given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", f"executor.state={tmp_path / 'state'}")
-        executed = rebalancer("execute", "--apply", "--once", *words, *(word for one in given for word in ("--set", one)))
-    assert (executed.code, len(executed.out.splitlines())) == (exit_codes.OK, len(decided["commands"])), executed.err
+        given = (
+            "pulsar.cluster=c",
+            f"pulsar.admin_urls={pulsar.admin_urls}",
+            f"executor.state={tmp_path / 'state'}",
+        )
+        executed = rebalancer(
+            "execute",
+            "--apply",
+            "--once",
+            *words,
+            *(word for one in given for word in ("--set", one)),
+        )
+    assert (executed.code, len(executed.out.splitlines())) == (
+        exit_codes.OK,
+        len(decided["commands"]),
+    ), executed.err
     rows = [decode_rejected(value) for value in values(places.rejected)]
     assert [(row.code, row.partition, row.offset) for row in rows] == [("unreadable-batch", 0, 63)]
 
 
 def test_a_batch_that_nobody_can_unpack_is_passed_over(own_kafka: KafkaBroker) -> None:
-    """Its checksum is right, so its producer sent nonsense, and nothing is lost. A broker would not take it: it is put into its file."""
+    """Its checksum is right, so its producer sent nonsense, and nothing is lost. A broker would not
+    take it: it is put into its file.
+    """
     uri = own_kafka.topic("nonsense")
     put(uri, [b"{}"])
     own_kafka.server.stop()
@@ -216,7 +289,9 @@ def test_a_batch_with_a_wrong_checksum_ends_the_reader(kafka: KafkaBroker) -> No
         file.write(b"()")
     with closing(open_reader(topic_of(uri))) as reader:
         assert [record.value for record in reader.read()] == [b"{}"]
-        with pytest.raises(SinkError, match=r"a batch of records is damaged.*partition 0 at offset 1"):
+        with pytest.raises(
+            SinkError, match=r"a batch of records is damaged.*partition 0 at offset 1"
+        ):
             reader.read()
 
 

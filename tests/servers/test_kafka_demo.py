@@ -20,11 +20,26 @@ def test_the_demo_tells_the_same_story_on_kafka(kafka: KafkaBroker, tmp_path: Pa
     assert any(one["commands"] for one in on_kafka["rounds"])
 
 
-def test_what_was_decided_on_kafka_can_be_explained_from_there(kafka: KafkaBroker, tmp_path: Path) -> None:
-    done = rebalancer("demo", "--engine", "plain", "--rounds", "8", "--json", "--out", tmp_path / "run", "--kafka", kafka.address()).json
+def test_what_was_decided_on_kafka_can_be_explained_from_there(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    done = rebalancer(
+        "demo",
+        "--engine",
+        "plain",
+        "--rounds",
+        "8",
+        "--json",
+        "--out",
+        tmp_path / "run",
+        "--kafka",
+        kafka.address(),
+    ).json
     command = next(command for one in done["rounds"] for command in one["commands"])
     told = rebalancer("explain", command["id"], "--config", tmp_path / "run" / "demo.toml")
     assert told.code == 0, told.err
     assert command["bundle"] in told.words
     assert "UTC: applied, now on " in told.words, "outcomes are read from Kafka too"
-    assert rebalancer("explain", "--config", tmp_path / "run" / "demo.toml").out.startswith("round 8 of cluster ")
+    assert rebalancer("explain", "--config", tmp_path / "run" / "demo.toml").out.startswith(
+        "round 8 of cluster "
+    )

@@ -1,4 +1,6 @@
-"""Two jobs on one control topic of a real Kafka: `execute` refuses what the older one commands, and `doctor` says that there are two."""
+"""Two jobs on one control topic of a real Kafka: `execute` refuses what the older one commands, and
+`doctor` says that there are two.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,28 @@ def epoch_of_drain(spark: SparkSession, job: JobSettings) -> int:
 
 
 def words(job: JobSettings) -> list[str]:
-    places = {f"topics.{field.name}": getattr(job.topics, field.name) for field in fields(job.topics)}
+    places = {
+        f"topics.{field.name}": getattr(job.topics, field.name) for field in fields(job.topics)
+    }
     return [word for path, value in places.items() for word in ("--set", f"{path}={value}")]
 
 
 def doctor(job: JobSettings) -> tuple[str, str]:
     """What it says about epochs to the job of this checkpoint."""
-    found = rebalancer("doctor", "--no-spark-start", "--json", "--set", f"job.checkpoint={job.checkpoint}", *words(job)).json["findings"]
+    found = rebalancer(
+        "doctor",
+        "--no-spark-start",
+        "--json",
+        "--set",
+        f"job.checkpoint={job.checkpoint}",
+        *words(job),
+    ).json["findings"]
     return next((one["status"], one["text"]) for one in found if one["check"] == "epochs")
 
 
-def test_the_older_of_two_jobs_on_one_control_topic_is_refused(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_the_older_of_two_jobs_on_one_control_topic_is_refused(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
     older = JobSettings(checkpoint=str(tmp_path / "older"), topics=topics(kafka, "two-jobs"))
     newer = replace(older, checkpoint=str(tmp_path / "newer"))
     lines = uneven(8)
@@ -57,11 +70,29 @@ def test_the_older_of_two_jobs_on_one_control_topic_is_refused(spark: SparkSessi
     assert (status, "two jobs have written" in text) == ("warn", True)
 
     with FakePulsar(Cluster()) as pulsar:
-        given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", f"executor.state={tmp_path / 'state'}")
-        done = rebalancer("execute", "--apply", "--once", "--json", *words(older), *(word for one in given for word in ("--set", one)))
+        given = (
+            "pulsar.cluster=c",
+            f"pulsar.admin_urls={pulsar.admin_urls}",
+            f"executor.state={tmp_path / 'state'}",
+        )
+        done = rebalancer(
+            "execute",
+            "--apply",
+            "--once",
+            "--json",
+            *words(older),
+            *(word for one in given for word in ("--set", one)),
+        )
     assert done.code == 0, done.err
-    reasons = {one["command_id"]: (one["status"], one["reason"].partition(":")[0]) for one in map(json.loads, done.out.splitlines())}
+    reasons = {
+        one["command_id"]: (one["status"], one["reason"].partition(":")[0])
+        for one in map(json.loads, done.out.splitlines())
+    }
     epochs = {one["id"]: one["epoch"] for one in map(json.loads, values(older.topics.commands))}
     assert set(epochs.values()) == {1, 2}
-    # Those of the newer job are not refused for whose they are; they are as old as the telemetry of this test.
-    assert reasons == {command: ("refused", "older-epoch") if epoch == 1 else ("expired", "expired") for command, epoch in epochs.items()}
+    # Those of the newer job are not refused for whose they are; they are as old as the telemetry of
+    # this test.
+    assert reasons == {
+        command: ("refused", "older-epoch") if epoch == 1 else ("expired", "expired")
+        for command, epoch in epochs.items()
+    }

@@ -1,7 +1,8 @@
-"""Records made to cost, on Kafka: the job and the executor go on, reject each, and need hardly more memory than without them.
+"""Records made to cost, on Kafka: the job and the executor go on, reject each, and need hardly more
+memory than without them.
 
-Memory is the largest sum over all processes at one moment, looked at every 50 ms, and not the sum of each process's own peak: Java and
-the worker have theirs at different times.
+Memory is the largest sum over all processes at one moment, looked at every 50 ms, and not the sum
+of each process's own peak: Java and the worker have theirs at different times.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ import pytest
 from tests.faults.hostile import Result, executor, job, many_rounds
 from tests.servers.kafka_broker import KafkaBroker
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
 
 _MOST_MORE = 300 * 10**6
 
 
 def check(found: Result) -> None:
     assert found.faults == ()
-    assert found.peak - found.quiet <= _MOST_MORE, f"{found.peak / 1e6:.0f} MB, {found.quiet / 1e6:.0f} MB without hostile records"
+    assert found.peak - found.quiet <= _MOST_MORE, (
+        f"{found.peak / 1e6:.0f} MB, {found.quiet / 1e6:.0f} MB without hostile records"
+    )
 
 
 @pytest.mark.slow
@@ -29,7 +36,9 @@ def test_the_job_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_pa
     check(job(own_kafka, tmp_path, 150, seed=1))
 
 
-def test_the_executor_goes_on_over_50_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_the_executor_goes_on_over_50_hostile_records(
+    own_kafka: KafkaBroker, tmp_path: Path
+) -> None:
     check(executor(own_kafka, tmp_path, 50, seed=1))
 
 
@@ -39,10 +48,14 @@ def test_the_job_goes_on_over_2000_hostile_records(own_kafka: KafkaBroker, tmp_p
 
 
 @pytest.mark.slow
-def test_the_executor_goes_on_over_2000_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_the_executor_goes_on_over_2000_hostile_records(
+    own_kafka: KafkaBroker, tmp_path: Path
+) -> None:
     check(executor(own_kafka, tmp_path, 2_000, seed=7))
 
 
 @pytest.mark.slow
-def test_the_executor_starts_beside_a_thousand_rounds_of_a_megabyte(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_the_executor_starts_beside_a_thousand_rounds_of_a_megabyte(
+    own_kafka: KafkaBroker, tmp_path: Path
+) -> None:
     check(many_rounds(own_kafka, tmp_path, 1_000))

@@ -1,4 +1,6 @@
-"""The streaming job from Kafka to Kafka: the bytes of the plain replay, whatever the number of partitions."""
+"""The streaming job from Kafka to Kafka: the bytes of the plain replay, whatever the number of
+partitions.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ def topics(kafka: KafkaBroker, name: str, partitions: int = 1) -> Topics:
 
 def drain(spark: SparkSession, job: JobSettings, engine: EngineSettings) -> list[BatchProgress]:
     progress: list[BatchProgress] = []
-    assert run_job(job, engine, drain=True, on_progress=progress.append, session=spark).stopped_by == "drained"
+    assert (
+        run_job(job, engine, drain=True, on_progress=progress.append, session=spark).stopped_by
+        == "drained"
+    )
     return progress
 
 
@@ -50,11 +55,15 @@ def by_cluster(records: Iterable[bytes]) -> dict[str, list[bytes]]:
 
 
 @pytest.mark.parametrize("partitions", [1, 4])
-def test_a_recording_gives_the_bytes_of_the_plain_replay(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, partitions: int) -> None:
+def test_a_recording_gives_the_bytes_of_the_plain_replay(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, partitions: int
+) -> None:
     lines, engine = recording("modular-broker-killed"), eager()
     places = topics(kafka, f"recording-{partitions}", partitions)
     put(places.telemetry, lines)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=50)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=50
+    )
     progress = drain(spark, job, engine)
     expected = replayed(lines, engine)
     assert len(expected["commands"]) > 0
@@ -65,21 +74,36 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(spark: SparkSession, ka
     assert {one.key for one in everything(places.rounds)} == {json.loads(lines[0])["cluster"]}
 
 
-def test_ten_clusters_in_four_partitions_each_decide_as_alone(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_ten_clusters_in_four_partitions_each_decide_as_alone(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
     clusters = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
     places, engine = topics(kafka, "ten", 4), eager()
-    put(places.telemetry, [line for together in zip(*clusters.values(), strict=True) for line in together])
+    put(
+        places.telemetry,
+        [line for together in zip(*clusters.values(), strict=True) for line in together],
+    )
     assert len({one.partition for one in everything(places.telemetry)}) == 4
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=37, shuffle_partitions=2)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"),
+        topics=places,
+        max_records_per_batch=37,
+        shuffle_partitions=2,
+    )
     drain(spark, job, engine)
     published = {kind: by_cluster(values(getattr(places, kind))) for kind in ("commands", "rounds")}
     for cluster, lines in clusters.items():
         expected = replayed(lines, engine)
-        assert (published["commands"][cluster], published["rounds"][cluster]) == (expected["commands"], expected["rounds"])
+        assert (published["commands"][cluster], published["rounds"][cluster]) == (
+            expected["commands"],
+            expected["rounds"],
+        )
         assert expected["commands"]
 
 
-def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
     places, engine, lines = topics(kafka, "restart"), eager(), uneven(6)
     job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
     for some in (lines[:10], [b"nonsense"], lines[10:]):
@@ -93,20 +117,26 @@ def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(spark: 
     assert place_of(rejected) == (str(places.telemetry), 0, 10)
 
 
-def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
     places, engine, lines = topics(kafka, "lost"), eager(), uneven(6)
     job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
     put(places.telemetry, lines[:8])
     drain(spark, job, engine)
     put(places.telemetry, lines[8:])
     kafka.delete_records("lost-telemetry", before=12)
-    with pytest.raises(SinkError, match=r"deleted before the job read them.*kafka\.fail_on_data_loss=false"):
+    with pytest.raises(
+        SinkError, match=r"deleted before the job read them.*kafka\.fail_on_data_loss=false"
+    ):
         drain(spark, job, engine)
     drain(spark, replace(job, kafka=KafkaSettings(fail_on_data_loss=False)), engine)
     assert values(places.rounds) == replayed([*lines[:8], *lines[12:]], engine)["rounds"]
 
 
-def test_a_restart_of_the_broker_loses_and_changes_nothing(spark: SparkSession, own_kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_restart_of_the_broker_loses_and_changes_nothing(
+    spark: SparkSession, own_kafka: KafkaBroker, tmp_path: Path
+) -> None:
     places, engine, lines = topics(own_kafka, "broker"), eager(), uneven(8)
     job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
     put(places.telemetry, lines[:16])
@@ -117,13 +147,24 @@ def test_a_restart_of_the_broker_loses_and_changes_nothing(spark: SparkSession, 
         put(places.telemetry, lines[16:])
         eventually(lambda: len(set(values(places.rounds))) == 8)
     expected = replayed(lines, engine)
-    assert {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS} == {**expected}
+    assert {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS} == {
+        **expected
+    }
 
 
-def test_a_topic_that_is_missing_is_told_before_spark_starts(kafka: KafkaBroker, tmp_path: Path) -> None:
-    places = replace(topics(kafka, "missing"), rounds=topic_of(f"kafka://{kafka.address()}/never-made"))
-    with pytest.raises(SinkError, match=r"never-made: the topic does not exist; create it with: rebalancer topics create"):
-        run_job(JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places), eager(), drain=True)
+def test_a_topic_that_is_missing_is_told_before_spark_starts(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    places = replace(
+        topics(kafka, "missing"), rounds=topic_of(f"kafka://{kafka.address()}/never-made")
+    )
+    with pytest.raises(
+        SinkError,
+        match=r"never-made: the topic does not exist; create it with: rebalancer topics create",
+    ):
+        run_job(
+            JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places), eager(), drain=True
+        )
 
 
 def place_of(rejected: dict[str, Any]) -> tuple[str, int, int]:

@@ -1,4 +1,6 @@
-"""The job when its broker is away, a topic is gone, or a record is too large: nothing lost, one clear line, no stack trace."""
+"""The job when its broker is away, a topic is gone, or a record is too large: nothing lost, one
+clear line, no stack trace.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
 
 
-@pytest.mark.parametrize(("seconds", "timeout_ms"), [(5, 10_000), pytest.param(60, 30_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("seconds", "timeout_ms"), [(5, 10_000), pytest.param(60, 30_000, marks=pytest.mark.slow)]
+)
 def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
     own_kafka: KafkaBroker, tmp_path: Path, seconds: float, timeout_ms: int
 ) -> None:
@@ -52,16 +56,23 @@ def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
         own_kafka.server.start()
         put(places.telemetry, lines[16:])
         job.wait_until(lambda: len(set(values(places.rounds))) == 12)
-        assert {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS} == {**expected}
+        assert {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS} == {
+            **expected
+        }
 
         own_kafka.delete_topic("away-telemetry")
         assert job.ended() == 1
         assert " error: " in job.last_line
-        assert f"{places.telemetry}: the topic does not exist; create it with: rebalancer topics create" in job.last_line
+        assert (
+            f"{places.telemetry}: the topic does not exist; create it with: rebalancer topics "
+            "create" in job.last_line
+        )
         assert _OF_A_TRACE.findall(job.said) == []
 
 
-def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_on(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_on(
+    own_kafka: KafkaBroker, tmp_path: Path
+) -> None:
     places, lines = topics(own_kafka, "short"), uneven(12)
     settings = {
         **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
@@ -86,7 +97,9 @@ def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_
         assert _OF_A_TRACE.findall(job.said) == []
 
 
-def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_still_waits(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_still_waits(
+    own_kafka: KafkaBroker, tmp_path: Path
+) -> None:
     told: list[str] = []
 
     def query() -> None:
@@ -95,8 +108,12 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_sti
         own_kafka.server.start()
         eventually(lambda: len(told) == 2, 300, "its end is not logged")
 
-    settings = KafkaSettings(timeout_ms=240_000)  # what Kafka's clients say by themselves comes later
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=topics(own_kafka, "waits"), kafka=settings)
+    settings = KafkaSettings(
+        timeout_ms=240_000
+    )  # what Kafka's clients say by themselves comes later
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"), topics=topics(own_kafka, "waits"), kafka=settings
+    )
     assert _run_with_restarts(job, query, lambda: 0, threading.Event(), told.append) is None
     assert "no answer; check that the broker runs" in told[0]
     assert told[1].startswith("the servers of the topics answer again after ")
@@ -105,20 +122,34 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_sti
 def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
-    places = replace(topics(kafka, "narrow"), rounds=topic_of(kafka.topic("narrow-too", configs={"max.message.bytes": "200"})))
+    places = replace(
+        topics(kafka, "narrow"),
+        rounds=topic_of(kafka.topic("narrow-too", configs={"max.message.bytes": "200"})),
+    )
     put(places.telemetry, uneven(3))
-    # One round in a micro-batch: a batch of several that a topic does not take Kafka's Java client splits in vain, for minutes and busily.
+    # One round in a micro-batch: a batch of several that a topic does not take Kafka's Java client
+    # splits in vain, for minutes and busily.
     sweep = len(uneven(1))
     settings = KafkaSettings(timeout_ms=5_000)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=sweep, kafka=settings)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"),
+        topics=places,
+        max_records_per_batch=sweep,
+        kafka=settings,
+    )
     with pytest.raises(
-        PublishRejected, match=r"a record is larger than its topic allows: raise the topic's max\.message\.bytes \(narrow-too takes 200, "
+        PublishRejected,
+        match=r"a record is larger than its topic allows: raise the topic's max\.message\.bytes "
+        r"\(narrow-too takes 200, ",
     ) as refused:
         run_job(job, eager("threshold"), drain=True, session=spark)
     assert "\n" not in str(refused.value)
 
     kafka.configure("narrow-too", {"max.message.bytes": "1000000"})
     run_job(job, eager("threshold"), drain=True, session=spark)
-    # Not in order: while the broker takes over its new limit, it may refuse the first round and take the next one.
+    # Not in order: while the broker takes over its new limit, it may refuse the first round and
+    # take the next one.
     published = {kind: set(values(getattr(places, kind))) for kind in KINDS}
-    assert published == {kind: set(decided) for kind, decided in replayed(uneven(3), eager("threshold")).items()}, "nothing is lost"
+    assert published == {
+        kind: set(decided) for kind, decided in replayed(uneven(3), eager("threshold")).items()
+    }, "nothing is lost"

@@ -1,4 +1,6 @@
-"""A broker that is away for a while, and topics that are gone, as the processes outside Spark bear them: nothing lost, one clear line."""
+"""A broker that is away for a while, and topics that are gone, as the processes outside Spark bear
+them: nothing lost, one clear line.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,15 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
     with ExitStack() as stack:
 
         def start(*words: object) -> Process:
-            return stack.enter_context(Process(tmp_path / f"{words[0]}.log", *words, settings=settings))
+            return stack.enter_context(
+                Process(tmp_path / f"{words[0]}.log", *words, settings=settings)
+            )
 
-        collect, record, execute = start("collect"), start("record", tmp_path / "copy.jsonl", "--follow"), start("execute", "--apply")
+        collect, record, execute = (
+            start("collect"),
+            start("record", tmp_path / "copy.jsonl", "--follow"),
+            start("execute", "--apply"),
+        )
         everybody = (collect, record, execute)
         control.send(command(ONE, pulsar.cluster.brokers[0], pulsar.cluster.brokers[1]))
         execute.wait_for("applied")
@@ -77,16 +85,27 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
         passes = sorted(set(sweeps(control)))
         assert passes == list(range(1, len(passes) + 1)), "a pass was lost"
 
-        told = sum(json.loads(value)["kind"] == "outcome" for value in values(control.uri("telemetry")))
+        told = sum(
+            json.loads(value)["kind"] == "outcome" for value in values(control.uri("telemetry"))
+        )
         assert told == 2
         eventually(lambda: record.said.endswith(" records\n"), 180, "the recording does not go on")
         own_kafka.delete_topic("out-telemetry")
         own_kafka.delete_topic("out-commands")
-        for process, topic in ((collect, "telemetry"), (record, "telemetry"), (execute, "commands")):
+        for process, topic in (
+            (collect, "telemetry"),
+            (record, "telemetry"),
+            (execute, "commands"),
+        ):
             assert process.ended() == 1
-            assert f"error: {control.uri(topic)}: the topic does not exist; create it with: rebalancer topics create" in process.last_line
+            assert (
+                f"error: {control.uri(topic)}: the topic does not exist; create it with: "
+                "rebalancer topics create" in process.last_line
+            )
         assert [process.said for process in everybody if "Traceback" in process.said] == []
-        assert len((tmp_path / "copy.jsonl").read_bytes().splitlines()) >= told, "what was recorded until then is kept"
+        assert len((tmp_path / "copy.jsonl").read_bytes().splitlines()) >= told, (
+            "what was recorded until then is kept"
+        )
 
 
 def test_a_broker_that_answers_nothing_is_named_while_the_clients_still_wait(
@@ -103,9 +122,15 @@ def test_a_broker_that_answers_nothing_is_named_while_the_clients_still_wait(
         "executor.state": tmp_path / "state",
     }
     with ExitStack() as stack:
-        commands = (("collect",), ("record", tmp_path / "copy.jsonl", "--follow"), ("execute", "--apply"))
+        commands = (
+            ("collect",),
+            ("record", tmp_path / "copy.jsonl", "--follow"),
+            ("execute", "--apply"),
+        )
         logs = ((tmp_path / f"{words[0]}.log", words) for words in commands)
-        everybody = [stack.enter_context(Process(log, *words, settings=settings)) for log, words in logs]
+        everybody = [
+            stack.enter_context(Process(log, *words, settings=settings)) for log, words in logs
+        ]
         for process, ready in zip(everybody, ("pass 1", "records", "applying"), strict=True):
             process.wait_for(ready)
         own_kafka.server.pause()
@@ -125,7 +150,9 @@ def sweeps(control: Control) -> list[int]:
     return [record["sweep"] for record in records if record["kind"] == "sweep"]
 
 
-def test_before_the_first_publish_a_dead_broker_is_an_outage_and_a_deleted_topic_is_missing(own_kafka: KafkaBroker) -> None:
+def test_before_the_first_publish_a_dead_broker_is_an_outage_and_a_deleted_topic_is_missing(
+    own_kafka: KafkaBroker,
+) -> None:
     hasty = TopicAccess(KafkaSettings(timeout_ms=2_000))
     with closing(open_publisher(topic_of(own_kafka.topic("deleted")), hasty)) as publisher:
         own_kafka.delete_topic("deleted")

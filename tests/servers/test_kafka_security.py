@@ -27,27 +27,53 @@ DOORS = [
 ]
 
 
-# The two logins with SCRAM differ in a name that the same code puts into the same place: the longer one stands for both.
-@pytest.mark.parametrize("door", [pytest.param(one, marks=pytest.mark.slow) if "256" in str(one) else one for one in DOORS], ids=str)
+# The two logins with SCRAM differ in a name that the same code puts into the same place: the longer
+# one stands for both.
+@pytest.mark.parametrize(
+    "door",
+    [pytest.param(one, marks=pytest.mark.slow) if "256" in str(one) else one for one in DOORS],
+    ids=str,
+)
 def test_the_job_passes_every_door(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, door: Door
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    door: Door,
 ) -> None:
     engine, lines = eager(), uneven(4)
     open_uris = {name: kafka.topic(f"job-{door}-{name}") for name in TOPICS}
     uris = {name: f"kafka://{kafka.address(door.listener)}/job-{door}-{name}" for name in TOPICS}
     put(open_uris["telemetry"], lines)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=topics_of(**uris), kafka=door.settings(kafka, tmp_path))
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"),
+        topics=topics_of(**uris),
+        kafka=door.settings(kafka, tmp_path),
+    )
     drain(spark, job, engine)
     assert values(open_uris["rounds"]) == replayed(lines, engine)["rounds"]
     assert values(open_uris["commands"]) == replayed(lines, engine)["commands"] != []
-    written = [*(tmp_path / "checkpoint").rglob("*"), *tmp_path_factory.getbasetemp().rglob("spark.log")]
+    written = [
+        *(tmp_path / "checkpoint").rglob("*"),
+        *tmp_path_factory.getbasetemp().rglob("spark.log"),
+    ]
     secrets = [USER_PASSWORD.encode(), b"PRIVATE KEY"]
-    assert [file for file in written if file.is_file() and any(secret in file.read_bytes() for secret in secrets)] == []
+    assert [
+        file
+        for file in written
+        if file.is_file() and any(secret in file.read_bytes() for secret in secrets)
+    ] == []
 
 
 def test_printed_access_shows_no_secret(kafka: KafkaBroker, tmp_path: Path) -> None:
     settings = sasl("SCRAM-SHA-512", over_ssl=True)(kafka, tmp_path)
-    access = kafka_access(replace(settings, cert_file=str(kafka.certificates.client_cert), key_file=str(kafka.certificates.client_key)))
+    access = kafka_access(
+        replace(
+            settings,
+            cert_file=str(kafka.certificates.client_cert),
+            key_file=str(kafka.certificates.client_key),
+        )
+    )
     for shown in (repr(access), str(access), repr(settings)):
         assert USER_PASSWORD not in shown
         assert "PRIVATE KEY" not in shown

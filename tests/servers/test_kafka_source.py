@@ -1,4 +1,6 @@
-"""Where a new checkpoint begins to read a Kafka topic, how much a micro-batch takes, and records without our envelope."""
+"""Where a new checkpoint begins to read a Kafka topic, how much a micro-batch takes, and records
+without our envelope.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ def test_latest_leaves_out_what_was_there_before_and_a_micro_batch_takes_no_more
 ) -> None:
     places, engine, lines = topics(kafka, "latest"), eager(), uneven(8)
     settings = KafkaSettings(start="latest")
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=6, kafka=settings)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"),
+        topics=places,
+        max_records_per_batch=6,
+        kafka=settings,
+    )
     put(places.telemetry, lines[:12])
     assert drain(spark, job, engine) == []
     put(places.telemetry, lines[12:])
@@ -39,39 +46,67 @@ def test_latest_leaves_out_what_was_there_before_and_a_micro_batch_takes_no_more
     assert values(places.rounds) == replayed(lines[12:], engine)["rounds"] != []
 
 
-def test_a_time_begins_with_the_first_record_that_is_not_older(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_time_begins_with_the_first_record_that_is_not_older(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
     places, engine, lines = topics(kafka, "since"), eager(), uneven(6)
     put(places.telemetry, lines, [time_of(line) for line in lines])
     settings = KafkaSettings(start=str(time_of(lines[8])))
-    drain(spark, JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, kafka=settings), engine)
+    drain(
+        spark,
+        JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, kafka=settings),
+        engine,
+    )
     assert values(places.rounds) == replayed(lines[8:], engine)["rounds"] != []
     assert values(places.rejected) == []
 
 
 def bare(line: bytes) -> Raw:
-    """A broker's report as the broker prints it, named by its key and the record's time; what is no report stays as it is."""
+    """A broker's report as the broker prints it, named by its key and the record's time; what is no
+    report stays as it is.
+    """
     tree = json.loads(line)
     if tree["kind"] != "load-report":
         return Raw(line, tree["cluster"])
-    return Raw(json.dumps(tree["report"]).encode(), f"{tree['cluster']}/{tree['broker']}", {}, tree["ts"])
+    return Raw(
+        json.dumps(tree["report"]).encode(), f"{tree['cluster']}/{tree['broker']}", {}, tree["ts"]
+    )
 
 
-def test_raw_reports_decide_as_those_in_our_envelope(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_raw_reports_decide_as_those_in_our_envelope(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
     places, engine, lines = topics(kafka, "raw"), eager(), uneven(6)
     records = [bare(line) for line in lines]
-    named_by_headers = replace(records[4], key=None, headers={"cluster": b"c", "broker": json.loads(lines[4])["broker"].encode()})
-    bad = [Raw(records[0].value, "c"), Raw(b"nonsense", "c/b:1"), Raw(b"{}", "c/b:1"), Raw(None, "c")]
+    named_by_headers = replace(
+        records[4],
+        key=None,
+        headers={"cluster": b"c", "broker": json.loads(lines[4])["broker"].encode()},
+    )
+    bad = [
+        Raw(records[0].value, "c"),
+        Raw(b"nonsense", "c/b:1"),
+        Raw(b"{}", "c/b:1"),
+        Raw(None, "c"),
+    ]
     # A null withdraws what a broker said; of one that said nothing, nothing.
     withdrawn = [Raw(None, "c/never-seen:1", at=json.loads(lines[4])["ts"])]
     put_raw(places.telemetry, [*records[:4], named_by_headers, *bad, *withdrawn, *records[5:]])
 
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, source=SourceSettings("raw"))
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"), topics=places, source=SourceSettings("raw")
+    )
     drain(spark, job, engine)
 
     expected = replayed(lines, engine)
-    assert (values(places.commands), values(places.rounds)) == (expected["commands"], expected["rounds"])
+    assert (values(places.commands), values(places.rounds)) == (
+        expected["commands"],
+        expected["rounds"],
+    )
     assert expected["commands"] != []
-    rejected = sorted((json.loads(value) for value in values(places.rejected)), key=lambda one: int(one["offset"]))
+    rejected = sorted(
+        (json.loads(value) for value in values(places.rejected)), key=lambda one: int(one["offset"])
+    )
     assert [(one["offset"], one["code"]) for one in rejected] == [
         (5, "broker-empty"),
         (6, "not-json"),
@@ -79,11 +114,22 @@ def test_raw_reports_decide_as_those_in_our_envelope(spark: SparkSession, kafka:
         (8, "broker-empty"),
     ]
 
-    outside = rebalancer("replay", "--from-topic", places.telemetry, "--set", "source.format=raw", "--json")
+    outside = rebalancer(
+        "replay", "--from-topic", places.telemetry, "--set", "source.format=raw", "--json"
+    )
     assert outside.json["records"] == len(lines) + len(bad) + len(withdrawn)
-    done = rebalancer("record", tmp_path / "copy.jsonl", "--set", "source.format=raw", "--set", f"topics.telemetry={places.telemetry}")
+    done = rebalancer(
+        "record",
+        tmp_path / "copy.jsonl",
+        "--set",
+        "source.format=raw",
+        "--set",
+        f"topics.telemetry={places.telemetry}",
+    )
     assert done.code == 0, done.err
     copied = (tmp_path / "copy.jsonl").read_bytes().splitlines()
     again = replayed(copied, engine)
     assert (again["commands"], again["rounds"]) == (expected["commands"], expected["rounds"])
-    assert [json.loads(value)["code"] for value in again["rejected"]] == [one["code"] for one in rejected]
+    assert [json.loads(value)["code"] for value in again["rejected"]] == [
+        one["code"] for one in rejected
+    ]

@@ -1,4 +1,6 @@
-"""Kafka topics outside Spark: every kind of security, order, commits, what a broker refuses, and copies of a topic."""
+"""Kafka topics outside Spark: every kind of security, order, commits, what a broker refuses, and
+copies of a topic.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from pathlib import Path
 import pytest
 
 from rebalancer.cli import exit_codes
-from sinks.topics.access import Consumer, TopicAccess, TopicRecord, open_consumer, open_publisher, open_reader
+from sinks.topics.access import (
+    Consumer,
+    TopicAccess,
+    TopicRecord,
+    open_consumer,
+    open_publisher,
+    open_reader,
+)
 from sinks.topics.epochs import histories, next_epoch
 from sinks.topics.kafka.settings import KafkaSettings, Mechanism
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
@@ -45,7 +54,9 @@ def plain(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
 
 
 def ssl(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
-    return replace(plain(kafka, folder), security_protocol="SSL", ca_file=str(kafka.certificates.ca))
+    return replace(
+        plain(kafka, folder), security_protocol="SSL", ca_file=str(kafka.certificates.ca)
+    )
 
 
 def mutual(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
@@ -55,7 +66,9 @@ def mutual(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
     return replace(ssl(kafka, folder), cert_file=str(own.client_cert), key_file=str(own.client_key))
 
 
-def sasl(mechanism: Mechanism, *, over_ssl: bool = False, password: str = USER_PASSWORD) -> Callable[[KafkaBroker, Path], KafkaSettings]:
+def sasl(
+    mechanism: Mechanism, *, over_ssl: bool = False, password: str = USER_PASSWORD
+) -> Callable[[KafkaBroker, Path], KafkaSettings]:
     def made(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
         (folder / "password").write_text(password + "\n", "utf-8")
         below = ssl(kafka, folder) if over_ssl else plain(kafka, folder)
@@ -87,7 +100,9 @@ def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door)
     with closing(open_publisher(topic_of(uri), TopicAccess(settings))) as publisher:
         publisher.publish("c", b"one")
         publisher.flush()
-    with closing(open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))) as consumer:
+    with closing(
+        open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))
+    ) as consumer:
         (record,) = consumer.poll(10, 5)
         consumer.commit(record)
     assert (record.value, record.position) == (b"one", (uri, 0, 0))
@@ -101,16 +116,36 @@ def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door)
             SinkError,
             "authentication failed: check kafka.username",
         ),
-        (Door("SSL", lambda kafka, _: KafkaSettings(security_protocol="SSL"), "trust"), SinkError, r"not trusted: check kafka\.ca_file"),
-        (Door("MTLS", ssl, "no certificate"), SinkError, r"not trusted: check kafka\.ca_file, kafka\.cert_file"),
-        (Door("SSL", plain, "protocol"), PublishTimeout, r"no answer; check that the broker runs.*kafka\.security_protocol"),
-        (Door("PLAINTEXT", plain, "topic"), SinkError, "the topic does not exist; create it with: rebalancer topics create"),
+        (
+            Door("SSL", lambda kafka, _: KafkaSettings(security_protocol="SSL"), "trust"),
+            SinkError,
+            r"not trusted: check kafka\.ca_file",
+        ),
+        (
+            Door("MTLS", ssl, "no certificate"),
+            SinkError,
+            r"not trusted: check kafka\.ca_file, kafka\.cert_file",
+        ),
+        (
+            Door("SSL", plain, "protocol"),
+            PublishTimeout,
+            r"no answer; check that the broker runs.*kafka\.security_protocol",
+        ),
+        (
+            Door("PLAINTEXT", plain, "topic"),
+            SinkError,
+            "the topic does not exist; create it with: rebalancer topics create",
+        ),
     ],
     ids=str,
 )
-def test_a_closed_door_is_told_in_one_line(kafka: KafkaBroker, tmp_path: Path, door: Door, error: type[SinkError], sentence: str) -> None:
+def test_a_closed_door_is_told_in_one_line(
+    kafka: KafkaBroker, tmp_path: Path, door: Door, error: type[SinkError], sentence: str
+) -> None:
     uri = f"kafka://{kafka.address(door.listener)}/never-made"
-    settings = replace(door.settings(kafka, tmp_path), timeout_ms=3_000 if error is PublishTimeout else 6_000)
+    settings = replace(
+        door.settings(kafka, tmp_path), timeout_ms=3_000 if error is PublishTimeout else 6_000
+    )
     with pytest.raises(error, match=sentence) as raised:
         open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))
     assert "\n" not in str(raised.value)
@@ -118,14 +153,19 @@ def test_a_closed_door_is_told_in_one_line(kafka: KafkaBroker, tmp_path: Path, d
 
 
 def test_a_publisher_looks_for_its_topic_before_there_is_a_record(kafka: KafkaBroker) -> None:
-    with pytest.raises(SinkError, match="the topic does not exist; create it with: rebalancer topics create"):
+    with pytest.raises(
+        SinkError, match="the topic does not exist; create it with: rebalancer topics create"
+    ):
         open_publisher(topic_of(f"kafka://{kafka.address()}/never-made"))
 
 
 def test_nobody_at_the_address_is_told_after_a_while(tmp_path: Path) -> None:
     with pytest.raises(PublishTimeout, match="ECONNREFUSED"):
         open_consumer(
-            topic_of(f"kafka://127.0.0.1:{free_ports(1)[0]}/t"), "g", tmp_path, access=TopicAccess(KafkaSettings(timeout_ms=1_000))
+            topic_of(f"kafka://127.0.0.1:{free_ports(1)[0]}/t"),
+            "g",
+            tmp_path,
+            access=TopicAccess(KafkaSettings(timeout_ms=1_000)),
         )
 
 
@@ -133,7 +173,9 @@ def test_a_record_that_is_too_large_is_refused_with_the_way_out(kafka: KafkaBrok
     uri = kafka.topic("small", configs={"max.message.bytes": "1000"})
     with closing(open_publisher(topic_of(uri))) as publisher:
         publisher.publish("c", os.urandom(5_000))
-        with pytest.raises(PublishRejected, match=r"larger than the topic allows; raise its max\.message\.bytes"):
+        with pytest.raises(
+            PublishRejected, match=r"larger than the topic allows; raise its max\.message\.bytes"
+        ):
             publisher.flush()
 
 
@@ -150,7 +192,9 @@ def opened(kafka: KafkaBroker, tmp_path: Path) -> Iterator[Callable[[str], Consu
         one.close()
 
 
-def test_what_was_not_committed_comes_again(kafka: KafkaBroker, opened: Callable[[str], Consumer]) -> None:
+def test_what_was_not_committed_comes_again(
+    kafka: KafkaBroker, opened: Callable[[str], Consumer]
+) -> None:
     uri = kafka.topic("committed")
     put(uri, uneven(3))
     first = opened(uri)
@@ -161,7 +205,9 @@ def test_what_was_not_committed_comes_again(kafka: KafkaBroker, opened: Callable
     assert [record.position.offset for record in again.poll(3, 5)] == [3, 4, 5]
 
 
-def test_partitions_that_are_added_later_are_read_too(kafka: KafkaBroker, opened: Callable[[str], Consumer]) -> None:
+def test_partitions_that_are_added_later_are_read_too(
+    kafka: KafkaBroker, opened: Callable[[str], Consumer]
+) -> None:
     uri = kafka.topic("growing")
     put(uri, uneven(2, "a"))
     consumer = opened(uri)
@@ -178,7 +224,9 @@ def test_partitions_that_are_added_later_are_read_too(kafka: KafkaBroker, opened
     assert sorted(record.value for record in seen) == sorted(values(uri))
 
 
-def test_a_commit_covers_all_partitions_up_to_its_record(kafka: KafkaBroker, opened: Callable[[str], Consumer]) -> None:
+def test_a_commit_covers_all_partitions_up_to_its_record(
+    kafka: KafkaBroker, opened: Callable[[str], Consumer]
+) -> None:
     uri = kafka.topic("several", 4)
     put(uri, [line for cluster in "abcdefgh" for line in uneven(2, cluster)])
     first = opened(uri)
@@ -195,12 +243,20 @@ def test_a_commit_covers_all_partitions_up_to_its_record(kafka: KafkaBroker, ope
     assert len({record.position for record in seen}) == len(seen) == 64
 
 
-def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
     uri, lines = kafka.topic("recorded"), uneven(5)
     put(uri, lines)
     done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", uri)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exit_codes.OK, lines)
-    copied, live = rebalancer("replay", tmp_path / "copy.jsonl", "--json"), rebalancer("replay", "--from-topic", uri, "--json")
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (
+        exit_codes.OK,
+        lines,
+    )
+    copied, live = (
+        rebalancer("replay", tmp_path / "copy.jsonl", "--json"),
+        rebalancer("replay", "--from-topic", uri, "--json"),
+    )
     assert copied.json["clusters"] == live.json["clusters"]
     assert live.json["records"] == len(lines)
 
@@ -216,7 +272,13 @@ def test_a_record_with_newlines_is_one_line_of_a_recording(kafka: KafkaBroker) -
 
 
 def test_a_topic_that_is_not_there_cannot_be_replayed(kafka: KafkaBroker) -> None:
-    done = rebalancer("replay", "--from-topic", f"kafka://{kafka.address()}/nowhere", "--set", "kafka.timeout_ms=30000")
+    done = rebalancer(
+        "replay",
+        "--from-topic",
+        f"kafka://{kafka.address()}/nowhere",
+        "--set",
+        "kafka.timeout_ms=30000",
+    )
     assert done.code == exit_codes.ERROR
     assert "rebalancer topics create" in done.err
 
@@ -226,10 +288,22 @@ def test_epochs_are_read_off_all_partitions_and_of_a_cluster_in_order(kafka: Kaf
     assert next_epoch((topic_of(rounds), topic_of(commands))) == 1
 
     with closing(open_publisher(topic_of(rounds))) as publisher:
-        for cluster, epoch in [("a", 1), ("b", 1), ("a", 2), ("c", 5), ("a", 1), ("b", 2), ("a", 2)]:
+        for cluster, epoch in [
+            ("a", 1),
+            ("b", 1),
+            ("a", 2),
+            ("c", 5),
+            ("a", 1),
+            ("b", 2),
+            ("a", 2),
+        ]:
             publisher.publish(cluster, b'{"cluster":"%s","epoch":%d}' % (cluster.encode(), epoch))
         publisher.flush()
 
     assert next_epoch((topic_of(rounds), topic_of(commands))) == 6
     told = histories(topic_of(rounds))
-    assert {cluster: (history.newest, history.late) for cluster, history in told.items()} == {"a": (2, 1), "b": (2, 0), "c": (5, 0)}
+    assert {cluster: (history.newest, history.late) for cluster, history in told.items()} == {
+        "a": (2, 1),
+        "b": (2, 0),
+        "c": (5, 0),
+    }

@@ -1,4 +1,6 @@
-"""The job killed while a recording is on its way through Pulsar: consumers that count ids once see the undisturbed run."""
+"""The job killed while a recording is on its way through Pulsar: consumers that count ids once see
+the undisturbed run.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,22 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     ("partitions", "kills"),
-    [(0, 2), pytest.param(4, 2, marks=pytest.mark.slow), pytest.param(0, 10, marks=pytest.mark.slow)],
+    [
+        (0, 2),
+        pytest.param(4, 2, marks=pytest.mark.slow),
+        pytest.param(0, 10, marks=pytest.mark.slow),
+    ],
 )
-def test_kills_of_the_job_lose_and_change_nothing(pulsar: PulsarCluster, tmp_path: Path, partitions: int, kills: int) -> None:
-    found = run(pulsar, tmp_path, recording("modular-broker-killed"), kills=kills, seed=kills, partitions=partitions)
+def test_kills_of_the_job_lose_and_change_nothing(
+    pulsar: PulsarCluster, tmp_path: Path, partitions: int, kills: int
+) -> None:
+    found = run(
+        pulsar,
+        tmp_path,
+        recording("modular-broker-killed"),
+        kills=kills,
+        seed=kills,
+        partitions=partitions,
+    )
     assert [fault for one in found for fault in one.faults] == []
     assert min(one.records for one in found) > 5

@@ -1,4 +1,6 @@
-"""The only broker that `pulsar.admin_urls` names dies on a real cluster: passes and commands go on, and so does a new start."""
+"""The only broker that `pulsar.admin_urls` names dies on a real cluster: passes and commands go on,
+and so does a new start.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,21 @@ pytestmark = pytest.mark.servers
 @pytest.fixture
 def extensible(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
     """Three brokers that ask for tokens, each a process."""
-    with pulsar_processes(tmp_path_factory.mktemp("extensible"), "extensible", brokers=3, guarded=True) as cluster:
+    with pulsar_processes(
+        tmp_path_factory.mktemp("extensible"), "extensible", brokers=3, guarded=True
+    ) as cluster:
         yield cluster
 
 
-def test_passes_commands_and_a_new_start_on_a_modular_cluster(modular: PulsarProcesses, tmp_path: Path) -> None:
+def test_passes_commands_and_a_new_start_on_a_modular_cluster(
+    modular: PulsarProcesses, tmp_path: Path
+) -> None:
     survives(modular, tmp_path)
 
 
-def test_passes_commands_and_a_new_start_on_an_extensible_cluster_with_tokens(extensible: PulsarProcesses, tmp_path: Path) -> None:
+def test_passes_commands_and_a_new_start_on_an_extensible_cluster_with_tokens(
+    extensible: PulsarProcesses, tmp_path: Path
+) -> None:
     survives(extensible, tmp_path)
 
 
@@ -42,7 +50,10 @@ def survives(cluster: PulsarProcesses, folder: Path) -> None:
     settings = replace(cluster.cluster.settings(folder), admin_urls=f"http://{named}")
     with collecting(folder / "collect.log", settings, control) as running:
         goes_on(control, running)
-        assert rebalancer("execute", "--once", *words(settings), *around(control)).code == exit_codes.OK
+        assert (
+            rebalancer("execute", "--once", *words(settings), *around(control)).code
+            == exit_codes.OK
+        )
         with killed(cluster, named):
             goes_on(control, running)
             assert "other brokers of the cluster's list are asked" in running.said
@@ -53,15 +64,26 @@ def survives(cluster: PulsarProcesses, folder: Path) -> None:
                 assert again.stop() == exit_codes.OK
             done = rebalancer("execute", "--once", *words(settings), *around(control))
             assert done.code == exit_codes.OK, done.words
-            doctor = rebalancer("doctor", "--no-spark-start", "--json", *words(settings), *around(control))
-            (reach,) = [finding for finding in doctor.json["findings"] if finding["check"] == "admin URLs"]
+            doctor = rebalancer(
+                "doctor", "--no-spark-start", "--json", *words(settings), *around(control)
+            )
+            (reach,) = [
+                finding for finding in doctor.json["findings"] if finding["check"] == "admin URLs"
+            ]
             assert reach["status"] == "warn"
             assert named in reach["text"]
 
 
 @contextmanager
 def collecting(log: Path, settings: PulsarSettings, control: Control) -> Iterator[Process]:
-    with Process(log, "collect", *words(settings), *around(control), "--set", "collector.pass_interval_ms=500") as running:
+    with Process(
+        log,
+        "collect",
+        *words(settings),
+        *around(control),
+        "--set",
+        "collector.pass_interval_ms=500",
+    ) as running:
         running.wait_for("load manager")
         yield running
 
@@ -83,4 +105,7 @@ def goes_on(control: Control, running: Process) -> None:
 
 
 def passes(control: Control) -> int:
-    return sum(isinstance(record := decode(value, b""), Sweep) and bool(record.brokers) for value in control.read("telemetry"))
+    return sum(
+        isinstance(record := decode(value, b""), Sweep) and bool(record.brokers)
+        for value in control.read("telemetry")
+    )

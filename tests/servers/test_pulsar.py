@@ -1,4 +1,6 @@
-"""Collector, admin client and executor on a real Pulsar cluster: what its statuses mean, and what really becomes of a bundle."""
+"""Collector, admin client and executor on a real Pulsar cluster: what its statuses mean, and what
+really becomes of a bundle.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
-BOTH = pytest.mark.parametrize("kind", ["pulsar", "guarded_pulsar"], ids=["modular", "extensible-with-tokens"])
+BOTH = pytest.mark.parametrize(
+    "kind", ["pulsar", "guarded_pulsar"], ids=["modular", "extensible-with-tokens"]
+)
 
 
 @pytest.fixture
@@ -52,12 +56,20 @@ def used(cluster: PulsarCluster, tmp_path: Path) -> Iterator[Bundles]:
 
 
 @BOTH
-def test_a_transfer_arrives_at_its_destination(cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path) -> None:
+def test_a_transfer_arrives_at_its_destination(
+    cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
+) -> None:
     wanted = {bundle: used.others(bundle)[0] for bundle in used.all}
 
     def arrived() -> bool:
-        """Pulsar may lose a destination: then the outcome has told where the bundle is, and the next command is for it."""
-        moves = [command(bundle, used.owner(bundle), to) for bundle, to in wanted.items() if used.owner(bundle) != to]
+        """Pulsar may lose a destination: then the outcome has told where the bundle is, and the
+        next command is for it.
+        """
+        moves = [
+            command(bundle, used.owner(bundle), to)
+            for bundle, to in wanted.items()
+            if used.owner(bundle) != to
+        ]
         known = len(control.outcomes())
         control.send(*moves)
         done = execute(cluster.settings(tmp_path), control)
@@ -67,7 +79,13 @@ def test_a_transfer_arrives_at_its_destination(cluster: PulsarCluster, used: Bun
             told = (outcome.status, (outcome.reason or "").partition(":")[0], outcome.owner_after)
             now = used.owner(move.bundle)
             there, back = ("applied", "", move.destination), ("failed", "came-back", move.source)
-            assert told == (there if now == move.destination else back if now == move.source else ("applied", "elsewhere", now))
+            assert told == (
+                there
+                if now == move.destination
+                else back
+                if now == move.source
+                else ("applied", "elsewhere", now)
+            )
         return {bundle: used.owner(bundle) for bundle in wanted} == wanted
 
     eventually(arrived, 300, f"not all bundles arrive: {control.verdicts()}")
@@ -75,7 +93,9 @@ def test_a_transfer_arrives_at_its_destination(cluster: PulsarCluster, used: Bun
 
 
 @BOTH
-def test_a_split_gives_two_bundles(cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path) -> None:
+def test_a_split_gives_two_bundles(
+    cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
+) -> None:
     bundle = used.all[1]
     control.send(command(bundle, used.owner(bundle), action="split"))
 
@@ -89,7 +109,11 @@ def test_a_split_gives_two_bundles(cluster: PulsarCluster, used: Bundles, contro
 def test_what_needs_no_call_or_may_not_be_called_is_not_called(
     cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
 ) -> None:
-    moved, left, right, stale = used.all[0], *used.all[1:3], f"{used.namespace}/0x00000000_0x12345678"
+    moved, left, right, stale = (
+        used.all[0],
+        *used.all[1:3],
+        f"{used.namespace}/0x00000000_0x12345678",
+    )
     heartbeat = f"pulsar/{cluster.brokers[0]}/0x00000000_0xffffffff"
     source, other = used.owner(left), used.others(left)[0]
     control.send(
@@ -109,7 +133,12 @@ def test_what_needs_no_call_or_may_not_be_called_is_not_called(
         ("refused", "no-such-bundle"),
         ("refused", "system-bundle"),
     ]
-    assert [used.asked("unload", bundle) for bundle in (left, right, stale, heartbeat)] == [0, 0, 0, 0]
+    assert [used.asked("unload", bundle) for bundle in (left, right, stale, heartbeat)] == [
+        0,
+        0,
+        0,
+        0,
+    ]
     assert used.asked("unload", moved) >= 1
 
 
@@ -142,10 +171,16 @@ def test_what_the_admin_api_answers(cluster: PulsarCluster, used: Bundles) -> No
         used.admin.ranges("t/none")
     assert used.admin.leader() in cluster.brokers
     assert used.admin.brokers() == tuple(sorted(cluster.brokers))
-    assert (used.admin.isolation_policies(), used.admin.failure_domains(), used.admin.anti_affinity(used.namespace)) == ({}, {}, None)
+    assert (
+        used.admin.isolation_policies(),
+        used.admin.failure_domains(),
+        used.admin.anti_affinity(used.namespace),
+    ) == ({}, {}, None)
 
 
-def test_a_bundle_nobody_owns_is_unloaded_without_effect(pulsar: PulsarCluster, tmp_path: Path) -> None:
+def test_a_bundle_nobody_owns_is_unloaded_without_effect(
+    pulsar: PulsarCluster, tmp_path: Path
+) -> None:
     namespace = pulsar.namespace("t/unused", 1)
     with closing(PulsarAdmin(pulsar.settings(tmp_path))) as admin:
         admin.unload(f"{namespace}/0x00000000_0xffffffff", None)
@@ -158,20 +193,28 @@ def test_collect_sees_brokers_and_bundles_and_publishes_legal_records(
 ) -> None:
     settings = cluster.settings(tmp_path)
     with collecting(settings, control) as collector, traffic(used):
-        eventually(lambda: bool(collector.step().done) and set(used.all) <= reported(control), 120, "not every bundle was reported")
+        eventually(
+            lambda: bool(collector.step().done) and set(used.all) <= reported(control),
+            120,
+            "not every bundle was reported",
+        )
         eventually(lambda: not passed(collector).missing, 120, "a broker keeps being missing")
 
     kinds = {type(record) for record in records(control)}
     assert kinds >= {LoadReport, Policies, Sweep}
     sweep = [record for record in records(control) if isinstance(record, Sweep)][-1]
     assert sweep.brokers == tuple(sorted(cluster.brokers))
-    snapshot = read_policies(next(record for record in records(control) if isinstance(record, Policies)).snapshot)
+    snapshot = read_policies(
+        next(record for record in records(control) if isinstance(record, Policies)).snapshot
+    )
     assert {facts.version for facts in snapshot.brokers.values()} == {"4.2.4"}
     assert set(snapshot.brokers) == set(cluster.brokers)
 
 
 @BOTH
-def test_one_look_is_a_table_or_json(cluster: PulsarCluster, used: Bundles, tmp_path: Path, kind: str) -> None:
+def test_one_look_is_a_table_or_json(
+    cluster: PulsarCluster, used: Bundles, tmp_path: Path, kind: str
+) -> None:
     settings = words(cluster.settings(tmp_path))
     with traffic(used):
         seen = rebalancer("collect", "--once", "--json", *settings)
@@ -179,11 +222,15 @@ def test_one_look_is_a_table_or_json(cluster: PulsarCluster, used: Bundles, tmp_
 
     assert seen.json["load_manager"] == ("modular" if kind == "pulsar" else "extensible")
     assert [broker["broker"] for broker in seen.json["brokers"]] == sorted(cluster.brokers)
-    assert all(broker["missing"] is None and broker["bundles"] > 0 for broker in seen.json["brokers"])
+    assert all(
+        broker["missing"] is None and broker["bundles"] > 0 for broker in seen.json["brokers"]
+    )
     assert all(broker in table.out for broker in cluster.brokers)
 
 
-def test_a_move_shows_in_what_extensible_brokers_own(guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path) -> None:
+def test_a_move_shows_in_what_extensible_brokers_own(
+    guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path
+) -> None:
     with (
         bundles(guarded_pulsar, f"t/{tmp_path.name}") as used,
         collecting(guarded_pulsar.settings(tmp_path), control) as collector,
@@ -213,22 +260,47 @@ def test_shadow_sees_real_moves_and_pairs_them_with_our_commands(
     settings, before = cluster.settings(tmp_path), Control(tmp_path / "before")
     with traffic(used), ExitStack() as ended:
         owners = {bundle: used.owner(bundle) for bundle in used.all}
-        # Reports are older than that: a log that began now would show how `traffic` has placed the bundles.
+        # Reports are older than that: a log that began now would show how `traffic` has placed the
+        # bundles.
         with collecting(settings, before) as early:
             alone = {bundle: {owner} for bundle, owner in owners.items()}
-            eventually(lambda: named(early, before, used) == alone, 180, "not every bundle is reported by its owner alone", 0.5)
+            eventually(
+                lambda: named(early, before, used) == alone,
+                180,
+                "not every bundle is reported by its owner alone",
+                0.5,
+            )
         collector = ended.enter_context(collecting(settings, control))
-        eventually(lambda: named(collector, control, used) == alone, 180, "not every bundle was seen at its owner", 0.5)
+        eventually(
+            lambda: named(collector, control, used) == alone,
+            180,
+            "not every bundle was seen at its owner",
+            0.5,
+        )
         for bundle in (first, second):
             used.move_away(bundle)
-        control.send(command(first, owners[first], used.owner(first)), command(third, owners[third], used.others(third)[0]))
-        eventually(lambda: {first, second} <= {moved.bundle for moved in told(collector, control)}, 180, "the moves were not seen", 0.5)
+        control.send(
+            command(first, owners[first], used.owner(first)),
+            command(third, owners[third], used.others(third)[0]),
+        )
+        eventually(
+            lambda: {first, second} <= {moved.bundle for moved in told(collector, control)},
+            180,
+            "the moves were not seen",
+            0.5,
+        )
     control.write("rounds", [])
     seen = rebalancer("shadow", "--json", *around(control)).json
 
     verdicts = {one["bundle"]: one["verdict"] for one in seen["bundles"]}
-    assert {bundle: verdicts[bundle] for bundle in (first, second, third)} == {first: "both", second: "only-pulsar", third: "only-ours"}
-    assert seen["bundles"][[one["bundle"] for one in seen["bundles"]].index(first)]["same_destination"]
+    assert {bundle: verdicts[bundle] for bundle in (first, second, third)} == {
+        first: "both",
+        second: "only-pulsar",
+        third: "only-ours",
+    }
+    assert seen["bundles"][[one["bundle"] for one in seen["bundles"]].index(first)][
+        "same_destination"
+    ]
 
 
 def told(collector: Collector, control: Control) -> list[Moved]:
@@ -248,7 +320,10 @@ def named(collector: Collector, control: Control, used: Bundles) -> dict[str, se
             newest[tree["kind"], record.broker] = set(record.bundles.names)
         elif tree.get("note") == "owned-bundles":
             newest[tree["kind"], tree["broker"]] = set(tree["report"])
-    return {bundle: {broker for (_, broker), names in newest.items() if bundle in names} for bundle in used.all}
+    return {
+        bundle: {broker for (_, broker), names in newest.items() if bundle in names}
+        for bundle in used.all
+    }
 
 
 @contextmanager
@@ -274,16 +349,31 @@ def records(control: Control) -> list[object]:
 
 def reported(control: Control) -> set[str]:
     """The bundles of all reports so far."""
-    tables = [record.bundles for record in records(control) if isinstance(record, LoadReport) and record.bundles is not None]
+    tables = [
+        record.bundles
+        for record in records(control)
+        if isinstance(record, LoadReport) and record.bundles is not None
+    ]
     return {name for table in tables for name in table.names}
 
 
 @contextmanager
 def isolation(cluster: PulsarCluster, namespace: str, allowed: list[str]) -> Iterator[None]:
-    """A policy that keeps a namespace on the hosts of these brokers; Pulsar itself moves nothing because of it."""
+    """A policy that keeps a namespace on the hosts of these brokers; Pulsar itself moves nothing
+    because of it.
+    """
     hosts = [broker.rpartition(":")[0].replace(".", r"\.") for broker in allowed]
-    failover = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}}
-    policy = {"namespaces": [namespace], "primary": hosts, "secondary": [], "auto_failover_policy": failover, "unload_scope": "none"}
+    failover = {
+        "policy_type": "min_available",
+        "parameters": {"min_limit": "1", "usage_threshold": "80"},
+    }
+    policy = {
+        "namespaces": [namespace],
+        "primary": hosts,
+        "secondary": [],
+        "auto_failover_policy": failover,
+        "unload_scope": "none",
+    }
     path = "clusters/c/namespaceIsolationPolicies/mine"
     cluster.post(path, policy)
     try:

@@ -1,4 +1,6 @@
-"""A stock Pulsar deletes empty topics that nobody uses: ours stay, with their retention, and `doctor` names those that would not."""
+"""A stock Pulsar deletes empty topics that nobody uses: ours stay, with their retention, and
+`doctor` names those that would not.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,20 @@ INTERVAL_S = 5
 LONG_S = 240.0
 
 
-@pytest.fixture(scope="module", params=["modular", pytest.param("extensible", marks=pytest.mark.slow)])
-def stock(request: pytest.FixtureRequest, jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
+@pytest.fixture(
+    scope="module", params=["modular", pytest.param("extensible", marks=pytest.mark.slow)]
+)
+def stock(
+    request: pytest.FixtureRequest, jdk: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PulsarCluster]:
     manager: Manager = request.param
     more = {"brokerDeleteInactiveTopicsFrequencySeconds": str(INTERVAL_S)}
     with pulsar_cluster(
-        tmp_path_factory.mktemp(f"stock-{manager}"), manager, brokers=1, guarded=manager == "extensible", more=more
+        tmp_path_factory.mktemp(f"stock-{manager}"),
+        manager,
+        brokers=1,
+        guarded=manager == "extensible",
+        more=more,
     ) as cluster:
         yield cluster
 
@@ -48,12 +58,17 @@ class Namespace:
         return {topic.rpartition("/")[2] for topic in answer if "__change_events" not in topic}
 
     def retention(self, topic: str) -> object:
-        return self._get(f"persistent/{self.name}/{topic}/retention?applied=true")["retentionTimeInMinutes"]
+        return self._get(f"persistent/{self.name}/{topic}/retention?applied=true")[
+            "retentionTimeInMinutes"
+        ]
 
     def as_before(self, topic: str) -> None:
         """Makes a topic as `topics create` made it once: with a retention and nothing else."""
         self.cluster.put(f"persistent/{self.name}/{topic}", None)
-        self.cluster.post(f"persistent/{self.name}/{topic}/retention", {"retentionTimeInMinutes": 600, "retentionSizeInMB": -1})
+        self.cluster.post(
+            f"persistent/{self.name}/{topic}/retention",
+            {"retentionTimeInMinutes": 600, "retentionSizeInMB": -1},
+        )
 
     def deletes(self, topic: str) -> None:
         """Waits until a topic that nothing protects is gone: the brokers have looked."""
@@ -62,8 +77,13 @@ class Namespace:
         eventually(lambda: topic not in self.topics(), LONG_S, f"{topic} is not deleted")
 
     def words(self) -> list[str]:
-        given = {f"topics.{topic}": f"{self.cluster.service_url}/{self.name}/{topic}" for topic in TOPICS}
-        return [*access(self.cluster.settings(self.folder)), *(word for path, uri in given.items() for word in ("--set", f"{path}={uri}"))]
+        given = {
+            f"topics.{topic}": f"{self.cluster.service_url}/{self.name}/{topic}" for topic in TOPICS
+        }
+        return [
+            *access(self.cluster.settings(self.folder)),
+            *(word for path, uri in given.items() for word in ("--set", f"{path}={uri}")),
+        ]
 
     def examined(self) -> Mapping[str, Finding]:
         found = check_topics(load(flags=self.words()[1::2]).job)
@@ -71,7 +91,9 @@ class Namespace:
 
     def _get(self, path: str) -> dict[str, object]:
         headers = {"Authorization": f"Bearer {token_of('admin')}"} if self.cluster.guarded else {}
-        answer = httpx.get(f"http://{self.cluster.brokers[0]}/admin/v2/{path}", headers=headers, timeout=60)
+        answer = httpx.get(
+            f"http://{self.cluster.brokers[0]}/admin/v2/{path}", headers=headers, timeout=60
+        )
         return dict.fromkeys(found) if isinstance(found := answer.json(), list) else found
 
 
@@ -83,13 +105,20 @@ def namespace(cluster: PulsarCluster, name: str, folder: Path) -> Namespace:
     return made
 
 
-def test_topics_that_we_make_outlive_every_look_at_idle_ones(stock: PulsarCluster, tmp_path: Path) -> None:
-    """With and without partitions; one deleted topic after another shows that the brokers have looked twice."""
-    made = {partitions: namespace(stock, f"idle/made{partitions}", tmp_path) for partitions in (1, 2)}
+def test_topics_that_we_make_outlive_every_look_at_idle_ones(
+    stock: PulsarCluster, tmp_path: Path
+) -> None:
+    """With and without partitions; one deleted topic after another shows that the brokers have
+    looked twice.
+    """
+    made = {
+        partitions: namespace(stock, f"idle/made{partitions}", tmp_path) for partitions in (1, 2)
+    }
     for partitions, ours in made.items():
         done = rebalancer("topics", "create", "--partitions", partitions, *ours.words(), "--json")
         assert [one["created"] for one in done.json["topics"]] == [True] * 5
-        # A client comes and goes, as every program of ours does: without one, brokers have not loaded the partitions.
+        # A client comes and goes, as every program of ours does: without one, brokers have not
+        # loaded the partitions.
         with closing(stock.client()) as client:
             for topic in TOPICS:
                 client.create_producer(f"persistent://{ours.name}/{topic}").close()
@@ -98,18 +127,30 @@ def test_topics_that_we_make_outlive_every_look_at_idle_ones(stock: PulsarCluste
         made[2].deletes(f"unprotected-{number}")
 
     for partitions, ours in made.items():
-        kept = {topic if partitions == 1 else f"{topic}-partition-{number}" for topic in TOPICS for number in range(partitions)}
+        kept = {
+            topic if partitions == 1 else f"{topic}-partition-{number}"
+            for topic in TOPICS
+            for number in range(partitions)
+        }
         assert kept <= ours.topics()
         assert {ours.retention(topic) for topic in TOPICS} == {168 * 60}
         assert {finding.status for finding in ours.examined().values()} == {"ok"}
 
 
-def test_topics_of_an_older_version_are_named_and_mended(stock: PulsarCluster, tmp_path: Path) -> None:
+def test_topics_of_an_older_version_are_named_and_mended(
+    stock: PulsarCluster, tmp_path: Path
+) -> None:
     ours = namespace(stock, "idle/older", tmp_path)
     with closing(stock.client()) as client:
-        users = [client.create_reader(f"persistent://{ours.name}/{topic}", start_message_id=_earliest()) for topic in TOPICS]
+        users = [
+            client.create_reader(f"persistent://{ours.name}/{topic}", start_message_id=_earliest())
+            for topic in TOPICS
+        ]
         for topic in TOPICS:
-            stock.post(f"persistent/{ours.name}/{topic}/retention", {"retentionTimeInMinutes": 600, "retentionSizeInMB": -1})
+            stock.post(
+                f"persistent/{ours.name}/{topic}/retention",
+                {"retentionTimeInMinutes": 600, "retentionSizeInMB": -1},
+            )
         before = ours.examined()
         done = rebalancer("topics", "create", "--update", *ours.words(), "--json")
         for user in users:
@@ -117,17 +158,26 @@ def test_topics_of_an_older_version_are_named_and_mended(stock: PulsarCluster, t
     ours.deletes("unprotected")
 
     assert {finding.status for finding in before.values()} == {"warn"}
-    assert "brokers delete it, with its retention, while it is empty and unused" in before["rounds"].text
+    assert (
+        "brokers delete it, with its retention, while it is empty and unused"
+        in before["rounds"].text
+    )
     assert "rebalancer topics create --update" in before["rounds"].remedy
     assert [(one["created"], one["updated"]) for one in done.json["topics"]] == [(False, True)] * 5
     assert set(TOPICS) <= ours.topics()
     assert {finding.status for finding in ours.examined().values()} == {"ok"}
 
 
-def test_a_retention_that_was_lost_with_the_topic_is_named_and_mended(stock: PulsarCluster, tmp_path: Path) -> None:
+def test_a_retention_that_was_lost_with_the_topic_is_named_and_mended(
+    stock: PulsarCluster, tmp_path: Path
+) -> None:
     ours = namespace(stock, "idle/lost", tmp_path)
     ours.as_before("rounds")
-    eventually(lambda: "rounds" not in ours.topics(), LONG_S, "the topic of an older version is not deleted")
+    eventually(
+        lambda: "rounds" not in ours.topics(),
+        LONG_S,
+        "the topic of an older version is not deleted",
+    )
     with closing(stock.client()) as client:
         client.create_producer(f"persistent://{ours.name}/rounds").send(b"{}")
 

@@ -1,4 +1,6 @@
-"""The streaming job from Pulsar to Pulsar: the bytes of the plain replay, whatever the number of partitions."""
+"""The streaming job from Pulsar to Pulsar: the bytes of the plain replay, whatever the number of
+partitions.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
     lines, engine = recording("modular-broker-killed"), eager()
     places = topics(pulsar, f"recording-{partitions}", partitions)
     put(pulsar, places.telemetry, lines)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=50)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=50
+    )
     progress = drain(spark, job, engine)
     expected = replayed(lines, engine)
     assert len(expected["commands"]) > 0
@@ -50,16 +54,32 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
     assert max(batch.records for batch in progress) == 50
 
 
-def test_ten_clusters_in_four_partitions_each_decide_as_alone(spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path) -> None:
+def test_ten_clusters_in_four_partitions_each_decide_as_alone(
+    spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
+) -> None:
     clusters = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
     places, engine = topics(pulsar, "ten", 4), eager()
-    put(pulsar, places.telemetry, [line for together in zip(*clusters.values(), strict=True) for line in together])
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=37, shuffle_partitions=2)
+    put(
+        pulsar,
+        places.telemetry,
+        [line for together in zip(*clusters.values(), strict=True) for line in together],
+    )
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"),
+        topics=places,
+        max_records_per_batch=37,
+        shuffle_partitions=2,
+    )
     drain(spark, job, engine)
-    published = {kind: by_cluster(values(pulsar, getattr(places, kind))) for kind in ("commands", "rounds")}
+    published = {
+        kind: by_cluster(values(pulsar, getattr(places, kind))) for kind in ("commands", "rounds")
+    }
     for cluster, lines in clusters.items():
         expected = replayed(lines, engine)
-        assert (published["commands"][cluster], published["rounds"][cluster]) == (expected["commands"], expected["rounds"])
+        assert (published["commands"][cluster], published["rounds"][cluster]) == (
+            expected["commands"],
+            expected["rounds"],
+        )
         assert expected["commands"]
 
 
@@ -67,7 +87,9 @@ def test_a_restart_goes_on_in_the_middle_of_an_entry_and_bad_records_are_rejecte
     spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(pulsar, "restart"), eager(), uneven(6)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=3)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=3
+    )
     put(pulsar, places.telemetry, lines[:10])
     with Running(spark, job, engine):
         put(pulsar, places.telemetry, [b"nonsense"], batch=1)
@@ -82,7 +104,9 @@ def test_a_restart_goes_on_in_the_middle_of_an_entry_and_bad_records_are_rejecte
     assert (rejected["topic"], rejected["partition"]) == (str(places.telemetry), 0)
 
 
-def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path) -> None:
+def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
+    spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
+) -> None:
     places, engine, lines = topics(pulsar, "lost"), eager(), uneven(6)
     job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
     put(pulsar, places.telemetry, lines[:8])
@@ -91,21 +115,30 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(spark: S
     pulsar.forget(str(places.telemetry))
     put(pulsar, places.telemetry, lines[12:])
     eventually(lambda: trimmed(pulsar, places.telemetry) == lines[12:])
-    with pytest.raises(SinkError, match=r"deleted, perhaps before the job read them.*pulsar\.fail_on_data_loss=false"):
+    with pytest.raises(
+        SinkError,
+        match=r"deleted, perhaps before the job read them.*pulsar\.fail_on_data_loss=false",
+    ):
         drain(spark, job, engine)
     drain(spark, replace(job, pulsar=PulsarSettings(fail_on_data_loss=False)), engine)
     assert values(pulsar, places.rounds) == replayed([*lines[:8], *lines[12:]], engine)["rounds"]
 
 
-def test_a_new_checkpoint_begins_where_it_is_told(spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path) -> None:
+def test_a_new_checkpoint_begins_where_it_is_told(
+    spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
+) -> None:
     places, engine, lines = topics(pulsar, "start"), eager(), uneven(6)
     put(pulsar, places.telemetry, lines[:8])
     moment = max(published_at(pulsar, places.telemetry)) + 1
     eventually(lambda: now_ms() > moment)
     put(pulsar, places.telemetry, lines[8:])
-    job = JobSettings(checkpoint=str(tmp_path / "moment"), topics=places, pulsar=PulsarSettings(start=str(moment)))
+    job = JobSettings(
+        checkpoint=str(tmp_path / "moment"), topics=places, pulsar=PulsarSettings(start=str(moment))
+    )
     assert sum(batch.records for batch in drain(spark, job, engine)) == len(lines) - 8
-    latest = replace(job, checkpoint=str(tmp_path / "latest"), pulsar=PulsarSettings(start="latest"))
+    latest = replace(
+        job, checkpoint=str(tmp_path / "latest"), pulsar=PulsarSettings(start="latest")
+    )
     assert drain(spark, latest, engine) == []
 
 
@@ -120,7 +153,9 @@ def published_at(cluster: PulsarCluster, uri: str | TopicUri) -> list[int]:
     import pulsar
 
     with closing(cluster.client()) as client:
-        reader = client.create_reader(f"persistent://{topic_of(uri).name}", pulsar.MessageId.earliest)
+        reader = client.create_reader(
+            f"persistent://{topic_of(uri).name}", pulsar.MessageId.earliest
+        )
         found = []
         while reader.has_message_available():
             found.append(reader.read_next(10_000).publish_timestamp())

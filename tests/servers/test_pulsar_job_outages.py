@@ -1,4 +1,6 @@
-"""The job when a broker of its Pulsar topics dies and comes back, or a topic is gone: nothing lost, one clear line, no stack trace."""
+"""The job when a broker of its Pulsar topics dies and comes back, or a topic is gone: nothing lost,
+one clear line, no stack trace.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
 
 
-def test_the_job_outlasts_a_broker_and_names_a_topic_that_is_gone(modular: PulsarProcesses, tmp_path: Path) -> None:
+def test_the_job_outlasts_a_broker_and_names_a_topic_that_is_gone(
+    modular: PulsarProcesses, tmp_path: Path
+) -> None:
     cluster, lines = modular.cluster, uneven(12)
     places, expected = topics(cluster, "away"), replayed(lines, eager("threshold"))
     settings = {
@@ -46,9 +50,12 @@ def test_the_job_outlasts_a_broker_and_names_a_topic_that_is_gone(modular: Pulsa
         modular.start([victim])
         put(cluster, places.telemetry, lines[20:])
         job.wait_until(lambda: len(set(values(cluster, places.rounds))) == 12)
-        assert {kind: list(dict.fromkeys(values(cluster, getattr(places, kind)))) for kind in KINDS} == {**expected}
+        assert {
+            kind: list(dict.fromkeys(values(cluster, getattr(places, kind)))) for kind in KINDS
+        } == {**expected}
 
-        # Otherwise a broker makes it anew for whoever asks for it, and the job goes on with what comes.
+        # Otherwise a broker makes it anew for whoever asks for it, and the job goes on with what
+        # comes.
         cluster.post("namespaces/job/away/autoTopicCreation", {"allowAutoTopicCreation": False})
         cluster.delete(f"persistent/{topic_of(places.telemetry).name}?force=true")
         assert job.ended() == 1

@@ -1,4 +1,6 @@
-"""The Pulsar broker of the topics is away for a while: each process logs when that begins and when it ends, once, and nothing is lost."""
+"""The Pulsar broker of the topics is away for a while: each process logs when that begins and when
+it ends, once, and nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ from tests.unit.test_collector import REPORT
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 BUNDLES = ("t/ns/0x00000000_0x40000000", "t/ns/0x40000000_0x80000000", "t/ns/0x80000000_0xffffffff")
-#: After a longer stop the broker is started again, as a supervisor would do: its metadata session is over, and after 100 s one accepted
-#: connections but read no metadata any more, as a frozen broker (docs/PULSAR_FAULTS.md).
+#: After a longer stop the broker is started again, as a supervisor would do: its metadata session
+#: is over, and after 100 s one accepted connections but read no metadata any more, as a frozen
+#: broker (docs/PULSAR_FAULTS.md).
 RESUMES_S = 60
 BEGINS, ENDS = "trying again for up to 600 s", "the servers of the topics answer again after"
 
@@ -41,11 +44,16 @@ def balanced() -> Iterator[FakePulsar]:
         yield running
 
 
-@pytest.mark.parametrize("seconds", [0, pytest.param(40, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seconds",
+    [0, pytest.param(40, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow)],
+)
 def test_each_process_logs_the_begin_and_the_end_of_an_outage(
     lone: PulsarProcesses, balanced: FakePulsar, tmp_path: Path, seconds: float
 ) -> None:
-    """A broker that stands still, and one that is killed. All lines of job, collector and executor are objects with a time."""
+    """A broker that stands still, and one that is killed. All lines of job, collector and executor
+    are objects with a time.
+    """
     (server,) = lone.servers.values()
     control = Control(tmp_path, {name: lone.cluster.topic(f"out/ages/{name}") for name in TOPICS})
     settings = {
@@ -64,17 +72,26 @@ def test_each_process_logs_the_begin_and_the_end_of_an_outage(
         server.kill()
         server.start()
 
-    commands = (("run",), ("collect",), ("record", tmp_path / "copy.jsonl", "--follow"), ("execute", "--apply"))
+    commands = (
+        ("run",),
+        ("collect",),
+        ("record", tmp_path / "copy.jsonl", "--follow"),
+        ("execute", "--apply"),
+    )
     with ExitStack() as stack:
         logs = ((tmp_path / f"{words[0]}.log", words) for words in commands)
-        everybody = [stack.enter_context(Process(log, *words, settings=settings)) for log, words in logs]
+        everybody = [
+            stack.enter_context(Process(log, *words, settings=settings)) for log, words in logs
+        ]
         source, destination = balanced.cluster.brokers[:2]
 
         def carry_out(number: int) -> None:
             control.send(command(BUNDLES[number], source, destination, epoch=1))
             everybody[-1].wait_until(lambda: len(control.outcomes()) == number + 1)
 
-        for process, ready in zip(everybody, ("batch", "pass 1", "records", "applying"), strict=True):
+        for process, ready in zip(
+            everybody, ("batch", "pass 1", "records", "applying"), strict=True
+        ):
             process.wait_for(ready)
         carry_out(0)
         outage(everybody, server.pause, server.resume if seconds <= RESUMES_S else restart, seconds)
@@ -87,7 +104,9 @@ def test_each_process_logs_the_begin_and_the_end_of_an_outage(
         assert [status for status, _ in control.verdicts()] == ["applied"] * 3
         passes = sorted(set(sweeps(control)))
         assert passes == list(range(1, len(passes) + 1)), "a pass was lost"
-        assert [(process.said.count(BEGINS), process.said.count(ENDS)) for process in everybody] == [(2, 2)] * 4
+        assert [
+            (process.said.count(BEGINS), process.said.count(ENDS)) for process in everybody
+        ] == [(2, 2)] * 4
         assert [process.said for process in everybody if "Traceback" in process.said] == []
         job, collector, _, executor = everybody
         for process in (job, collector, executor):
@@ -97,8 +116,12 @@ def test_each_process_logs_the_begin_and_the_end_of_an_outage(
             assert (lines[0]["event"], lines[-1]["event"]) == ("starting", "stopped")
 
 
-def outage(everybody: Sequence[Process], begin: Callable[[], None], end: Callable[[], None], seconds: float) -> None:
-    """Lasts at least that long, until each process has logged it; returns when each has logged its end."""
+def outage(
+    everybody: Sequence[Process], begin: Callable[[], None], end: Callable[[], None], seconds: float
+) -> None:
+    """Lasts at least that long, until each process has logged it; returns when each has logged its
+    end.
+    """
 
     def one_more(words: str, process: Process, before: int) -> None:
         process.wait_until(lambda: process.said.count(words) > before)

@@ -1,4 +1,6 @@
-"""A guarded cluster by TLS: REST and clients get in with one set of settings, strangers get one sentence, secrets show nowhere."""
+"""A guarded cluster by TLS: REST and clients get in with one set of settings, strangers get one
+sentence, secrets show nowhere.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_by_tls_the_load_is_followed_and_commands_are_carried_out(
     assert control.verdicts() == [("applied", "")]
 
 
-def test_a_broker_that_is_not_trusted_is_one_sentence(guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path) -> None:
+def test_a_broker_that_is_not_trusted_is_one_sentence(
+    guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path
+) -> None:
     settings = guarded_pulsar.secure(tmp_path)
     somebody_else = Path(settings.tls_ca_file).with_name("client.pem")
     settings = replace(settings, tls_ca_file=str(somebody_else), attempts=1)
@@ -69,19 +73,30 @@ def test_a_broker_that_is_not_trusted_is_one_sentence(guarded_pulsar: PulsarClus
         assert len(answer.err.strip().splitlines()) <= 3
 
 
-@pytest.mark.parametrize("token", [None, "not.a.token", token_of("somebody")], ids=["none", "broken", "without-rights"])
+@pytest.mark.parametrize(
+    "token", [None, "not.a.token", token_of("somebody")], ids=["none", "broken", "without-rights"]
+)
 def test_who_has_no_good_token_hears_one_clear_error(
     guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path, token: str | None
 ) -> None:
     settings = guarded_pulsar.settings(tmp_path, token)
     if token is None:
         settings = replace(settings, token_file="")
-    for answer in (execute(settings, control), rebalancer("collect", *words(settings), *around(control))):
+    for answer in (
+        execute(settings, control),
+        rebalancer("collect", *words(settings), *around(control)),
+    ):
         assert answer.code == exit_codes.ERROR
         assert "pulsar.token_file" in answer.words
         assert "Traceback" not in answer.words
         assert token is None or token not in answer.words
-    (finding,) = [f for f in rebalancer("doctor", "--no-spark-start", "--json", *words(settings)).json["findings"] if f["check"] == "token"]
+    (finding,) = [
+        f
+        for f in rebalancer("doctor", "--no-spark-start", "--json", *words(settings)).json[
+            "findings"
+        ]
+        if f["check"] == "token"
+    ]
     assert finding["status"] == "fail"
 
 
@@ -93,10 +108,26 @@ def test_what_must_not_be_obeyed_is_refused_and_the_outcome_says_why(
     first = command(one, used.owner(one), used.others(one)[0], epoch=5)
     control.send(first, first, key=own)
     control.send(command(two, used.owner(two), used.others(two)[0], epoch=6))
-    control.send(command(two, used.owner(two), used.others(two)[0], epoch=6), key=SigningKey(Secret(b"a key of somebody else")))
-    control.send(command(three, used.owner(three), used.others(three)[0], epoch=5, expires_at_ms=now_ms() - 1), key=own)
+    control.send(
+        command(two, used.owner(two), used.others(two)[0], epoch=6),
+        key=SigningKey(Secret(b"a key of somebody else")),
+    )
+    control.send(
+        command(
+            three, used.owner(three), used.others(three)[0], epoch=5, expires_at_ms=now_ms() - 1
+        ),
+        key=own,
+    )
     control.send(command(three, used.owner(three), used.others(three)[0], epoch=4), key=own)
-    control.send(command(four.replace(used.namespace, "other/namespace"), used.owner(four), used.others(four)[0], epoch=5), key=own)
+    control.send(
+        command(
+            four.replace(used.namespace, "other/namespace"),
+            used.owner(four),
+            used.others(four)[0],
+            epoch=5,
+        ),
+        key=own,
+    )
     before = {bundle: used.owner(bundle) for bundle in (two, three, four)}
 
     given = ("--set", f"signing.key_file={key}", "--set", f"executor.allow={used.namespace}")
@@ -115,16 +146,35 @@ def test_what_must_not_be_obeyed_is_refused_and_the_outcome_says_why(
 
 
 @pytest.mark.spark
-def test_token_and_key_show_nowhere_and_all_is_done_by_tls(guarded_pulsar: PulsarCluster, used: Bundles, tmp_path: Path) -> None:
+def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
+    guarded_pulsar: PulsarCluster, used: Bundles, tmp_path: Path
+) -> None:
     settings = guarded_pulsar.secure(tmp_path)
     uris = {name: guarded_pulsar.secure_topic(f"hidden/topics/{name}") for name in TOPICS}
     control = Control(tmp_path, uris, TopicAccess(pulsar=settings))
     key, own = a_key(tmp_path)
     common = [*words(settings), *around(control), "--set", f"signing.key_file={key}"]
     with ExitStack() as stack, traffic(used):
-        collect = stack.enter_context(started("collect", tmp_path, common, "--set", "collector.pass_interval_ms=2000"))
-        eventually(lambda: any(isinstance(decode(record, b""), Sweep) for record in control.read("telemetry")), 120, "no sweep")
-        run = stack.enter_context(started("run", tmp_path, common, "--drain", "--set", f"job.checkpoint={tmp_path / 'checkpoint'}"))
+        collect = stack.enter_context(
+            started("collect", tmp_path, common, "--set", "collector.pass_interval_ms=2000")
+        )
+        eventually(
+            lambda: any(
+                isinstance(decode(record, b""), Sweep) for record in control.read("telemetry")
+            ),
+            120,
+            "no sweep",
+        )
+        run = stack.enter_context(
+            started(
+                "run",
+                tmp_path,
+                common,
+                "--drain",
+                "--set",
+                f"job.checkpoint={tmp_path / 'checkpoint'}",
+            )
+        )
         bundle = used.all[0]
         control.send(command(bundle, used.owner(bundle), used.others(bundle)[0]), key=own)
         act = stack.enter_context(started("execute", tmp_path, common, "--apply", "--once"))
@@ -136,9 +186,17 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(guarded_pulsar: Pulsa
 
         eventually(both_ended, 300, "job or executor do not end", 0.5)
         collect.process.send_signal(signal.SIGTERM)
-        assert [one.process.wait(120) for one in (collect, run, act)] == [0, 0, 0], [one.told() for one in (collect, run, act)]
+        assert [one.process.wait(120) for one in (collect, run, act)] == [0, 0, 0], [
+            one.told() for one in (collect, run, act)
+        ]
     (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
-    refused = started("execute", tmp_path, [*common, "--set", f"pulsar.token_file={tmp_path / 'wrong'}"], "--apply", "--once")
+    refused = started(
+        "execute",
+        tmp_path,
+        [*common, "--set", f"pulsar.token_file={tmp_path / 'wrong'}"],
+        "--apply",
+        "--once",
+    )
     with refused as denied:
         assert denied.process.wait(120) == exit_codes.ERROR
 
@@ -151,9 +209,16 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(guarded_pulsar: Pulsa
     own_files = {tmp_path / "token", tmp_path / "wrong", key}
     written = [file for file in tmp_path.rglob("*") if file.is_file() and file not in own_files]
     assert len(written) > 10
-    assert [file for file in written if any(secret.encode() in file.read_bytes() for secret in hidden)] == []
+    assert [
+        file for file in written if any(secret.encode() in file.read_bytes() for secret in hidden)
+    ] == []
     assert control.read("rounds"), "the job has read its topic by TLS, and written one"
-    assert [name for name in TOPICS for value in control.read(name) if any(secret.encode() in value for secret in hidden)] == []
+    assert [
+        name
+        for name in TOPICS
+        for value in control.read(name)
+        if any(secret.encode() in value for secret in hidden)
+    ] == []
 
 
 @dataclass(frozen=True)

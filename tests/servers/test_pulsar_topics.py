@@ -1,4 +1,6 @@
-"""Pulsar topics outside Spark, on real brokers: what was not acknowledged comes again, all that is there is read, errors are sentences."""
+"""Pulsar topics outside Spark, on real brokers: what was not acknowledged comes again, all that is
+there is read, errors are sentences.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def opened(tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
         one.close()
 
 
-def test_what_was_not_committed_comes_again(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:
+def test_what_was_not_committed_comes_again(
+    pulsar: PulsarCluster, opened: Callable[[str], Consumer]
+) -> None:
     uri, lines = pulsar.topic("topics/consumer/committed"), uneven(3)
     put(pulsar, uri, lines, batch=1)
     first = opened(uri)
@@ -58,7 +62,9 @@ def test_what_was_not_committed_comes_again(pulsar: PulsarCluster, opened: Calla
     assert [record.value for record in opened(uri).poll(3, 5)] == lines[3:6]
 
 
-def test_of_an_entry_of_several_messages_all_come_again(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:
+def test_of_an_entry_of_several_messages_all_come_again(
+    pulsar: PulsarCluster, opened: Callable[[str], Consumer]
+) -> None:
     """The broker counts entries; whoever carries out commands remembers for himself."""
     uri, lines = pulsar.topic("topics/consumer/entries"), uneven(3)
     put(pulsar, uri, lines, batch=4)
@@ -68,14 +74,18 @@ def test_of_an_entry_of_several_messages_all_come_again(pulsar: PulsarCluster, o
     assert [record.value for record in opened(uri).poll(3, 5)] == lines[4:7]
 
 
-def test_a_batch_of_more_messages_than_there_are_numbers_is_read_in_order(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:
+def test_a_batch_of_more_messages_than_there_are_numbers_is_read_in_order(
+    pulsar: PulsarCluster, opened: Callable[[str], Consumer]
+) -> None:
     uri, lines = pulsar.topic("topics/consumer/wide"), [b"%d" % number for number in range(5_000)]
     put(pulsar, uri, lines, batch=5_000)
     with closing(open_reader(topic_of(uri))) as reader:
         read = [record for records in iter(reader.read, []) for record in records]
     assert [record.value for record in read] == lines
     offsets = [record.position.offset for record in read]
-    assert (offsets == sorted(offsets), len({offset >> 12 for offset in offsets})) == (True, 1), "one entry, in order"
+    assert (offsets == sorted(offsets), len({offset >> 12 for offset in offsets})) == (True, 1), (
+        "one entry, in order"
+    )
 
     consumer, polled = opened(uri), list[TopicRecord]()
     while len(polled) < len(lines):
@@ -83,14 +93,21 @@ def test_a_batch_of_more_messages_than_there_are_numbers_is_read_in_order(pulsar
         consumer.commit(polled[-1])
     assert [record.value for record in polled] == lines
 
-    planner = PulsarPlanner(PulsarLink(parse_topic(uri), PulsarSettings()), 2**30, fail_on_loss=True)
+    planner = PulsarPlanner(
+        PulsarLink(parse_topic(uri), PulsarSettings()), 2**30, fail_on_loss=True
+    )
     with closing(planner):
         begin = planner.begin("earliest")
         middle = planner.advance(begin, 4_500)
-        assert [offset[-1] for offset in (middle["0"], planner.advance(middle, 4_500)["0"])] == [4_500, 5_000]
+        assert [offset[-1] for offset in (middle["0"], planner.advance(middle, 4_500)["0"])] == [
+            4_500,
+            5_000,
+        ]
 
 
-def test_a_commit_covers_all_partitions_up_to_its_record(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:
+def test_a_commit_covers_all_partitions_up_to_its_record(
+    pulsar: PulsarCluster, opened: Callable[[str], Consumer]
+) -> None:
     uri = pulsar.topic("topics/consumer/several", 4)
     put(pulsar, uri, [line for cluster in "abcdefgh" for line in uneven(2, cluster)], batch=1)
     first = opened(uri)
@@ -105,7 +122,9 @@ def test_a_commit_covers_all_partitions_up_to_its_record(pulsar: PulsarCluster, 
     assert len({record.position for record in seen}) == len(seen) == 64
 
 
-def test_a_second_process_of_a_group_is_turned_away(pulsar: PulsarCluster, opened: Callable[[str], Consumer], tmp_path: Path) -> None:
+def test_a_second_process_of_a_group_is_turned_away(
+    pulsar: PulsarCluster, opened: Callable[[str], Consumer], tmp_path: Path
+) -> None:
     uri = pulsar.topic("topics/consumer/busy")
     opened(uri)
     with pytest.raises(SinkError, match=r"another process"):
@@ -123,8 +142,12 @@ def test_records_of_one_key_keep_their_order_and_partition(pulsar: PulsarCluster
     by_partition: dict[int, list[int]] = {}
     for record in records:
         by_partition.setdefault(record.position.partition, []).append(int(record.value))
-    assert sorted(number for numbers in by_partition.values() for number in numbers) == list(range(300))
-    homes = {number % 7: partition for partition, numbers in by_partition.items() for number in numbers}
+    assert sorted(number for numbers in by_partition.values() for number in numbers) == list(
+        range(300)
+    )
+    homes = {
+        number % 7: partition for partition, numbers in by_partition.items() for number in numbers
+    }
     for partition, numbers in by_partition.items():
         for key in {number % 7 for number in numbers}:
             assert homes[key] == partition
@@ -132,12 +155,20 @@ def test_records_of_one_key_keep_their_order_and_partition(pulsar: PulsarCluster
     assert len(set(homes.values())) > 1
 
 
-def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(pulsar: PulsarCluster, tmp_path: Path) -> None:
+def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(
+    pulsar: PulsarCluster, tmp_path: Path
+) -> None:
     uri, lines = pulsar.topic("topics/reader/recorded"), uneven(5)
     put(pulsar, uri, lines)
     done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", uri)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exit_codes.OK, lines)
-    copied, live = rebalancer("replay", tmp_path / "copy.jsonl", "--json"), rebalancer("replay", "--from-topic", uri, "--json")
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (
+        exit_codes.OK,
+        lines,
+    )
+    copied, live = (
+        rebalancer("replay", tmp_path / "copy.jsonl", "--json"),
+        rebalancer("replay", "--from-topic", uri, "--json"),
+    )
     assert copied.json["clusters"] == live.json["clusters"]
     assert live.json["records"] == len(lines)
 
@@ -155,22 +186,40 @@ def test_a_record_that_is_too_large_is_refused_with_the_next_step(pulsar: Pulsar
         publish(publisher.publish, publisher.flush, b"{}")
 
 
-def test_a_missing_namespace_and_a_silent_port_are_told(pulsar: PulsarCluster, tmp_path: Path) -> None:
-    with pytest.raises(SinkError, match=r"nowhere/at/all: the topic or its namespace does not exist"):
+def test_a_missing_namespace_and_a_silent_port_are_told(
+    pulsar: PulsarCluster, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        SinkError, match=r"nowhere/at/all: the topic or its namespace does not exist"
+    ):
         open_publisher(topic_of(f"{pulsar.service_url}/nowhere/at/all"))
     with pytest.raises(PublishTimeout, match=r"does not accept connections"):
-        open_consumer(topic_of(f"pulsar://127.0.0.1:{free_ports(1)[0]}/t/n/x"), "g", tmp_path, access=HASTY)
+        open_consumer(
+            topic_of(f"pulsar://127.0.0.1:{free_ports(1)[0]}/t/n/x"), "g", tmp_path, access=HASTY
+        )
 
 
-def test_whoever_shows_the_wrong_token_is_told_once_and_the_token_nowhere(guarded_pulsar: PulsarCluster, tmp_path: Path) -> None:
+def test_whoever_shows_the_wrong_token_is_told_once_and_the_token_nowhere(
+    guarded_pulsar: PulsarCluster, tmp_path: Path
+) -> None:
     uri = guarded_pulsar.topic("topics/guarded/telemetry")
     put(guarded_pulsar, uri, uneven(2))
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     right.write_text(token_of("admin"))
     wrong.write_text(token_of("admin")[:-6] + "AAAAAA")
-    done = rebalancer("replay", "--from-topic", uri, "--set", f"pulsar.token_file={right}", "--json")
+    done = rebalancer(
+        "replay", "--from-topic", uri, "--set", f"pulsar.token_file={right}", "--json"
+    )
     assert (done.code, done.json["records"]) == (exit_codes.OK, len(uneven(2)))
-    failed = rebalancer("replay", "--from-topic", uri, "--set", f"pulsar.token_file={wrong}", "--set", "pulsar.deadline_ms=5000")
+    failed = rebalancer(
+        "replay",
+        "--from-topic",
+        uri,
+        "--set",
+        f"pulsar.token_file={wrong}",
+        "--set",
+        "pulsar.deadline_ms=5000",
+    )
     assert failed.code == exit_codes.ERROR
     assert failed.err.count("error:") == 1
     assert "pulsar.token_file" in failed.err
@@ -178,18 +227,30 @@ def test_whoever_shows_the_wrong_token_is_told_once_and_the_token_nowhere(guarde
     assert failed.out == ""
 
 
-def test_a_job_that_is_not_let_in_says_so_before_spark_starts(guarded_pulsar: PulsarCluster, tmp_path: Path) -> None:
+def test_a_job_that_is_not_let_in_says_so_before_spark_starts(
+    guarded_pulsar: PulsarCluster, tmp_path: Path
+) -> None:
     (tmp_path / "token").write_text(token_of("admin")[:-6] + "AAAAAA")
     uris = {name: guarded_pulsar.topic(f"topics/locked/{name}") for name in TOPICS}
     words = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
-    given = {"pulsar.token_file": tmp_path / "token", "pulsar.deadline_ms": 5000, "job.checkpoint": tmp_path / "checkpoint"}
+    given = {
+        "pulsar.token_file": tmp_path / "token",
+        "pulsar.deadline_ms": 5000,
+        "job.checkpoint": tmp_path / "checkpoint",
+    }
     words += [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
     done = rebalancer("run", "--drain", *words)
-    assert (done.code, done.err.count("error:"), "pulsar.token_file" in done.err) == (exit_codes.ERROR, 1, True)
+    assert (done.code, done.err.count("error:"), "pulsar.token_file" in done.err) == (
+        exit_codes.ERROR,
+        1,
+        True,
+    )
     assert (tmp_path / "token").read_text() not in done.err + done.out
 
 
-def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(pulsar: PulsarCluster, tmp_path: Path) -> None:
+def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(
+    pulsar: PulsarCluster, tmp_path: Path
+) -> None:
     pulsar.namespace("topics/made", 4)
     uris = {name: f"{pulsar.service_url}/topics/made/{name}" for name in TOPICS}
     given = {
@@ -198,7 +259,10 @@ def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(pulsa
         "pulsar.admin_urls": f"http://{pulsar.brokers[0]}",
     }
     words = [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
-    made = [rebalancer("topics", "create", "--partitions", "2", *words, "--json").json["topics"] for _ in range(2)]
+    made = [
+        rebalancer("topics", "create", "--partitions", "2", *words, "--json").json["topics"]
+        for _ in range(2)
+    ]
     assert [[one["created"] for one in some] for some in made] == [[True] * 5, [False] * 5]
     job = load(flags=words[1::2]).job
     kept = [finding for finding in check_topics(job) if finding.status == "ok"]
@@ -218,6 +282,8 @@ def iter_all(read: Callable[[], object]) -> Iterator[TopicRecord]:
         yield from records  # type: ignore[misc]
 
 
-def publish(publishing: Callable[[str, bytes], None], flush: Callable[[], None], value: bytes) -> None:
+def publish(
+    publishing: Callable[[str, bytes], None], flush: Callable[[], None], value: bytes
+) -> None:
     publishing("c", value)
     flush()

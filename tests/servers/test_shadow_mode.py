@@ -1,4 +1,5 @@
-"""Shadow mode beside Pulsar's own shedder: what it unloads on a real cluster is seen, and compared with what we wanted.
+"""Shadow mode beside Pulsar's own shedder: what it unloads on a real cluster is seen, and compared
+with what we wanted.
 
 `pytest tests/servers/test_shadow_mode.py -m slow -rP` prints the report.
 """
@@ -18,7 +19,9 @@ from tests.unit.command_line import rebalancer
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 #: The rule and the limits that the loop has, in Pulsar's words.
 SHEDDER = {
-    "loadBalancerLoadSheddingStrategy": "org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder",
+    "loadBalancerLoadSheddingStrategy": (
+        "org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder"
+    ),
     "loadBalancerMsgRateDifferenceShedderThreshold": "0",
     "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold": "1.35",
     "maxUnloadPercentage": "0.5",
@@ -26,21 +29,33 @@ SHEDDER = {
 }
 
 
-def test_what_pulsars_own_shedder_unloads_is_seen_and_compared_with_our_rounds(jdk: None, tmp_path: Path) -> None:
+def test_what_pulsars_own_shedder_unloads_is_seen_and_compared_with_our_rounds(
+    jdk: None, tmp_path: Path
+) -> None:
     (tmp_path / "pulsar").mkdir()
     with pulsar_cluster(tmp_path / "pulsar", more=SHEDDER) as cluster:
         settings = cluster.settings(tmp_path)
-        with closed_loop(tmp_path / "loop", settings) as loop, skewed_users(cluster, tmp_path, "t/shadowed") as users:
+        with (
+            closed_loop(tmp_path / "loop", settings) as loop,
+            skewed_users(cluster, tmp_path, "t/shadowed") as users,
+        ):
             told("at the start", users)
-            busiest, before = max(load := users.load(), key=lambda broker: load[broker]), users.owners()
+            busiest, before = (
+                max(load := users.load(), key=lambda broker: load[broker]),
+                users.owners(),
+            )
             loop.begin("collect")
             loop.wait_until(lambda: len(loop.commands()) > 0, "we want something moved")
             assert users.owners() == before, "nobody acts yet"
 
             cluster.post("brokers/configuration/loadBalancerSheddingEnabled/true", None)
             assert shedding(loop) == "ok", "the built-in shedder is on, as shadow mode requires"
-            loop.wait_until(lambda: len(moved(before, users.owners())) > 0, "Pulsar's shedder unloads")
-            loop.wait_until(lambda: len(users.owners()) == len(users.rates), "everything has an owner again")
+            loop.wait_until(
+                lambda: len(moved(before, users.owners())) > 0, "Pulsar's shedder unloads"
+            )
+            loop.wait_until(
+                lambda: len(users.owners()) == len(users.rates), "everything has an owner again"
+            )
             after = users.owners()
             told("by Pulsar's shedder", users)
             wait_for_rounds(3, loop)
@@ -59,6 +74,8 @@ def moved(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 def shedding(loop: Loop) -> str:
     """What the doctor says of the built-in shedder."""
-    findings = rebalancer("doctor", "--shadow", "--no-spark-start", "--json", *loop.words).json["findings"]
+    findings = rebalancer("doctor", "--shadow", "--no-spark-start", "--json", *loop.words).json[
+        "findings"
+    ]
     (found,) = [str(one["status"]) for one in findings if one["check"] == "built-in shedding"]
     return found

@@ -1,4 +1,6 @@
-"""The job on a Spark standalone cluster: what it sends to workers is all they need, and one of them may die."""
+"""The job on a Spark standalone cluster: what it sends to workers is all they need, and one of them
+may die.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 
 def ten_clusters() -> list[bytes]:
-    """Two recordings five times over, each copy under a name of its own, record by record beside each other."""
+    """Two recordings five times over, each copy under a name of its own, record by record beside
+    each other.
+    """
     copies = [renamed(RECORDINGS[number % 2], f"cluster-{number}") for number in range(10)]
     return [line for together in zip_longest(*copies) for line in together if line is not None]
 
@@ -46,15 +50,21 @@ def ten_clusters() -> list[bytes]:
 def renamed(name: str, cluster: str) -> list[bytes]:
     lines = recording(name)
     before = json.dumps(json.loads(lines[0])["cluster"]).encode()
-    return [line.replace(b'"cluster":' + before, f'"cluster":"{cluster}"'.encode()) for line in lines]
+    return [
+        line.replace(b'"cluster":' + before, f'"cluster":"{cluster}"'.encode()) for line in lines
+    ]
 
 
 def by_cluster(records: Sequence[bytes]) -> list[bytes]:
-    """Clusters lie in several partitions: their order among each other says nothing, that within each does."""
+    """Clusters lie in several partitions: their order among each other says nothing, that within
+    each does.
+    """
     return sorted(records, key=lambda record: json.loads(record)["cluster"])
 
 
-def test_workers_without_our_packages_are_named_with_what_to_do(cluster: SparkCluster, tmp_path: Path) -> None:
+def test_workers_without_our_packages_are_named_with_what_to_do(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
     bare = {**cluster.environment, "PYSPARK_PYTHON": python_name()}
     with RealJob(tmp_path / "job", environment=bare) as job:
         job.publish([b"{}"])
@@ -62,7 +72,10 @@ def test_workers_without_our_packages_are_named_with_what_to_do(cluster: SparkCl
         with pytest.raises(JobEnded):
             job.wait_until(lambda: False, seconds=300)
         told = job.log.read_text()
-    sentence = r"^\S+Z error: job\.environment: the Python of worker \S+ has no numpy, msgspec, .*: pack what it needs with `rebalancer"
+    sentence = (
+        r"^\S+Z error: job\.environment: the Python of worker \S+ has no numpy, msgspec, .*: pack "
+        r"what it needs with `rebalancer"
+    )
     assert re.search(sentence, told, re.MULTILINE)
     assert "Traceback" not in told
 
@@ -76,8 +89,17 @@ def test_one_of_two_workers_is_killed_and_ten_clusters_decide_as_in_the_plain_re
     uris = {name: kafka.topic(f"ten-clusters-{partitions}-{name}", 4) for name in TOPICS}
     put(uris["telemetry"], lines)
     words = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
-    words += ["--master", cluster.url, "--set", f"job.environment={environment}", "--set", f"job.shuffle_partitions={partitions}"]
-    with RealJob(tmp_path / "job", max_records_per_batch=250, environment=cluster.environment) as job:
+    words += [
+        "--master",
+        cluster.url,
+        "--set",
+        f"job.environment={environment}",
+        "--set",
+        f"job.shuffle_partitions={partitions}",
+    ]
+    with RealJob(
+        tmp_path / "job", max_records_per_batch=250, environment=cluster.environment
+    ) as job:
         reference = replayed(lines, job.engine)
         expected = {kind: by_cluster(reference[kind]) for kind in ("commands", "rounds")}
         job.start("--drain", *words)
@@ -89,6 +111,8 @@ def test_one_of_two_workers_is_killed_and_ten_clusters_decide_as_in_the_plain_re
     victim.start()
     assert killed >= 3  # the worker, its executor, the executor's Python
     assert done < len(expected["rounds"])
-    assert {json.loads(command)["cluster"] for command in expected["commands"]} == {f"cluster-{number}" for number in range(10)}
+    assert {json.loads(command)["cluster"] for command in expected["commands"]} == {
+        f"cluster-{number}" for number in range(10)
+    }
     for kind, wanted in expected.items():
         assert compare(kind, by_cluster(values(uris[kind])), wanted).faults == ()

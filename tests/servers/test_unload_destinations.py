@@ -1,4 +1,6 @@
-"""What an unload with a destination really does on each load manager, without a client that would look the bundle up at once."""
+"""What an unload with a destination really does on each load manager, without a client that would
+look the bundle up at once.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,15 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.servers
 #: Generous: the machine may be busy with other things.
 _LONG_S = 120.0
-#: Brokers learn of a release a moment after it. One that has not yet may spend the destination on an answer from memory.
+#: Brokers learn of a release a moment after it. One that has not yet may spend the destination on
+#: an answer from memory.
 _BUNDLES, _NEARLY_ALL = 12, 10
 
 
 class Quiet:
-    """A namespace that nobody uses: its bundles are owned only because a test has asked where a topic is."""
+    """A namespace that nobody uses: its bundles are owned only because a test has asked where a
+    topic is.
+    """
 
     def __init__(self, cluster: PulsarCluster, admin: PulsarAdmin, namespace: str) -> None:
         self.cluster, self.admin = cluster, admin
@@ -32,7 +37,9 @@ class Quiet:
         self.bundles = [f"{namespace}/{range_}" for range_ in admin.ranges(namespace)]
 
     def look_up(self, bundle: str) -> str:
-        """The owner, after a look-up; one more where a broker that had not noticed the release yet answered from memory."""
+        """The owner, after a look-up; one more where a broker that had not noticed the release yet
+        answered from memory.
+        """
         owner: str | None = None
 
         def owned() -> bool:
@@ -63,7 +70,9 @@ def extensible_ones(guarded_pulsar: PulsarCluster, tmp_path: Path) -> Iterator[Q
         yield Quiet(guarded_pulsar, admin, f"t/{tmp_path.name}")
 
 
-def test_modular_releases_the_bundle_and_the_next_look_up_goes_to_the_destination(modular_ones: Quiet) -> None:
+def test_modular_releases_the_bundle_and_the_next_look_up_goes_to_the_destination(
+    modular_ones: Quiet,
+) -> None:
     arrived = 0
     for bundle in modular_ones.bundles:
         destination = modular_ones.another(modular_ones.look_up(bundle))
@@ -75,7 +84,9 @@ def test_modular_releases_the_bundle_and_the_next_look_up_goes_to_the_destinatio
 
 def test_modular_remembers_a_destination_for_a_bundle_nobody_owns(modular_ones: Quiet) -> None:
     arrived = 0
-    for bundle, destination in zip(modular_ones.bundles, cycle(modular_ones.cluster.brokers), strict=False):
+    for bundle, destination in zip(
+        modular_ones.bundles, cycle(modular_ones.cluster.brokers), strict=False
+    ):
         modular_ones.admin.unload(bundle, destination)
         assert modular_ones.admin.owner(bundle) is None
         arrived += modular_ones.look_up(bundle) == destination
@@ -93,7 +104,9 @@ def test_extensible_hands_the_bundle_over_without_any_look_up(extensible_ones: Q
     for bundle in extensible_ones.bundles[:4]:
         destination = extensible_ones.another(extensible_ones.look_up(bundle))
         extensible_ones.admin.unload(bundle, destination)
-        eventually(partial(extensible_ones.owns, destination, bundle), _LONG_S, "it was not handed over")
+        eventually(
+            partial(extensible_ones.owns, destination, bundle), _LONG_S, "it was not handed over"
+        )
 
 
 def test_extensible_does_nothing_with_a_bundle_nobody_owns(extensible_ones: Quiet) -> None:

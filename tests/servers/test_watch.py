@@ -1,4 +1,6 @@
-"""A cluster that stands still or has died is named, with its threads, so that tests on it do not fail with riddles."""
+"""A cluster that stands still or has died is named, with its threads, so that tests on it do not
+fail with riddles.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,12 @@ from tests.servers.watch import Watched
 pytestmark = pytest.mark.servers
 
 
-def test_a_broker_that_stands_still_is_named_with_its_threads(modular: PulsarProcesses, tmp_path: Path) -> None:
-    broker, server = next((broker, server) for broker, server in modular.servers.items() if server.runs)
+def test_a_broker_that_stands_still_is_named_with_its_threads(
+    modular: PulsarProcesses, tmp_path: Path
+) -> None:
+    broker, server = next(
+        (broker, server) for broker, server in modular.servers.items() if server.runs
+    )
     settings = modular.cluster.settings(tmp_path)
     assert Watched({broker: server}, settings).look() == ""
     server.pause()

@@ -1,4 +1,5 @@
-"""Waves of look-ups on modular brokers: the old way to find owners freezes one, the executor's way does not.
+"""Waves of look-ups on modular brokers: the old way to find owners freezes one, the executor's way
+does not.
 
 `python -m tests.servers.waves FOLDER --help` runs the same with other sizes.
 """
@@ -49,15 +50,26 @@ def stuck_brokers(settings: PulsarSettings) -> Stuck:
         return find_stuck(admin, brokers, brokers)
 
 
-def test_the_old_call_freezes_a_broker_and_that_is_recognised(own_brokers: PulsarProcesses, tmp_path: Path) -> None:
-    """An executor is at work all the time: when the broker freezes, while it is frozen, and after its restart."""
-    cluster, settings, random, polling = own_brokers.cluster, own_brokers.cluster.settings(tmp_path), Random(1), Event()
+def test_the_old_call_freezes_a_broker_and_that_is_recognised(
+    own_brokers: PulsarProcesses, tmp_path: Path
+) -> None:
+    """An executor is at work all the time: when the broker freezes, while it is frozen, and after
+    its restart.
+    """
+    cluster, settings, random, polling = (
+        own_brokers.cluster,
+        own_brokers.cluster.settings(tmp_path),
+        Random(1),
+        Event(),
+    )
     assert not stuck_brokers(settings)
 
     with (
         closing(PulsarAdmin(settings)) as admin,
         RealExecutor(tmp_path / "executor", settings, executor__max_concurrent=16) as executor,
-        waves(cluster, "waves/all", lambda *where: owner_by_list(*where) if polling.is_set() else "") as made,
+        waves(
+            cluster, "waves/all", lambda *where: owner_by_list(*where) if polling.is_set() else ""
+        ) as made,
     ):
         executor.start("--apply")
 
@@ -81,10 +93,16 @@ def test_the_old_call_freezes_a_broker_and_that_is_recognised(own_brokers: Pulsa
             assert [look(prober, broker) for broker in (frozen, other)] == ["stuck", "reads"]
             poll = BrokerPoll(FrozenReports(prober).load_report, 4, 0, now_ms)
             eventually(
-                lambda: f"{frozen} is frozen" in poll.run(cluster.brokers).missing.get(frozen, ""), _FREEZES_S, "collect does not see it"
+                lambda: f"{frozen} is frozen" in poll.run(cluster.brokers).missing.get(frozen, ""),
+                _FREEZES_S,
+                "collect does not see it",
             )
             assert poll.run(cluster.brokers).answered == (other,)
-        eventually(lambda: moves() == {"refused broker-frozen"}, _FREEZES_S, "the executor goes on moving bundles")
+        eventually(
+            lambda: moves() == {"refused broker-frozen"},
+            _FREEZES_S,
+            "the executor goes on moving bundles",
+        )
 
         own_brokers.servers[frozen].kill()
         eventually(lambda: not listed(settings, frozen), _FREEZES_S, f"{frozen} stays listed")
@@ -93,7 +111,9 @@ def test_the_old_call_freezes_a_broker_and_that_is_recognised(own_brokers: Pulsa
         eventually(lambda: "applied" in moves(), _FREEZES_S, "no bundle moves after the restart")
 
 
-def test_a_stopped_broker_is_not_called_frozen(own_brokers: PulsarProcesses, tmp_path: Path) -> None:
+def test_a_stopped_broker_is_not_called_frozen(
+    own_brokers: PulsarProcesses, tmp_path: Path
+) -> None:
     one, two = own_brokers.cluster.brokers
     settings = replace(own_brokers.cluster.settings(tmp_path), admin_urls=f"http://{one}")
     own_brokers.servers[two].pause()
@@ -105,14 +125,18 @@ def test_a_stopped_broker_is_not_called_frozen(own_brokers: PulsarProcesses, tmp
         own_brokers.servers[two].resume()
 
 
-def test_half_an_hour_of_waves_and_a_thousand_moves_freeze_nothing(jdk: None, tmp_path: Path) -> None:
+def test_half_an_hour_of_waves_and_a_thousand_moves_freeze_nothing(
+    jdk: None, tmp_path: Path
+) -> None:
     (tmp_path / "cluster").mkdir()
 
     verdicts, silent = rehearse(Plan(seconds=_HALF_AN_HOUR_S, moves=_MOVES), tmp_path, print)
 
     assert silent == []
     assert verdicts["applied"] >= _MOVES
-    assert not [verdict for verdict in verdicts if "broker-frozen" in verdict], "no broker was frozen, however busy the machine was"
+    assert not [verdict for verdict in verdicts if "broker-frozen" in verdict], (
+        "no broker was frozen, however busy the machine was"
+    )
 
 
 def test_five_minutes_of_waves_freeze_no_extensible_broker(jdk: None, tmp_path: Path) -> None:
@@ -132,7 +156,9 @@ def stuck_by_dump(processes: PulsarProcesses) -> list[str]:
 
 def _waits(processes: PulsarProcesses, broker: str) -> bool:
     tool = java().removesuffix("java") + "jstack"
-    dump = subprocess.run([tool, str(processes.servers[broker].pid)], capture_output=True, text=True, check=False).stdout
+    dump = subprocess.run(
+        [tool, str(processes.servers[broker].pid)], capture_output=True, text=True, check=False
+    ).stdout
     (thread,) = re.findall(r'"metadata-store-event-.*?\n\n', dump, re.DOTALL) or [""]
     return "CompletableFuture.join" in thread and "getOwnedNameSpacesStatusAsync" in thread
 

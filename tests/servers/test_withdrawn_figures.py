@@ -1,4 +1,6 @@
-"""Extensible brokers withdraw figures when bundles move, and their leader when one dies: the broker leaves, and nothing is rejected."""
+"""Extensible brokers withdraw figures when bundles move, and their leader when one dies: the broker
+leaves, and nothing is rejected.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ LONG_S = 300.0
 
 @pytest.fixture
 def extensible(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
-    with pulsar_processes(tmp_path_factory.mktemp("extensible"), "extensible", brokers=3) as cluster:
+    with pulsar_processes(
+        tmp_path_factory.mktemp("extensible"), "extensible", brokers=3
+    ) as cluster:
         yield cluster
 
 
@@ -35,7 +39,12 @@ def withdrawals(collector: Collector, control: Control) -> set[str]:
         record.broker
         for record in records(control)
         if isinstance(record, Tombstone)
-        or (isinstance(record, LoadReport) and record.figures is None and record.bundles is not None and not record.bundles.names)
+        or (
+            isinstance(record, LoadReport)
+            and record.figures is None
+            and record.bundles is not None
+            and not record.bundles.names
+        )
     }
 
 
@@ -47,17 +56,29 @@ def census(collector: Collector, control: Control) -> Sweep:
     return newest
 
 
-def test_moves_and_the_death_of_a_broker_leave_no_rejected_record(extensible: PulsarProcesses, tmp_path: Path) -> None:
+def test_moves_and_the_death_of_a_broker_leave_no_rejected_record(
+    extensible: PulsarProcesses, tmp_path: Path
+) -> None:
     control, victim = Control(tmp_path), extensible.cluster.brokers[1]
     with ExitStack() as stack:
         collector = stack.enter_context(collecting(extensible.cluster.settings(tmp_path), control))
         used = stack.enter_context(bundles(extensible.cluster, "t/withdrawn"))
         stack.enter_context(traffic(used))
-        eventually(lambda: victim in census(collector, control).brokers, LONG_S, f"{victim} publishes no load", 1)
+        eventually(
+            lambda: victim in census(collector, control).brokers,
+            LONG_S,
+            f"{victim} publishes no load",
+            1,
+        )
         for bundle in used.all:
             used.move_away(bundle)
             passed(collector)
-        eventually(lambda: bool(withdrawals(collector, control)), LONG_S, "no broker withdrew its figures", 1)
+        eventually(
+            lambda: bool(withdrawals(collector, control)),
+            LONG_S,
+            "no broker withdrew its figures",
+            1,
+        )
         before = len(control.read("telemetry"))
 
         extensible.servers[victim].kill()
@@ -66,17 +87,36 @@ def test_moves_and_the_death_of_a_broker_leave_no_rejected_record(extensible: Pu
             listed = census(collector, control)
             later = [decode(record, b"") for record in control.read("telemetry")[before:]]
             gone = victim not in {*listed.brokers, *listed.missing}
-            return gone and any(isinstance(record, Tombstone) and record.broker == victim for record in later)
+            return gone and any(
+                isinstance(record, Tombstone) and record.broker == victim for record in later
+            )
 
         eventually(withdrawn, LONG_S, f"nobody withdraws the figures of {victim}", 1)
         left_ms = census(collector, control).ts
         # Rounds of 5 s: at least one closes after the broker has left.
-        eventually(lambda: census(collector, control).ts > left_ms + 10_000, LONG_S, "no more passes", 1)
+        eventually(
+            lambda: census(collector, control).ts > left_ms + 10_000, LONG_S, "no more passes", 1
+        )
 
-    replayed = rebalancer("replay", "--from-topic", control.uri("telemetry"), "--json", "--set", "round.interval_ms=5000")
+    replayed = rebalancer(
+        "replay",
+        "--from-topic",
+        control.uri("telemetry"),
+        "--json",
+        "--set",
+        "round.interval_ms=5000",
+    )
     assert replayed.json["rejected"] == {"total": 0, "by_code": {}}, replayed.err
     assert replayed.json["rounds"] > 0
-    explained = rebalancer("replay", "--from-topic", control.uri("telemetry"), "--out", tmp_path / "out", "--set", "round.interval_ms=5000")
+    explained = rebalancer(
+        "replay",
+        "--from-topic",
+        control.uri("telemetry"),
+        "--out",
+        tmp_path / "out",
+        "--set",
+        "round.interval_ms=5000",
+    )
     assert explained.code == 0
     last = (tmp_path / "out" / "rounds.jsonl").read_bytes().splitlines()[-1]
     assert victim.encode() not in last, "it has left, and takes no part"

@@ -1,9 +1,11 @@
-"""Producers and consumers in a process of their own: python -m tests.servers.traffic PLAN LOG, until SIGTERM.
+"""Producers and consumers in a process of their own: python -m tests.servers.traffic PLAN LOG,
+until SIGTERM.
 
-Every topic has a producer that numbers its messages, and a consumer. The log says of each message when it was sent, when the broker
-acknowledged it, and when the consumer had it; `tests.servers.traffic_log` reads it. READY is said when brokers have had time to measure
-the traffic. After SIGTERM no more is sent, and the process ends when every acknowledged message has been received, or nothing has come
-for some seconds.
+Every topic has a producer that numbers its messages, and a consumer. The log says of each message
+when it was sent, when the broker acknowledged it, and when the consumer had it;
+`tests.servers.traffic_log` reads it. READY is said when brokers have had time to measure the
+traffic. After SIGTERM no more is sent, and the process ends when every acknowledged message has
+been received, or nothing has come for some seconds.
 """
 
 from __future__ import annotations
@@ -34,19 +36,31 @@ _SILENCE_S = 20.0
 class Traffic:
     """The clients of some topics. Callbacks come from threads of the client library."""
 
-    def __init__(self, client: pulsar.Client, rates: dict[str, float], message_bytes: int, log: TextIO) -> None:
+    def __init__(
+        self, client: pulsar.Client, rates: dict[str, float], message_bytes: int, log: TextIO
+    ) -> None:
         self._rates, self._log, self._lock = rates, log, threading.Lock()
         self._padding = b"." * (message_bytes - 8)
         self._missing, self._heard_at = set[tuple[int, int]](), time.monotonic()
         self._early = set[tuple[int, int]]()
-        self.pending, self._acknowledged, self._enough = 0, 0, int(_MEASURED_S * sum(rates.values()))
+        self.pending, self._acknowledged, self._enough = (
+            0,
+            0,
+            int(_MEASURED_S * sum(rates.values())),
+        )
         with ThreadPoolExecutor(8) as pool:
             topics = list(enumerate(rates))
             self._consumers = list(pool.map(lambda one: self._subscribe(client, *one), topics))
-            self._producers = list(pool.map(lambda one: client.create_producer(one[1], block_if_queue_full=True), topics))
+            self._producers = list(
+                pool.map(
+                    lambda one: client.create_producer(one[1], block_if_queue_full=True), topics
+                )
+            )
 
     def send_until(self, stop: threading.Event) -> None:
-        """Every topic at its own rate, without bursts: what was late because the machine was busy is not made up for."""
+        """Every topic at its own rate, without bursts: what was late because the machine was busy
+        is not made up for.
+        """
         gaps = [1.0 / rate for rate in self._rates.values()]
         numbers = [itertools.count() for _ in gaps]
         due = [(time.monotonic() + gap, topic) for topic, gap in enumerate(gaps)]
@@ -83,14 +97,23 @@ class Traffic:
             self._acknowledged += 1
             if self._acknowledged == self._enough:
                 print(READY, flush=True)
-            print("sent" if acknowledged else "failed", topic, number, sent_ns, time.time_ns(), file=self._log)
+            print(
+                "sent" if acknowledged else "failed",
+                topic,
+                number,
+                sent_ns,
+                time.time_ns(),
+                file=self._log,
+            )
 
     def _subscribe(self, client: pulsar.Client, topic: int, name: str) -> pulsar.Consumer:
         import pulsar
 
         listener = partial(self._received, topic)
         earliest = pulsar.InitialPosition.Earliest
-        return client.subscribe(name, "counted", message_listener=listener, initial_position=earliest)
+        return client.subscribe(
+            name, "counted", message_listener=listener, initial_position=earliest
+        )
 
     def _received(self, topic: int, consumer: pulsar.Consumer, message: pulsar.Message) -> None:
         import pulsar
@@ -103,7 +126,9 @@ class Traffic:
             else:
                 self._early.add((topic, number))  # before the producer was told, or once more
             print("received", topic, number, time.time_ns(), file=self._log)
-        with suppress(pulsar.PulsarException):  # connections end when a bundle moves; the message comes again
+        with suppress(
+            pulsar.PulsarException
+        ):  # connections end when a bundle moves; the message comes again
             consumer.acknowledge(message)
 
 
@@ -114,7 +139,9 @@ def main() -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     login = pulsar.AuthenticationToken(plan["token"]) if plan["token"] else None
-    client = pulsar.Client(plan["url"], authentication=login, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = pulsar.Client(
+        plan["url"], authentication=login, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    )
     # The log is closed last: callbacks write to it until the client is closed.
     with Path(sys.argv[2]).open("w", encoding="utf-8") as log, closing(client):
         traffic = Traffic(client, plan["rates"], plan["message_bytes"], log)

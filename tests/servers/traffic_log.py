@@ -1,4 +1,6 @@
-"""What producers and consumers saw: messages lost or doubled, and how long a topic paused while its bundle moved."""
+"""What producers and consumers saw: messages lost or doubled, and how long a topic paused while its
+bundle moved.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _BEFORE_MS, _AFTER_MS = 100, 5_000
 
 @dataclass
 class TopicLog:
-    """One topic. Times in ms since the epoch; `sent`: (sent, acknowledged) by number; `received`: times in order of arrival."""
+    """One topic. Times in ms since the epoch; `sent`: (sent, acknowledged) by number; `received`:
+    times in order of arrival.
+    """
 
     sent: dict[int, tuple[float, float]] = field(default_factory=dict)
     failed: int = 0
@@ -35,8 +39,17 @@ class TopicLog:
         return len(self.received) - len({number for _, number in self.received})
 
     def slowest_send_ms(self, since: float, until: float) -> float:
-        """The longest time from sending to acknowledgement among messages that were sent then, or were under way; 0 without any."""
-        return max((acked - sent for sent, acked in self.sent.values() if acked >= since and sent <= until), default=0.0)
+        """The longest time from sending to acknowledgement among messages that were sent then, or
+        were under way; 0 without any.
+        """
+        return max(
+            (
+                acked - sent
+                for sent, acked in self.sent.values()
+                if acked >= since and sent <= until
+            ),
+            default=0.0,
+        )
 
     def widest_gap_ms(self, since: float, until: float) -> float:
         """The longest time between two deliveries then."""
@@ -83,13 +96,20 @@ class Pauses:
             "widest gap at the consumer": self.widest_gaps,
             "from call to arrival": self.calls,
         }
-        return ", ".join(f"{name} {median(values):.0f} ms (at most {max(values):.0f})" for name, values in figures.items() if values)
+        return ", ".join(
+            f"{name} {median(values):.0f} ms (at most {max(values):.0f})"
+            for name, values in figures.items()
+            if values
+        )
 
 
 def pauses(outcomes: Sequence[Outcome], traffic: TrafficLog, topics: Mapping[str, str]) -> Pauses:
     """Of the moves that were carried out; `topics`: bundle → its topic."""
     moved = [one for one in outcomes if one.status == "applied"]
-    seen = [(traffic.topics[topics[one.bundle]], one.ts - one.took_ms - _BEFORE_MS, one.ts + _AFTER_MS) for one in moved]
+    seen = [
+        (traffic.topics[topics[one.bundle]], one.ts - one.took_ms - _BEFORE_MS, one.ts + _AFTER_MS)
+        for one in moved
+    ]
     return Pauses(
         [log.slowest_send_ms(since, until) for log, since, until in seen],
         [log.widest_gap_ms(since, until) for log, since, until in seen],

@@ -1,8 +1,10 @@
-"""Whether the brokers of a test cluster still do their work; when not, which one, and what its threads wait for.
+"""Whether the brokers of a test cluster still do their work; when not, which one, and what its
+threads wait for.
 
-A broker that is dead or frozen (its only thread for metadata events waits for itself) makes every later test on the cluster fail with a
-riddle. Here the first test that meets it says what happened, and the others say so at once. A broker that answers nothing is as bad for
-tests as a frozen one, so both count.
+A broker that is dead or frozen (its only thread for metadata events waits for itself) makes every
+later test on the cluster fail with a riddle. Here the first test that meets it says what happened,
+and the others say so at once. A broker that answers nothing is as bad for tests as a frozen one, so
+both count.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _LOOKS = 2
 
 @dataclass
 class Watched:
-    """The brokers by their ids, each with the process that it runs in. `settings`: how to ask them, None = only ended ones are found.
+    """The brokers by their ids, each with the process that it runs in. `settings`: how to ask them,
+    None = only ended ones are found.
 
     `fault`: what was found; it stays.
     """
@@ -44,20 +47,30 @@ class Watched:
         return self.fault
 
     def _ended(self) -> list[str]:
-        return [f"{broker} has ended by itself, see {server.log}" for broker, server in self.servers.items() if server.has_ended]
+        return [
+            f"{broker} has ended by itself, see {server.log}"
+            for broker, server in self.servers.items()
+            if server.has_ended
+        ]
 
     def _frozen(self) -> list[str]:
         running = [broker for broker, server in self.servers.items() if server.runs]
         if self.settings is None or not running:
             return []
-        with closing(PulsarAdmin(probing(self.settings, self.patience_ms))) as admin, ThreadPoolExecutor(len(running)) as pool:
+        with (
+            closing(PulsarAdmin(probing(self.settings, self.patience_ms))) as admin,
+            ThreadPoolExecutor(len(running)) as pool,
+        ):
             return list(pool.map(partial(self._fault_of, admin), running))
 
     def _fault_of(self, admin: PulsarAdmin, broker: str) -> str:
         if any(look(admin, broker) == "reads" for _ in range(_LOOKS)):
             return ""
         dump = thread_dump(self.servers[broker])
-        return f"{broker} does not read metadata any more: it is frozen or stopped. Its threads are in {dump}"
+        return (
+            f"{broker} does not read metadata any more: it is frozen or stopped. Its threads are "
+            f"in {dump}"
+        )
 
 
 def thread_dump(server: Server) -> Path:

@@ -1,6 +1,8 @@
-"""Waves of look-ups on brokers that are processes of their own: clients of many bundles, and an operator who unloads all bundles at once.
+"""Waves of look-ups on brokers that are processes of their own: clients of many bundles, and an
+operator who unloads all bundles at once.
 
-python -m tests.servers.waves FOLDER [--way old] starts a cluster and prints what its brokers answer; --help names the rest.
+python -m tests.servers.waves FOLDER [--way old] starts a cluster and prints what its brokers
+answer; --help names the rest.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ Poll = Callable[[str, str], str]
 
 @dataclass
 class Waves:
-    """`waves`: how often all bundles were unloaded; `answers`: what pollers were answered; `took_s`: how long that took."""
+    """`waves`: how often all bundles were unloaded; `answers`: what pollers were answered;
+    `took_s`: how long that took.
+    """
 
     cluster: PulsarCluster
     bundles: Sequence[str]
@@ -59,8 +63,14 @@ class Waves:
     took_s: list[float] = field(default_factory=list)
 
     def silent(self) -> list[str]:
-        """Brokers that answer no look-up, or do not read metadata, however often they are asked. Each look-up is of another topic."""
-        return [broker for broker in self.cluster.brokers if not any(self._answers(broker, number) for number in range(_TRIES))]
+        """Brokers that answer no look-up, or do not read metadata, however often they are asked.
+        Each look-up is of another topic.
+        """
+        return [
+            broker
+            for broker in self.cluster.brokers
+            if not any(self._answers(broker, number) for number in range(_TRIES))
+        ]
 
     def _answers(self, broker: str, number: int) -> bool:
         topic = self.topics[(self.waves + number) % len(self.topics)].replace("://", "/")
@@ -73,8 +83,17 @@ class Waves:
     def figures(self) -> str:
         """One line."""
         took = sorted(self.took_s)
-        at = {name: took[int(part * (len(took) - 1))] for name, part in (("median", 0.5), ("99 %", 0.99), ("longest", 1.0))} if took else {}
-        return f"{self.waves} waves; answers {dict(self.answers)}; " + ", ".join(f"{name} {1000 * s:.0f} ms" for name, s in at.items())
+        at = (
+            {
+                name: took[int(part * (len(took) - 1))]
+                for name, part in (("median", 0.5), ("99 %", 0.99), ("longest", 1.0))
+            }
+            if took
+            else {}
+        )
+        return f"{self.waves} waves; answers {dict(self.answers)}; " + ", ".join(
+            f"{name} {1000 * s:.0f} ms" for name, s in at.items()
+        )
 
 
 @contextmanager
@@ -88,10 +107,14 @@ def waves(
     pollers: int = POLLERS,
     every_s: float = EVERY_S,
 ) -> Iterator[Waves]:
-    """Until the context ends: `every_s` seconds after a wave is over the next begins, while `pollers` ask about random bundles."""
+    """Until the context ends: `every_s` seconds after a wave is over the next begins, while
+    `pollers` ask about random bundles.
+    """
     cluster.namespace(namespace, bundles)
     names = [f"{namespace}/{range_}" for range_ in _ranges(bundles)]
-    made = Waves(cluster, names, [f"persistent://{namespace}/topic-{number}" for number in range(producers)])
+    made = Waves(
+        cluster, names, [f"persistent://{namespace}/topic-{number}" for number in range(producers)]
+    )
     with closing(cluster.client()) as client:
         connected = _connect(client, made.topics)
         works: list[Callable[[], None]] = [partial(_unload, made, namespace, every_s)]
@@ -110,9 +133,15 @@ def waves(
 
 
 def owner_by_list(broker: str, _: str) -> str:
-    """The call that freezes modular brokers. It is here, and nowhere in the product, so that this stays true and known."""
+    """The call that freezes modular brokers. It is here, and nowhere in the product, so that this
+    stays true and known.
+    """
     try:
-        return str(_session().get(f"http://{broker}/admin/v2/brokers/{CLUSTER}/{broker}/ownedNamespaces").status_code)
+        return str(
+            _session()
+            .get(f"http://{broker}/admin/v2/brokers/{CLUSTER}/{broker}/ownedNamespaces")
+            .status_code
+        )
     except httpx.HTTPError as error:
         return type(error).__name__
 
@@ -130,9 +159,14 @@ def owner_by(admin: PulsarAdmin) -> Poll:
 
 
 def move(made: Waves, admin: PulsarAdmin, executor: RealExecutor, random: Random) -> list[Outcome]:
-    """Sends commands that move random bundles from where they are. Their outcomes, or AssertionError when one has none in time."""
+    """Sends commands that move random bundles from where they are. Their outcomes, or
+    AssertionError when one has none in time.
+    """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = pool.map(lambda bundle: _transfer(made, admin, bundle, random), random.sample(made.bundles, _AT_A_TIME))
+        found = pool.map(
+            lambda bundle: _transfer(made, admin, bundle, random),
+            random.sample(made.bundles, _AT_A_TIME),
+        )
         commands = [one for one in found if one is not None]
     executor.control.send(*commands, key=executor.key)
     expected = {one.id for one in commands}
@@ -140,7 +174,11 @@ def move(made: Waves, admin: PulsarAdmin, executor: RealExecutor, random: Random
     def outcomes() -> list[Outcome]:
         return [one for one in executor.control.outcomes() if one.command_id in expected]
 
-    eventually(lambda: len(outcomes()) == len(expected), _OUTCOMES_S, f"not every command of {expected} has its outcome")
+    eventually(
+        lambda: len(outcomes()) == len(expected),
+        _OUTCOMES_S,
+        f"not every command of {expected} has its outcome",
+    )
     return outcomes()
 
 
@@ -148,7 +186,11 @@ def _transfer(made: Waves, admin: PulsarAdmin, bundle: str, random: Random) -> C
     with suppress(AdminError):
         source = admin.owner(bundle)
         if source is not None:
-            return command(bundle, source, random.choice([broker for broker in made.cluster.brokers if broker != source]))
+            return command(
+                bundle,
+                source,
+                random.choice([broker for broker in made.cluster.brokers if broker != source]),
+            )
     return None
 
 
@@ -203,7 +245,9 @@ def _session() -> httpx.Client:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run, and until when: `seconds` have passed and `moves` were applied by an executor."""
+    """What to run, and until when: `seconds` have passed and `moves` were applied by an
+    executor.
+    """
 
     manager: Manager = "modular"
     way: Literal["old", "new", "none"] = "new"
@@ -216,29 +260,45 @@ class Plan:
     moves: int = 0
 
 
-def rehearse(plan: Plan, folder: Path, say: Callable[[str], None]) -> tuple[Counter[str], list[str]]:
-    """Runs a plan; outcomes of all commands by sort, and the brokers that are silent in the end. Ends early when there are any."""
+def rehearse(
+    plan: Plan, folder: Path, say: Callable[[str], None]
+) -> tuple[Counter[str], list[str]]:
+    """Runs a plan; outcomes of all commands by sort, and the brokers that are silent in the end.
+    Ends early when there are any.
+    """
     verdicts, random = Counter[str](), Random(1)
     with ExitStack() as stack:
-        cluster = stack.enter_context(pulsar_processes(folder / "cluster", plan.manager, brokers=plan.brokers, more=PATIENT)).cluster
+        cluster = stack.enter_context(
+            pulsar_processes(folder / "cluster", plan.manager, brokers=plan.brokers, more=PATIENT)
+        ).cluster
         admin = stack.enter_context(closing(PulsarAdmin(cluster.settings(folder))))
         executor = stack.enter_context(
             RealExecutor(
-                folder / "executor", cluster.settings(folder), executor__arrival_timeout_ms=5_000, executor__max_concurrent=_AT_ONCE
+                folder / "executor",
+                cluster.settings(folder),
+                executor__arrival_timeout_ms=5_000,
+                executor__max_concurrent=_AT_ONCE,
             )
         )
         poll = {"old": owner_by_list, "new": owner_by(admin), "none": None}[plan.way]
-        sizes = {name: getattr(plan, name) for name in ("bundles", "producers", "pollers", "every_s")}
+        sizes = {
+            name: getattr(plan, name) for name in ("bundles", "producers", "pollers", "every_s")
+        }
         made = stack.enter_context(waves(cluster, "waves/all", poll, **sizes))
         began = told = time.monotonic()
         if plan.moves:
             executor.start("--apply")
         while time.monotonic() < began + plan.seconds or verdicts["applied"] < plan.moves:
-            verdicts.update(sort(one) for one in (move(made, admin, executor, random) if plan.moves else ()))
+            verdicts.update(
+                sort(one) for one in (move(made, admin, executor, random) if plan.moves else ())
+            )
             made.ended.wait(0 if plan.moves else 5)
             if time.monotonic() > told + 60:
                 told = time.monotonic()
-                say(f"{(told - began) / 60:.0f} min: {made.figures()}; commands {dict(verdicts)}; silent {(silent := made.silent())}")
+                say(
+                    f"{(told - began) / 60:.0f} min: {made.figures()}; commands "
+                    f"{dict(verdicts)}; silent {(silent := made.silent())}"
+                )
                 if silent:
                     break
         say(f"end: {made.figures()}; commands {dict(verdicts)}")
@@ -247,7 +307,11 @@ def rehearse(plan: Plan, folder: Path, say: Callable[[str], None]) -> tuple[Coun
 
 def sort(outcome: Outcome) -> str:
     """Its status, and the code of its reason."""
-    return outcome.status if outcome.status == "applied" else f"{outcome.status} {(outcome.reason or '').partition(':')[0]}"
+    return (
+        outcome.status
+        if outcome.status == "applied"
+        else f"{outcome.status} {(outcome.reason or '').partition(':')[0]}"
+    )
 
 
 def main() -> None:
@@ -255,8 +319,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     for one in fields(Plan):
-        choices = {"manager": ["modular", "extensible"], "way": ["old", "new", "none"]}.get(one.name)
-        parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default, choices=choices)
+        choices = {"manager": ["modular", "extensible"], "way": ["old", "new", "none"]}.get(
+            one.name
+        )
+        parser.add_argument(
+            f"--{one.name.replace('_', '-')}",
+            type=type(one.default),
+            default=one.default,
+            choices=choices,
+        )
     given = vars(parser.parse_args())
     folder = given.pop("folder")
     (folder / "cluster").mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""Runs the job over a workshop's folder in a process of its own, to be stopped or killed: python -m tests.spark.a_job FOLDER [RECORDS]."""
+"""Runs the job over a workshop's folder in a process of its own, to be stopped or killed: python -m
+tests.spark.a_job FOLDER [RECORDS].
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Spark's state variable in memory, with what makes them hard: attempts that commit and attempts that do not."""
+"""Spark's state variable in memory, with what makes them hard: attempts that commit and attempts
+that do not.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,14 @@ class Spark:
 
     def values(self, part: str) -> list[bytes]:
         """`part`: head, brokers or tables."""
-        return [value for (name,), (value,) in self.state.rows.items() if named_row(name)[0] == part]
+        return [
+            value for (name,), (value,) in self.state.rows.items() if named_row(name)[0] == part
+        ]
 
     def calls(self, *parts: str) -> list[str]:
-        return [call for call, (name,) in self.state.calls if not parts or named_row(name)[0] in parts]
+        return [
+            call for call, (name,) in self.state.calls if not parts or named_row(name)[0] in parts
+        ]
 
     def rows(self, cluster: str) -> Rows:
         return Rows(self.state, cluster)

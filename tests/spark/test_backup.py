@@ -1,4 +1,6 @@
-"""A checkpoint that was put back from a copy goes on from there: what it publishes again is what was published before."""
+"""A checkpoint that was put back from a copy goes on from there: what it publishes again is what
+was published before.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from tests.spark.workshop import Workshop, eager, recording
 pytestmark = pytest.mark.spark
 
 
-def test_a_restored_checkpoint_publishes_the_same_again(spark: SparkSession, workshop: Workshop) -> None:
+def test_a_restored_checkpoint_publishes_the_same_again(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     lines, copy = recording("modular-broker-killed"), workshop.folder / "copy"
     half = len(lines) // 2
     workshop.put(lines[:half])

@@ -1,4 +1,6 @@
-"""Limits that change under a checkpoint: the job goes on with all it remembers, and decides by the new ones from there on."""
+"""Limits that change under a checkpoint: the job goes on with all it remembers, and decides by the
+new ones from there on.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,20 @@ def folded(*parts: tuple[list[bytes], EngineSettings]) -> Published:
     for lines, settings in parts:
         engine = Engine(settings)
         for line in lines:
-            rows += [event_row(event) for event in engine.fold(decode(line, pack_origin(Position("log", 0, 0), line)), store)]
-    return {kind: [row.value for row in rows if row.kind == kind] for kind in ("commands", "rounds")}
+            rows += [
+                event_row(event)
+                for event in engine.fold(
+                    decode(line, pack_origin(Position("log", 0, 0), line)), store
+                )
+            ]
+    return {
+        kind: [row.value for row in rows if row.kind == kind] for kind in ("commands", "rounds")
+    }
 
 
-def test_the_second_half_is_decided_by_the_new_limits_and_the_old_memory(spark: SparkSession, workshop: Workshop) -> None:
+def test_the_second_half_is_decided_by_the_new_limits_and_the_old_memory(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     lines = recording("modular-broker-killed")
     first, second = lines[: len(lines) // 2], lines[len(lines) // 2 :]
     said: list[str] = []
@@ -46,13 +57,27 @@ def test_the_second_half_is_decided_by_the_new_limits_and_the_old_memory(spark: 
     run_job(workshop.job(), CAREFUL, drain=True, session=spark, log=said.append)
 
     published = workshop.published()
-    assert {kind: published[kind] for kind in ("commands", "rounds")} == folded((first, eager()), (second, IN_EPOCH_2))
-    assert published["rounds"] not in (folded((lines, eager()))["rounds"], folded((lines, IN_EPOCH_2))["rounds"])
-    assert [json.loads(record)["round"] for record in published["rounds"]] == list(range(1, len(published["rounds"]) + 1))
-    assert any(line.startswith("limits.moves_per_round: 1 from here on; it was 0 in epoch 1, up to micro-batch") for line in said)
+    assert {kind: published[kind] for kind in ("commands", "rounds")} == folded(
+        (first, eager()), (second, IN_EPOCH_2)
+    )
+    assert published["rounds"] not in (
+        folded((lines, eager()))["rounds"],
+        folded((lines, IN_EPOCH_2))["rounds"],
+    )
+    assert [json.loads(record)["round"] for record in published["rounds"]] == list(
+        range(1, len(published["rounds"]) + 1)
+    )
+    assert any(
+        line.startswith(
+            "limits.moves_per_round: 1 from here on; it was 0 in epoch 1, up to micro-batch"
+        )
+        for line in said
+    )
 
 
-def test_an_older_back_up_under_the_new_limits_gives_no_id_a_second_meaning(spark: SparkSession, workshop: Workshop) -> None:
+def test_an_older_back_up_under_the_new_limits_gives_no_id_a_second_meaning(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     lines, copy = recording("modular-broker-killed"), workshop.folder / "copy"
     workshop.put(lines[: len(lines) // 4])
     run_job(workshop.job(), eager(), drain=True, session=spark)
@@ -65,7 +90,9 @@ def test_an_older_back_up_under_the_new_limits_gives_no_id_a_second_meaning(spar
     run_job(workshop.job(), CAREFUL, drain=True, session=spark)
 
     published = workshop.published()
-    commands, rounds = ([json.loads(record) for record in published[kind]] for kind in ("commands", "rounds"))
+    commands, rounds = (
+        [json.loads(record) for record in published[kind]] for kind in ("commands", "rounds")
+    )
     assert {record["epoch"] for record in rounds} == {1, 2}
     for records, key in ((commands, ("id",)), (rounds, ("cluster", "epoch", "round"))):
         named = [tuple(record[part] for part in key) for record in records]

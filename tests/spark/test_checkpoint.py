@@ -1,4 +1,6 @@
-"""A checkpoint folder goes on only under the settings and versions it was made with, and for one job at a time."""
+"""A checkpoint folder goes on only under the settings and versions it was made with, and for one
+job at a time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from strategies.errors import SettingsError, SinkError, StateVersionError
 from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
-from streaming.checkpoint.guard import GUARD, CheckpointInUse, Guard, checkpoint_folder, guard_of, guarded, read_guard
+from streaming.checkpoint.guard import (
+    GUARD,
+    CheckpointInUse,
+    Guard,
+    checkpoint_folder,
+    guard_of,
+    guarded,
+    read_guard,
+)
 from streaming.settings import JobSettings
 
 THRESHOLD = EngineSettings(strategy="threshold")
@@ -36,7 +46,10 @@ def test_the_same_settings_go_on(tmp_path: Path) -> None:
 
 def test_defaults_written_out_are_the_same_settings(tmp_path: Path) -> None:
     begin(tmp_path)
-    begin(tmp_path, a_guard(EngineSettings(strategy="threshold", shedding=SHEDDERS["threshold"].settings())))
+    begin(
+        tmp_path,
+        a_guard(EngineSettings(strategy="threshold", shedding=SHEDDERS["threshold"].settings())),
+    )
 
 
 def test_the_guard_can_be_read_by_people_and_says_what_was_set(tmp_path: Path) -> None:
@@ -59,17 +72,24 @@ def test_other_settings_are_refused_and_every_difference_is_named(tmp_path: Path
         "round.interval_ms: 30000, but the checkpoint was written with 60000",
         "job.shuffle_partitions: 3, but the checkpoint was written with 1",
     ]
-    assert advice.startswith(f"job.checkpoint: {tmp_path} belongs to these other settings: go back to them, or name a new folder")
+    assert advice.startswith(
+        f"job.checkpoint: {tmp_path} belongs to these other settings: go back to them, or "
+        "name a new folder"
+    )
 
 
 def test_of_another_strategy_only_the_choice_is_named(tmp_path: Path) -> None:
     begin(tmp_path)
     with pytest.raises(SettingsError) as refused:
         begin(tmp_path, a_guard(EngineSettings(strategy="avg")))
-    assert refused.value.complaints[:-1] == ['shedding.strategy: "avg", but the checkpoint was written with "threshold"']
+    assert refused.value.complaints[:-1] == [
+        'shedding.strategy: "avg", but the checkpoint was written with "threshold"'
+    ]
 
 
-CAREFUL = replace(THRESHOLD, limits=LimitSettings(moves_per_round=3), throttling=AdviceSettings(advise=False))
+CAREFUL = replace(
+    THRESHOLD, limits=LimitSettings(moves_per_round=3), throttling=AdviceSettings(advise=False)
+)
 
 
 def processed(folder: Path, begun: int, committed: int) -> None:
@@ -96,7 +116,10 @@ def test_what_a_round_may_do_can_change_and_the_guard_keeps_since_when(tmp_path:
     with guarded(tmp_path, a_guard(), lambda: 9) as held:
         assert held.epoch == 9, "a job has been there in between"
     both = ["limits.moves_per_round", "throttling.advise"]
-    assert [(change.batch, change.epoch, list(change.settings)) for change in read_guard(tmp_path).changes] == [
+    assert [
+        (change.batch, change.epoch, list(change.settings))
+        for change in read_guard(tmp_path).changes
+    ] == [
         (11, 1, both),
         (14, 2, both),
     ]
@@ -109,13 +132,21 @@ def test_a_change_before_the_first_micro_batch_is_one_too(tmp_path: Path) -> Non
 
 
 def test_nothing_changes_while_a_micro_batch_must_be_repeated(tmp_path: Path) -> None:
-    """What was published of it would otherwise be published with another content under the same id."""
+    """What was published of it would otherwise be published with another content under the same
+    id.
+    """
     begin(tmp_path)
     processed(tmp_path, begun=12, committed=11)
     with pytest.raises(SettingsError) as refused:
         begin(tmp_path, a_guard(CAREFUL))
-    assert refused.value.complaints[0] == "limits.moves_per_round: 3, but the checkpoint was written with 0"
-    assert "run once with the old settings and --drain, then start with the new ones" in refused.value.complaints[-1]
+    assert (
+        refused.value.complaints[0]
+        == "limits.moves_per_round: 3, but the checkpoint was written with 0"
+    )
+    assert (
+        "run once with the old settings and --drain, then start with the new ones"
+        in refused.value.complaints[-1]
+    )
     begin(tmp_path)
 
 
@@ -138,7 +169,10 @@ def test_a_newer_product_goes_on_as_long_as_the_state_format_is_the_same(tmp_pat
 
 def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
     begin(tmp_path, replace(a_guard(), product="9.9.9", state={"cluster": 99, "rows": 1}))
-    with pytest.raises(StateVersionError, match=r"written by version 9\.9\.9 in state format cluster 99, rows 1.*new folder"):
+    with pytest.raises(
+        StateVersionError,
+        match=r"written by version 9\.9\.9 in state format cluster 99, rows 1.*new folder",
+    ):
         begin(tmp_path)
 
 
@@ -146,12 +180,22 @@ def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
 def test_a_checkpoint_of_the_version_before_is_refused(part: str, tmp_path: Path) -> None:
     now = a_guard()
     begin(tmp_path, replace(now, state={**now.state, part: now.state[part] - 1}))
-    with pytest.raises(StateVersionError, match=r"go back to the version that wrote it, or name a new folder"):
+    with pytest.raises(
+        StateVersionError, match=r"go back to the version that wrote it, or name a new folder"
+    ):
         begin(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "damage", ["", "{", "[]", '{"format": 1}', "null", '{"format":1,"product":"x","state":{},"settings":{},"digest":7}']
+    "damage",
+    [
+        "",
+        "{",
+        "[]",
+        '{"format": 1}',
+        "null",
+        '{"format":1,"product":"x","state":{},"settings":{},"digest":7}',
+    ],
 )
 def test_a_damaged_guard_is_refused(tmp_path: Path, damage: str) -> None:
     begin(tmp_path)
@@ -188,8 +232,12 @@ def test_two_jobs_cannot_share_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_is_a_folder_of_this_machine() -> None:
-    assert checkpoint_folder(JobSettings(checkpoint="file:///some%20where/ck")) == Path("/some where/ck")
-    with pytest.raises(SettingsError, match=r"job\.checkpoint: 'hdfs://n/ck' is not a folder on this machine"):
+    assert checkpoint_folder(JobSettings(checkpoint="file:///some%20where/ck")) == Path(
+        "/some where/ck"
+    )
+    with pytest.raises(
+        SettingsError, match=r"job\.checkpoint: 'hdfs://n/ck' is not a folder on this machine"
+    ):
         checkpoint_folder(JobSettings(checkpoint="hdfs://n/ck"))
 
 
@@ -200,12 +248,18 @@ def test_a_folder_that_cannot_be_made_is_a_complaint(tmp_path: Path) -> None:
 
 
 def epoch(folder: Path, lowest: int = 1, following: int = 1) -> int:
-    """The epoch a job gets, where the settings want at least `lowest` and the topics leave `following` as the next."""
-    with guarded(folder, a_guard(replace(THRESHOLD, round=RoundSettings(epoch=lowest))), lambda: following) as held:
+    """The epoch a job gets, where the settings want at least `lowest` and the topics leave
+    `following` as the next.
+    """
+    with guarded(
+        folder, a_guard(replace(THRESHOLD, round=RoundSettings(epoch=lowest))), lambda: following
+    ) as held:
         return held.epoch
 
 
-def test_a_new_checkpoint_takes_the_next_epoch_or_a_higher_one_that_is_wanted(tmp_path: Path) -> None:
+def test_a_new_checkpoint_takes_the_next_epoch_or_a_higher_one_that_is_wanted(
+    tmp_path: Path,
+) -> None:
     assert epoch(tmp_path / "first") == 1
     assert epoch(tmp_path / "next", following=4) == 4
     assert epoch(tmp_path / "wanted", lowest=7, following=4) == 7
@@ -225,7 +279,9 @@ def test_a_checkpoint_cannot_be_raised_to_another_epoch(tmp_path: Path) -> None:
     assert refused.value.complaints[0] == "round.epoch: 5, but the checkpoint was written with 4"
 
 
-def test_a_checkpoint_whose_epoch_cannot_be_read_off_the_topics_does_not_begin(tmp_path: Path) -> None:
+def test_a_checkpoint_whose_epoch_cannot_be_read_off_the_topics_does_not_begin(
+    tmp_path: Path,
+) -> None:
     def out_of_reach() -> int:
         raise SinkError("kafka does not answer")
 

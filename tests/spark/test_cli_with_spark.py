@@ -1,4 +1,6 @@
-"""The commands that need Spark: a replay through it equals the plain loop, and run, state, explain and doctor work together."""
+"""The commands that need Spark: a replay through it equals the plain loop, and run, state, explain
+and doctor work together.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +31,38 @@ ROOT = Path(__file__).parents[2]
 
 
 def mixed() -> list[bytes]:
-    """Two clusters, records that cannot be decoded, one that comes too late, and one that comes twice."""
+    """Two clusters, records that cannot be decoded, one that comes too late, and one that comes
+    twice.
+    """
     pairs = zip(uneven("zebra", 4), uneven("ant", 4), strict=True)
     lines = list(chain.from_iterable(pairs))
     late = load_report("hot:1", 0, cluster="ant")
-    return [b"oops", *lines[:9], b"", lines[2], b'{"v":1,"kind":"?","cluster":"ant"}', *lines[9:], late, sweep(999, "x", cluster="\x07")]
+    return [
+        b"oops",
+        *lines[:9],
+        b"",
+        lines[2],
+        b'{"v":1,"kind":"?","cluster":"ant"}',
+        *lines[9:],
+        late,
+        sweep(999, "x", cluster="\x07"),
+    ]
 
 
-@pytest.mark.parametrize(("records", "partitions"), [(20, 3), pytest.param(1, 1, marks=pytest.mark.slow)])
-def test_a_replay_through_spark_writes_the_same_three_files(spark: SparkSession, tmp_path: Path, records: int, partitions: int) -> None:
+@pytest.mark.parametrize(
+    ("records", "partitions"), [(20, 3), pytest.param(1, 1, marks=pytest.mark.slow)]
+)
+def test_a_replay_through_spark_writes_the_same_three_files(
+    spark: SparkSession, tmp_path: Path, records: int, partitions: int
+) -> None:
     job = JobSettings(max_records_per_batch=records, shuffle_partitions=partitions)
     lines, engine = mixed(), EngineSettings()
 
     by_loop = plain.decide(plain.positioned(lines, "log.jsonl"), engine, job.wire)
     placed = plain.positioned(lines, "log.jsonl")
-    by_spark = through_spark.decide(placed, engine, job, lambda _: None, run=partial(run_job, session=spark))
+    by_spark = through_spark.decide(
+        placed, engine, job, lambda _: None, run=partial(run_job, session=spark)
+    )
 
     files = {}
     for name, answers in (("loop", by_loop), ("spark", by_spark)):
@@ -67,7 +86,10 @@ def test_run_then_state_then_explain_then_doctor(tmp_path: Path) -> None:
     with FileTopicWriter(tmp_path / "telemetry") as topic:
         topic.append(uneven(rounds=3))
     names = ("telemetry", "commands", "rounds", "rejected")
-    settings = [f"job.checkpoint={tmp_path / 'checkpoint'}", *(f"topics.{name}=file://{tmp_path / name}" for name in names)]
+    settings = [
+        f"job.checkpoint={tmp_path / 'checkpoint'}",
+        *(f"topics.{name}=file://{tmp_path / name}" for name in names),
+    ]
     words = [*EAGER_WORDS, *chain.from_iterable(("--set", setting) for setting in settings)]
 
     ran = rebalancer("run", "--drain", *words)
@@ -78,16 +100,29 @@ def test_run_then_state_then_explain_then_doctor(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (0, b"")
     assert b"stopped (drained) after 3 rounds" in ran.stderr
     brokers = {row["broker"]: row for row in orjson.loads(state.stdout)["brokers"]}
-    assert (list(brokers), brokers["hot:1"]["round"], brokers["hot:1"]["age_ms"]) == (["hot:1", "idle:1"], 3, 2000)
+    assert (list(brokers), brokers["hot:1"]["round"], brokers["hot:1"]["age_ms"]) == (
+        ["hot:1", "idle:1"],
+        3,
+        2000,
+    )
     assert explained.stdout.startswith(b"broker hot:1\n  round 1 of c, ")
-    findings = {finding["check"]: finding["status"] for finding in orjson.loads(doctor.stdout)["findings"]}
+    findings = {
+        finding["check"]: finding["status"] for finding in orjson.loads(doctor.stdout)["findings"]
+    }
     assert findings.pop("spark start") in ("ok", "warn")
     assert set(findings.values()) == {"ok"}
 
 
 def rebalancer(*words: str) -> subprocess.CompletedProcess[bytes]:
     """The command line in a process of its own, as Spark is started once per process."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
+    }
     return subprocess.run(
-        [sys.executable, "-m", "rebalancer.cli.main", *words], cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False
+        [sys.executable, "-m", "rebalancer.cli.main", *words],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        timeout=300,
+        check=False,
     )

@@ -1,4 +1,6 @@
-"""Rows of telemetry become records in topic order, in one stage or over an exchange, in any order of rows, nothing lost."""
+"""Rows of telemetry become records in topic order, in one stage or over an exchange, in any order
+of rows, nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def rows(*batches: Any) -> list[Row]:
     return [Row(**row) for batch in batches for row in batch.to_pylist()]
 
 
-def decoded(*batches: Any, source: SourceSettings = SourceSettings()) -> Mapping[str, list[Decoded]]:
+def decoded(
+    *batches: Any, source: SourceSettings = SourceSettings()
+) -> Mapping[str, list[Decoded]]:
     """Records per cluster, in topic order; the same on both ways to the stateful stage."""
     in_place = by_cluster(decoding(LIMITS, source)(rows(*batches)))
     behind_an_exchange = by_cluster(unpacking(rows(*packer(LIMITS, source)(batches))))
@@ -51,7 +55,14 @@ def decoded(*batches: Any, source: SourceSettings = SourceSettings()) -> Mapping
 def told(clusters: Mapping[str, list[Decoded]]) -> object:
     """All that is to be equal; tables of numbers cannot be compared as they are."""
     return [
-        (one.partition, one.offset, one.ts, one.cluster, one.rejected, one.record and pack_record(replace(one.record, origin=b"")))
+        (
+            one.partition,
+            one.offset,
+            one.ts,
+            one.cluster,
+            one.rejected,
+            one.record and pack_record(replace(one.record, origin=b"")),
+        )
         for some in clusters.values()
         for one in some
     ]
@@ -62,7 +73,11 @@ def test_a_batch_gives_one_packed_row_per_cluster() -> None:
     (batch,) = packer(LIMITS)([arrow(lines)])
     assert sorted(row["cluster"] for row in batch.to_pylist()) == ["c", "d"]
     records = decoded(arrow(lines))
-    assert [type(one.record) for one in records["c"] + records["d"]] == [LoadReport, LoadReport, Sweep]
+    assert [type(one.record) for one in records["c"] + records["d"]] == [
+        LoadReport,
+        LoadReport,
+        Sweep,
+    ]
     assert [one.offset for one in records["c"]] == [0, 2000]
 
 
@@ -72,7 +87,11 @@ def test_clusters_come_in_order_of_their_names() -> None:
 
 def test_what_cannot_be_decoded_travels_as_a_finished_row_of_its_cluster() -> None:
     records = decoded(arrow([b"{", b'{"v":1,"kind":"sweep","cluster":"c"}', load_report()]))
-    assert [(cluster, one.record is None) for cluster in ("", "c") for one in records[cluster]] == [("", True), ("c", True), ("c", False)]
+    assert [(cluster, one.record is None) for cluster in ("", "c") for one in records[cluster]] == [
+        ("", True),
+        ("c", True),
+        ("c", False),
+    ]
     assert decode_rejected(records[""][0].rejected).code == "not-json"
     assert decode_rejected(records["c"][0].rejected).code == "missing-field"
 
@@ -83,12 +102,19 @@ def test_raw_records_get_who_and_when_from_around_them_and_are_rejected_as_they_
     batch = arrow(values)
     for name, column in (
         ("key", [b"d/b:1", b"d", None, b"d"]),
-        ("headers", [None, [{"key": "broker", "value": b"b:2"}, {"key": "ts", "value": b"7"}], [], None]),
+        (
+            "headers",
+            [None, [{"key": "broker", "value": b"b:2"}, {"key": "ts", "value": b"7"}], [], None],
+        ),
         ("ts", [5, 6, 6, 6]),
     ):
         batch = batch.append_column(name, pa.array(column))
     records = decoded(batch, source=SourceSettings("raw"))
-    assert [(one.record.broker, one.record.ts) for one in records["d"] if isinstance(one.record, LoadReport)] == [("b:1", 5), ("b:2", 7)]
+    assert [
+        (one.record.broker, one.record.ts)
+        for one in records["d"]
+        if isinstance(one.record, LoadReport)
+    ] == [("b:1", 5), ("b:2", 7)]
     assert [type(one.record) for one in records["c"]] == [Sweep]
     (rejected,) = [decode_rejected(one.rejected) for one in records[""]]
     assert (rejected.code, rejected.original) == ("not-json", b"nonsense")
@@ -114,16 +140,29 @@ def test_empty_batches_give_nothing() -> None:
 
 
 def test_records_come_in_topic_order_whatever_order_the_rows_have() -> None:
-    records = [Decoded(segment, offset, 0, "c", None, b"") for segment in (2, 10) for offset in (0, 9, 10, 200)]
+    records = [
+        Decoded(segment, offset, 0, "c", None, b"")
+        for segment in (2, 10)
+        for offset in (0, 9, 10, 200)
+    ]
     shuffled = records.copy()
     random.Random(5).shuffle(shuffled)
     assert by_cluster(shuffled) == {"c": records}
 
 
 def test_partitions_that_grow_side_by_side_are_merged_by_time_and_each_keeps_its_order() -> None:
-    """Partition 1 has a clock that jumps back; the rejected record (no time) stays where it stands in its partition."""
-    first = [Decoded(0, 0, 10, "c", None, b"a"), Decoded(0, 1, 30, "c", None, b"d"), Decoded(0, 2, 50, "c", None, b"g")]
-    second = [Decoded(1, i, ts, "c", None, value) for i, (ts, value) in enumerate([(20, b"b"), (0, b"c"), (40, b"e"), (15, b"f")])]
+    """Partition 1 has a clock that jumps back; the rejected record (no time) stays where it stands
+    in its partition.
+    """
+    first = [
+        Decoded(0, 0, 10, "c", None, b"a"),
+        Decoded(0, 1, 30, "c", None, b"d"),
+        Decoded(0, 2, 50, "c", None, b"g"),
+    ]
+    second = [
+        Decoded(1, i, ts, "c", None, value)
+        for i, (ts, value) in enumerate([(20, b"b"), (0, b"c"), (40, b"e"), (15, b"f")])
+    ]
     merged = by_cluster([*reversed(second), *first])["c"]
     assert b"".join(one.rejected for one in merged) == b"abcdefg"
 
@@ -133,4 +172,6 @@ def test_packed_rows_do_not_grow_without_limit() -> None:
     packed = list(pack_entries(big))
     assert len(packed) == 3
     records = by_cluster(unpacking([Row(cluster="c", packed=row) for row in reversed(packed)]))
-    assert [(one.offset, one.rejected) for one in records["c"]] == [(entry.offset, entry.data) for entry in big]
+    assert [(one.offset, one.rejected) for one in records["c"]] == [
+        (entry.offset, entry.data) for entry in big
+    ]

@@ -1,4 +1,6 @@
-"""The demo from end to end: the real job balances the modelled cluster, decides as the plain loop does, and leaves no process behind."""
+"""The demo from end to end: the real job balances the modelled cluster, decides as the plain loop
+does, and leaves no process behind.
+"""
 
 from __future__ import annotations
 
@@ -20,32 +22,51 @@ WAIT_SECONDS = 240
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "rebalancer.cli.main", "demo", "--out", str(folder), "--json", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "rebalancer.cli.main",
+        "demo",
+        "--out",
+        str(folder),
+        "--json",
+        *arguments,
+    ]
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def family(ancestor: int) -> dict[int, str]:
     """Everything a process has started, directly or not: process → program."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-eo", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=True
+    ).stdout
     rows = [
         (int(pid), int(parent), name)
         for pid, parent, state, name in (line.split(None, 3) for line in listed.splitlines())
         if state[0] != "Z"
     ]
     found: dict[int, str] = {}
-    while more := {pid: name for pid, parent, name in rows if parent in (ancestor, *found) and pid not in found}:
+    while more := {
+        pid: name for pid, parent, name in rows if parent in (ancestor, *found) and pid not in found
+    }:
         found |= more
     return found
 
 
 def is_gone(pid: int) -> bool:
     """Whether a process has ended; one that nobody has waited for yet counts as ended."""
-    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    listed = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
     return listed.strip() == "" or listed.startswith("Z")
 
 
 def topics(folder: Path) -> dict[str, bytes]:
-    return {path.parent.name: path.read_bytes() for path in sorted(folder.glob("*/segment-*.jsonl"))}
+    return {
+        path.parent.name: path.read_bytes() for path in sorted(folder.glob("*/segment-*.jsonl"))
+    }
 
 
 def test_the_job_balances_the_cluster_as_the_plain_loop_does(tmp_path: Path) -> None:

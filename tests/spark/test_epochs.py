@@ -1,4 +1,6 @@
-"""Two real jobs after, and beside, each other on the same topics: the newer one is obeyed, the older one's commands are refused."""
+"""Two real jobs after, and beside, each other on the same topics: the newer one is obeyed, the
+older one's commands are refused.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def epochs(workshop: Workshop, kind: str) -> list[int]:
     return [json.loads(value)["epoch"] for value in workshop.published()[kind]]
 
 
-def test_a_job_that_starts_anew_takes_over_and_the_older_one_is_refused(spark: SparkSession, workshop: Workshop, tmp_path: Path) -> None:
+def test_a_job_that_starts_anew_takes_over_and_the_older_one_is_refused(
+    spark: SparkSession, workshop: Workshop, tmp_path: Path
+) -> None:
     lines = uneven(8)
     half = len(lines) // 2
     older = workshop.job()
@@ -41,10 +45,14 @@ def test_a_job_that_starts_anew_takes_over_and_the_older_one_is_refused(spark: S
     drain(spark, newer)
     workshop.put(lines[half:])
     drain(spark, newer)
-    by_newer = {kind: values[len(by_older[kind]) :] for kind, values in workshop.published().items()}
+    by_newer = {
+        kind: values[len(by_older[kind]) :] for kind, values in workshop.published().items()
+    }
 
     settings = eager()
-    assert by_newer == workshop.expected(replace(settings, round=replace(settings.round, epoch=2))), "a restart keeps the epoch"
+    assert by_newer == workshop.expected(
+        replace(settings, round=replace(settings.round, epoch=2))
+    ), "a restart keeps the epoch"
     assert set(epochs(workshop, "rounds")) == {1, 2}
     assert check_epochs(newer).status == "ok"
 

@@ -1,4 +1,6 @@
-"""The streaming source: batches of exactly the size asked for, no half lines, the same slices after a restart."""
+"""The streaming source: batches of exactly the size asked for, no half lines, the same slices after
+a restart.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,16 @@ class Topic:
         with (self.folder / "segment-00000000.jsonl").open("ab") as file:
             file.write(data)
 
-    def stream(self, max_records: int = 1000, max_bytes: int = 2**27, tasks: int = 1, limits: WireLimits | None = None) -> FileTopicStream:
-        source = FileSource(file_topic(self.folder), max_records, max_bytes, tasks, limits or WireLimits())
+    def stream(
+        self,
+        max_records: int = 1000,
+        max_bytes: int = 2**27,
+        tasks: int = 1,
+        limits: WireLimits | None = None,
+    ) -> FileTopicStream:
+        source = FileSource(
+            file_topic(self.folder), max_records, max_bytes, tasks, limits or WireLimits()
+        )
         return FileTopicStream(FileSource.from_options(source.options()))
 
 
@@ -44,7 +54,9 @@ def topic(tmp_path: Path) -> Topic:
     return Topic(tmp_path / "telemetry")
 
 
-def follow(stream: FileTopicStream, start: dict[str, Any] | None = None) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
+def follow(
+    stream: FileTopicStream, start: dict[str, Any] | None = None
+) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
     """Micro-batches until there is no more: where each ends, and its values."""
     start = stream.initialOffset() if start is None else start
     while (end := stream.latestOffset(start, stream.getDefaultReadLimit())) != start:
@@ -54,7 +66,12 @@ def follow(stream: FileTopicStream, start: dict[str, Any] | None = None) -> Iter
 
 def values(stream: FileTopicStream, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
     slices = [pickle.loads(pickle.dumps(one)) for one in stream.partitions(start, end)]
-    return [value for one in slices for batch in stream.read(one) for value in batch.column("value").to_pylist()]
+    return [
+        value
+        for one in slices
+        for batch in stream.read(one)
+        for value in batch.column("value").to_pylist()
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
@@ -114,7 +131,9 @@ def test_small_batches_stay_in_one_slice(topic: Topic) -> None:
     topic.append(*LINES)
     stream = topic.stream(tasks=3)
     start = stream.initialOffset()
-    assert len(stream.partitions(start, stream.latestOffset(start, stream.getDefaultReadLimit()))) == 1
+    assert (
+        len(stream.partitions(start, stream.latestOffset(start, stream.getDefaultReadLimit()))) == 1
+    )
     assert stream.partitions(start, start) == []
 
 

@@ -1,4 +1,6 @@
-"""The job as real Spark queries: the bytes of the plain loop, however batches are cut; restarts; what is refused; what it tells."""
+"""The job as real Spark queries: the bytes of the plain loop, however batches are cut; restarts;
+what is refused; what it tells.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,13 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.spark
 
 
-def drain(spark: SparkSession, workshop: Workshop, engine: EngineSettings, **settings: Any) -> list[BatchProgress]:
+def drain(
+    spark: SparkSession, workshop: Workshop, engine: EngineSettings, **settings: Any
+) -> list[BatchProgress]:
     progress: list[BatchProgress] = []
-    result = run_job(workshop.job(**settings), engine, drain=True, on_progress=progress.append, session=spark)
+    result = run_job(
+        workshop.job(**settings), engine, drain=True, on_progress=progress.append, session=spark
+    )
     assert result.stopped_by == "drained"
     return progress
 
@@ -62,7 +68,9 @@ class Running:
 
 @dataclass(frozen=True)
 class Cut:
-    """How a recording is cut into micro-batches. `first`: only so many records of it, where batches are tiny."""
+    """How a recording is cut into micro-batches. `first`: only so many records of it, where batches
+    are tiny.
+    """
 
     name: str
     strategy: str
@@ -79,15 +87,29 @@ CUTS = [
     Cut("modular-broker-killed", "avg", 7, 1),
     Cut("modular-broker-killed", "threshold", 1000, 3),
 ]
-WHOLE = [Cut(name, "threshold", 1, partitions) for name in ("modular-broker-joins", "modular-broker-killed") for partitions in (1, 3)]
+WHOLE = [
+    Cut(name, "threshold", 1, partitions)
+    for name in ("modular-broker-joins", "modular-broker-killed")
+    for partitions in (1, 3)
+]
 
 
-@pytest.mark.parametrize("cut", [*CUTS, *(pytest.param(cut, marks=pytest.mark.slow) for cut in WHOLE)], ids=str)
-def test_a_recording_gives_the_bytes_of_the_plain_loop(spark: SparkSession, workshop: Workshop, cut: Cut) -> None:
+@pytest.mark.parametrize(
+    "cut", [*CUTS, *(pytest.param(cut, marks=pytest.mark.slow) for cut in WHOLE)], ids=str
+)
+def test_a_recording_gives_the_bytes_of_the_plain_loop(
+    spark: SparkSession, workshop: Workshop, cut: Cut
+) -> None:
     lines = recording(cut.name)[: cut.first]
     workshop.put(lines)
     engine = eager(cut.strategy)
-    progress = drain(spark, workshop, engine, max_records_per_batch=cut.records, shuffle_partitions=cut.partitions)
+    progress = drain(
+        spark,
+        workshop,
+        engine,
+        max_records_per_batch=cut.records,
+        shuffle_partitions=cut.partitions,
+    )
     full, rest = divmod(len(lines), cut.records)
     assert [batch.records for batch in progress] == [cut.records] * full + [rest] * (rest > 0)
     expected = workshop.expected(engine)
@@ -95,7 +117,9 @@ def test_a_recording_gives_the_bytes_of_the_plain_loop(spark: SparkSession, work
     assert workshop.published() == expected
 
 
-def test_a_restart_goes_on_where_the_checkpoint_stands(spark: SparkSession, workshop: Workshop) -> None:
+def test_a_restart_goes_on_where_the_checkpoint_stands(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     lines = recording("modular-broker-killed")
     for start in range(0, len(lines), 90):
         workshop.put(lines[start : start + 90])
@@ -103,7 +127,9 @@ def test_a_restart_goes_on_where_the_checkpoint_stands(spark: SparkSession, work
     assert workshop.published() == workshop.expected(eager())
 
 
-def test_two_clusters_in_one_topic_decide_as_each_alone(spark: SparkSession, workshop: Workshop, tmp_path: Path) -> None:
+def test_two_clusters_in_one_topic_decide_as_each_alone(
+    spark: SparkSession, workshop: Workshop, tmp_path: Path
+) -> None:
     clusters = {"one": uneven(6, "one"), "other": uneven(6, "other")}
     workshop.put([line for pair in zip(*clusters.values(), strict=True) for line in pair])
     drain(spark, workshop, eager(), max_records_per_batch=11, shuffle_partitions=3)
@@ -113,10 +139,16 @@ def test_two_clusters_in_one_topic_decide_as_each_alone(spark: SparkSession, wor
         expected = alone.expected(eager())
         assert len(expected["commands"]) > 0
         for kind in ("commands", "rounds"):
-            assert [value for value in workshop.published()[kind] if json.loads(value)["cluster"] == cluster] == expected[kind]
+            assert [
+                value
+                for value in workshop.published()[kind]
+                if json.loads(value)["cluster"] == cluster
+            ] == expected[kind]
 
 
-def test_bad_records_are_all_on_the_rejected_topic_and_stop_nothing(spark: SparkSession, workshop: Workshop) -> None:
+def test_bad_records_are_all_on_the_rejected_topic_and_stop_nothing(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     bad = [
         b"nonsense",
         b"\xff",
@@ -130,12 +162,17 @@ def test_bad_records_are_all_on_the_rejected_topic_and_stop_nothing(spark: Spark
     workshop.put([line for i, good in enumerate(lines) for line in (bad[i % len(bad)], good)])
     drain(spark, workshop, eager(), max_records_per_batch=13)
     expected, published = workshop.expected(eager()), workshop.published()
-    assert (published["commands"], published["rounds"]) == (expected["commands"], expected["rounds"])
+    assert (published["commands"], published["rounds"]) == (
+        expected["commands"],
+        expected["rounds"],
+    )
     assert sorted(published["rejected"]) == sorted(expected["rejected"])
     assert len(published["rejected"]) == len(lines)
 
 
-def test_a_live_job_takes_what_comes_and_no_half_lines(spark: SparkSession, workshop: Workshop) -> None:
+def test_a_live_job_takes_what_comes_and_no_half_lines(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     lines = uneven(5)
     workshop.put(lines[:-1])
     segment = workshop.folder / "telemetry" / "segment-00000000.jsonl"
@@ -154,7 +191,9 @@ def test_a_live_job_takes_what_comes_and_no_half_lines(spark: SparkSession, work
     assert workshop.published() == workshop.expected(eager())
 
 
-def test_a_stop_in_a_backlog_loses_and_repeats_nothing(spark: SparkSession, workshop: Workshop) -> None:
+def test_a_stop_in_a_backlog_loses_and_repeats_nothing(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     workshop.put(recording("modular-broker-joins"))
     with Running(spark, workshop.job(max_records_per_batch=3), eager()):
         eventually(lambda: len(workshop.published()["rounds"]) >= 2)
@@ -164,18 +203,26 @@ def test_a_stop_in_a_backlog_loses_and_repeats_nothing(spark: SparkSession, work
     assert workshop.published() == workshop.expected(eager())
 
 
-def test_a_stop_before_the_start_leaves_everything_as_it_is(spark: SparkSession, workshop: Workshop) -> None:
+def test_a_stop_before_the_start_leaves_everything_as_it_is(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     workshop.put(uneven(2))
     stop = Stop()
     stop.set()
-    assert run_job(workshop.job(), eager(), stop=stop, session=spark) == JobResult("stop", Written())
+    assert run_job(workshop.job(), eager(), stop=stop, session=spark) == JobResult(
+        "stop", Written()
+    )
     assert workshop.published() == {"commands": [], "rounds": [], "rejected": []}
 
 
-def test_progress_tells_time_by_phase_lag_and_what_was_published(spark: SparkSession, workshop: Workshop) -> None:
+def test_progress_tells_time_by_phase_lag_and_what_was_published(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     workshop.put(uneven(3))
     file = workshop.folder / "progress.jsonl"
-    first, second = drain(spark, workshop, eager(), max_records_per_batch=8, progress_file=str(file))
+    first, second = drain(
+        spark, workshop, eager(), max_records_per_batch=8, progress_file=str(file)
+    )
     assert (first.batch, first.records, first.behind_records) == (0, 8, 4)
     assert (second.records, second.behind_records, second.state_rows) == (4, 0, 3)
     assert (first.written + second.written).rounds == 3
@@ -184,30 +231,45 @@ def test_progress_tells_time_by_phase_lag_and_what_was_published(spark: SparkSes
     assert [json.loads(line)["records"] for line in file.read_text().splitlines()] == [8, 4]
 
 
-def test_a_checkpoint_of_other_settings_is_refused_before_anything_is_read(spark: SparkSession, workshop: Workshop) -> None:
+def test_a_checkpoint_of_other_settings_is_refused_before_anything_is_read(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     workshop.put(uneven(2))
     drain(spark, workshop, eager())
     before = workshop.published()
-    with pytest.raises(SettingsError, match=r"round\.interval_ms: 30000, but the checkpoint was written with 20000"):
-        drain(spark, workshop, replace(eager(), round=RoundSettings(interval_ms=30_000, cool_down_ms=60_000)))
+    with pytest.raises(
+        SettingsError, match=r"round\.interval_ms: 30000, but the checkpoint was written with 20000"
+    ):
+        drain(
+            spark,
+            workshop,
+            replace(eager(), round=RoundSettings(interval_ms=30_000, cool_down_ms=60_000)),
+        )
     with pytest.raises(SettingsError, match=r"job\.shuffle_partitions: 2, but"):
         drain(spark, workshop, eager(), shuffle_partitions=2)
     assert workshop.published() == before
 
 
-def test_the_state_of_a_checkpoint_can_be_read_without_its_job(spark: SparkSession, workshop: Workshop) -> None:
+def test_the_state_of_a_checkpoint_can_be_read_without_its_job(
+    spark: SparkSession, workshop: Workshop
+) -> None:
     workshop.put(uneven(4))
     drain(spark, workshop, eager())
     rows = read_state(workshop.checkpoint, session=spark)
-    assert [(row.cluster, row.broker, row.round) for row in rows] == [("c", f"b{i}:8080", 4) for i in range(3)]
+    assert [(row.cluster, row.broker, row.round) for row in rows] == [
+        ("c", f"b{i}:8080", 4) for i in range(3)
+    ]
     assert [row.age_ms for row in rows] == [3000, 2000, 1000]
     assert all(row.ewma is not None and row.hit_high is None for row in rows)
-    # The fullest broker was told to give to another, and nobody has carried it out yet: it counts as done.
+    # The fullest broker was told to give to another, and nobody has carried it out yet: it counts
+    # as done.
     assert len({row.ewma for row in rows}) == 3
     assert rows[0].bundles == 4
 
 
-def test_state_of_a_folder_that_is_no_checkpoint_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_state_of_a_folder_that_is_no_checkpoint_is_an_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     with pytest.raises(StateVersionError, match="is not a checkpoint of this program"):
         read_state(tmp_path, session=spark)
 
@@ -218,9 +280,18 @@ def test_state_before_the_first_batch_is_empty(spark: SparkSession, workshop: Wo
 
 
 def test_settings_that_cannot_run_are_all_named_before_anything_starts(workshop: Workshop) -> None:
-    topics = topics_of(telemetry=workshop.uri("t"), commands=workshop.uri("t"), rounds=workshop.uri("t"), rejected=workshop.uri("t"))
+    topics = topics_of(
+        telemetry=workshop.uri("t"),
+        commands=workshop.uri("t"),
+        rounds=workshop.uri("t"),
+        rejected=workshop.uri("t"),
+    )
     with pytest.raises(SettingsError) as wrong:
         check_job(replace(workshop.job(), topics=topics), eager())
-    assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == ["topics.commands", "topics.rounds", "topics.rejected"]
+    assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == [
+        "topics.commands",
+        "topics.rounds",
+        "topics.rejected",
+    ]
     with pytest.raises(SettingsError):
         check_job(workshop.job(), EngineSettings(strategy="unheard-of"))

@@ -1,4 +1,6 @@
-"""The job as a process: what signals do to it, what it prints, and what it says where Java is missing."""
+"""The job as a process: what signals do to it, what it prints, and what it says where Java is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Ended:
 class JobProcess:
     """`tests.spark.a_job` in a process group of its own, ended at the latest with the block."""
 
-    def __init__(self, workshop: Workshop, records: int, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, workshop: Workshop, records: int, environment: Mapping[str, str] | None = None
+    ) -> None:
         command = [sys.executable, "-m", "tests.spark.a_job", str(workshop.folder), str(records)]
         self._process = subprocess.Popen(
             command,
@@ -72,7 +76,9 @@ class JobProcess:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_after_the_batch_it_is_working_on(spark: SparkSession, workshop: Workshop, number: signal.Signals) -> None:
+def test_a_signal_ends_it_after_the_batch_it_is_working_on(
+    spark: SparkSession, workshop: Workshop, number: signal.Signals
+) -> None:
     workshop.put(recording("modular-broker-killed"))
     with JobProcess(workshop, records=20) as process:
         process.wait_for_rounds(workshop, 1)
@@ -86,8 +92,12 @@ def test_a_signal_ends_it_after_the_batch_it_is_working_on(spark: SparkSession, 
     assert workshop.published() == workshop.expected(eager())
 
 
-def test_a_killed_job_leaves_a_checkpoint_that_goes_on_at_once(spark: SparkSession, workshop: Workshop) -> None:
-    """Its Java process ends a moment later; until then the next job waits instead of sharing the checkpoint."""
+def test_a_killed_job_leaves_a_checkpoint_that_goes_on_at_once(
+    spark: SparkSession, workshop: Workshop
+) -> None:
+    """Its Java process ends a moment later; until then the next job waits instead of sharing the
+    checkpoint.
+    """
     workshop.put(recording("modular-broker-killed"))
     with JobProcess(workshop, records=20) as process:
         process.wait_for_rounds(workshop, 1)

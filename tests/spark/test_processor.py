@@ -1,4 +1,6 @@
-"""The stateful processor without Spark's engine: the same bytes as the plain loop, however rows and batches are cut and shuffled."""
+"""The stateful processor without Spark's engine: the same bytes as the plain loop, however rows and
+batches are cut and shuffled.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +63,17 @@ class Decided:
     """Feeds records to the processor in batches, as Spark would, and collects what comes out."""
 
     def __init__(
-        self, engine: EngineSettings, signing: SigningSettings = SigningSettings(), way: Way = RAW, most_bytes: int = 2**20
+        self,
+        engine: EngineSettings,
+        signing: SigningSettings = SigningSettings(),
+        way: Way = RAW,
+        most_bytes: int = 2**20,
     ) -> None:
         """`most_bytes`: that the process may keep; 0 to read the state anew for every batch."""
         self._way = way
-        self._tester = TwsTester(ClusterProcessor(engine, signing, way.read_rows, StoreCache(most_bytes)))
+        self._tester = TwsTester(
+            ClusterProcessor(engine, signing, way.read_rows, StoreCache(most_bytes))
+        )
         self.published: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
 
     def batch(self, records: Sequence[TopicRecord], shuffle: random.Random | None = None) -> None:
@@ -97,7 +105,10 @@ LARGE = 2**20
 
 @pytest.mark.parametrize("strategy", ["threshold", "avg"])
 @pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed"])
-@pytest.mark.parametrize(("size", "way"), [(1, (RAW, LARGE)), (7, (RAW, 0)), (7, (PACKED, LARGE)), (1000, (PACKED, 0)), (1000, (RAW, 0))])
+@pytest.mark.parametrize(
+    ("size", "way"),
+    [(1, (RAW, LARGE)), (7, (RAW, 0)), (7, (PACKED, LARGE)), (1000, (PACKED, 0)), (1000, (RAW, 0))],
+)
 def test_a_recording_gives_the_bytes_of_the_plain_loop(
     workshop: Workshop, name: str, strategy: str, size: int, way: tuple[Way, int]
 ) -> None:
@@ -112,11 +123,17 @@ def test_a_recording_gives_the_bytes_of_the_plain_loop(
 
 
 def test_failed_tasks_repeated_batches_and_other_workers_change_no_byte(workshop: Workshop) -> None:
-    """A batch counts once it commits; until then it may run anywhere, as often as it takes, also after the worker has kept its outcome."""
+    """A batch counts once it commits; until then it may run anywhere, as often as it takes, also
+    after the worker has kept its outcome.
+    """
     workshop.put(recording("modular-broker-killed"))
     records, expected = records_of(workshop), workshop.expected(eager())
     for seed in range(4):
-        draw, spark, published = random.Random(seed), Spark(), {kind: list[bytes]() for kind in KINDS}
+        draw, spark, published = (
+            random.Random(seed),
+            Spark(),
+            {kind: list[bytes]() for kind in KINDS},
+        )
         workers = [StoreCache(LARGE) for _ in range(3)]
         start = 0
         while start < len(records):
@@ -130,7 +147,9 @@ def test_failed_tasks_repeated_batches_and_other_workers_change_no_byte(workshop
         assert published == expected
 
 
-def attempted(spark: Spark, records: Sequence[TopicRecord], worker: StoreCache) -> tuple[Spark, list[Row]]:
+def attempted(
+    spark: Spark, records: Sequence[TopicRecord], worker: StoreCache
+) -> tuple[Spark, list[Row]]:
     """One task: a processor of its own over a copy of the state."""
     attempt = spark.attempt()
     processor = ClusterProcessor(eager(), SigningSettings(), RAW.read_rows, worker)
@@ -138,7 +157,9 @@ def attempted(spark: Spark, records: Sequence[TopicRecord], worker: StoreCache) 
     return attempt, list(processor.handleInputRows(("",), iter(as_they_are(records)[""]), None))
 
 
-def test_with_a_key_commands_and_rounds_are_the_same_bytes_and_signed(workshop: Workshop, tmp_path: Path) -> None:
+def test_with_a_key_commands_and_rounds_are_the_same_bytes_and_signed(
+    workshop: Workshop, tmp_path: Path
+) -> None:
     (tmp_path / "key").write_text("k" * 32, "utf-8")
     signing = SigningSettings(str(tmp_path / "key"))
     key = signing_key(signing)
@@ -149,7 +170,9 @@ def test_with_a_key_commands_and_rounds_are_the_same_bytes_and_signed(workshop: 
     decided.batch(records_of(workshop))
 
     assert len(expected["commands"]) > 10
-    signed = {topic: [key.sign(record) for record in expected[topic]] for topic in ("commands", "rounds")}
+    signed = {
+        topic: [key.sign(record) for record in expected[topic]] for topic in ("commands", "rounds")
+    }
     assert decided.published == {**expected, **signed}
 
 
@@ -164,12 +187,16 @@ def test_rows_in_any_order_give_the_same_bytes(workshop: Workshop, way: Way) -> 
         assert decided.published == workshop.expected(eager())
 
 
-def test_bad_records_leave_through_the_same_stream_and_no_trace_in_the_state(workshop: Workshop) -> None:
+def test_bad_records_leave_through_the_same_stream_and_no_trace_in_the_state(
+    workshop: Workshop,
+) -> None:
     lines = uneven(6)
     workshop.put([b"nonsense", *lines[:9], b'{"v":1,"kind":"sweep","cluster":"c"}', *lines[9:]])
     decided = Decided(eager())
     decided.batch(records_of(workshop))
-    assert [len(decided.published[kind]) for kind in KINDS] == [len(workshop.expected(eager())[kind]) for kind in KINDS]
+    assert [len(decided.published[kind]) for kind in KINDS] == [
+        len(workshop.expected(eager())[kind]) for kind in KINDS
+    ]
     assert {kind: sorted(values) for kind, values in decided.published.items()} == {
         kind: sorted(values) for kind, values in workshop.expected(eager()).items()
     }
@@ -177,7 +204,9 @@ def test_bad_records_leave_through_the_same_stream_and_no_trace_in_the_state(wor
     assert len(decided.published["rejected"]) == 2
 
 
-@pytest.mark.parametrize("statuses", [["dry-run"], ["dry-run", "applied"], ["refused", "dry-run", "applied", "dry-run"]])
+@pytest.mark.parametrize(
+    "statuses", [["dry-run"], ["dry-run", "applied"], ["refused", "dry-run", "applied", "dry-run"]]
+)
 @pytest.mark.parametrize(("size", "most_bytes"), [(1, LARGE), (7, 0), (1000, 0)])
 def test_outcomes_of_dry_runs_give_the_bytes_of_the_plain_loop(
     workshop: Workshop, size: int, most_bytes: int, statuses: list[OutcomeStatus]
@@ -191,13 +220,19 @@ def test_outcomes_of_dry_runs_give_the_bytes_of_the_plain_loop(
     assert decided.published == expected
 
 
-def answered(lines: Sequence[bytes], engine: EngineSettings, statuses: Sequence[OutcomeStatus]) -> list[bytes]:
+def answered(
+    lines: Sequence[bytes], engine: EngineSettings, statuses: Sequence[OutcomeStatus]
+) -> list[bytes]:
     """The log with an outcome right after every command, by turns."""
     loop, log, turn = PlainLoop(engine), list[bytes](), cycle(statuses)
     waiting = deque(lines)
     while waiting:
         log.append(waiting.popleft())
-        commands = [decode_command(row.value) for row in loop.feed(Position("t", 0, len(log)), log[-1]) if row.kind == "commands"]
+        commands = [
+            decode_command(row.value)
+            for row in loop.feed(Position("t", 0, len(log)), log[-1])
+            if row.kind == "commands"
+        ]
         answers = [
             Outcome(one.id, one.cluster, one.bundle, status, None, None, None, 0, one.issued_at_ms)
             for one in commands
@@ -224,8 +259,12 @@ def test_two_clusters_know_nothing_of_each_other(workshop: Workshop, tmp_path: P
         alone = Workshop(tmp_path / cluster)
         alone.put(lines)
         mine = f'"cluster":"{cluster}"'.encode()
-        assert [value for value in together.published["rounds"] if mine in value] == alone.expected(eager())["rounds"]
-        assert [value for value in together.published["commands"] if mine in value] == alone.expected(eager())["commands"]
+        assert [value for value in together.published["rounds"] if mine in value] == alone.expected(
+            eager()
+        )["rounds"]
+        assert [
+            value for value in together.published["commands"] if mine in value
+        ] == alone.expected(eager())["commands"]
 
 
 def test_a_cluster_of_one_report_says_nothing(workshop: Workshop) -> None:

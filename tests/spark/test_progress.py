@@ -21,7 +21,13 @@ class AQuery:
     def tells(self, batch: int, records: int) -> None:
         at = f"2026-01-01T00:00:{len(self.recentProgress):02}.000Z"
         source = SimpleNamespace(latestOffset=None, endOffset=None)
-        told = {"batchId": batch, "timestamp": at, "numInputRows": records, "durationMs": {"triggerExecution": 5}, "sources": [source]}
+        told = {
+            "batchId": batch,
+            "timestamp": at,
+            "numInputRows": records,
+            "durationMs": {"triggerExecution": 5},
+            "sources": [source],
+        }
         self.recentProgress.append(SimpleNamespace(**told, stateOperators=[], observedMetrics={}))
 
 

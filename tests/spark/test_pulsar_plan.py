@@ -1,4 +1,6 @@
-"""Where micro-batches of a Pulsar topic end and what their tasks read, on a topic that is a few lists; no Java, no broker."""
+"""Where micro-batches of a Pulsar topic end and what their tasks read, on a topic that is a few
+lists; no Java, no broker.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ WIDE = 10**9
 
 @dataclass
 class Topic:
-    """Partition → message ids; every message has `size` bytes and was published at the ledger's number."""
+    """Partition → message ids; every message has `size` bytes and was published at the ledger's
+    number.
+    """
 
     messages: dict[str, list[MessageId]]
     size: int = 100
@@ -65,7 +69,12 @@ class Partition:
         if found is None:
             return None
         self.at = found
-        return Read(found, TopicRecord(Position(self._topic.topic, self._number, found.offset), b"", self._topic.size))
+        return Read(
+            found,
+            TopicRecord(
+                Position(self._topic.topic, self._number, found.offset), b"", self._topic.size
+            ),
+        )
 
     def more(self) -> bool:
         return any(True for _ in self._rest())
@@ -79,21 +88,31 @@ class Partition:
 
 def ids(ledger: int, entries: int, batch: int = 0) -> list[MessageId]:
     """So many entries of `batch` messages; 0 = entries that are one message."""
-    return [MessageId(ledger, entry, place) for entry in range(entries) for place in (range(batch) if batch else [-1])]
+    return [
+        MessageId(ledger, entry, place)
+        for entry in range(entries)
+        for place in (range(batch) if batch else [-1])
+    ]
 
 
 def read(topic: Topic, plans: list[ReadPlan]) -> list[MessageId]:
     """What the tasks find, one after the other; each finds as many as it was told."""
     found: list[MessageId] = []
     for plan in plans:
-        part = [id_ for id_ in topic.messages[plan.name] if (plan.after is None or id_ > plan.after) and id_ <= plan.end]
+        part = [
+            id_
+            for id_ in topic.messages[plan.name]
+            if (plan.after is None or id_ > plan.after) and id_ <= plan.end
+        ]
         assert len(part) == plan.records
         found += part
     return found
 
 
 def batches(topic: Topic, planner: PulsarPlanner, most: int) -> list[list[MessageId]]:
-    """Everything, micro-batch by micro-batch; each is read as well by somebody who knows only its two offsets."""
+    """Everything, micro-batch by micro-batch; each is read as well by somebody who knows only its
+    two offsets.
+    """
     found: list[list[MessageId]] = []
     start = planner.begin("earliest")
     while (end := planner.advance(start, most)) != start:
@@ -112,7 +131,12 @@ def test_batches_hold_so_many_records_and_end_in_the_middle_of_entries() -> None
 
 
 def test_every_partition_is_read_in_order_and_once() -> None:
-    topic = Topic({f"t-partition-{number}": ids(number + 1, 40 * number, batch=number % 2) for number in range(4)})
+    topic = Topic(
+        {
+            f"t-partition-{number}": ids(number + 1, 40 * number, batch=number % 2)
+            for number in range(4)
+        }
+    )
     found = list(itertools.chain(*batches(topic, topic.planner(), 30)))
     for messages in topic.messages.values():
         assert [id_ for id_ in found if id_ in messages] == messages
@@ -144,7 +168,10 @@ def test_what_comes_after_the_present_end_is_left_alone() -> None:
     assert planner.advance(first, 10) == first
 
 
-@pytest.mark.parametrize(("start", "begun"), [("earliest", {}), ("latest", {"0": [4, 1, -1, 0]}), ("4", {"0": [4, -1, -1, 0]})])
+@pytest.mark.parametrize(
+    ("start", "begun"),
+    [("earliest", {}), ("latest", {"0": [4, 1, -1, 0]}), ("4", {"0": [4, -1, -1, 0]})],
+)
 def test_a_new_checkpoint_begins_where_it_is_told(start: str, begun: Offsets) -> None:
     assert Topic({"t": [*ids(3, 2), *ids(4, 2)]}).planner().begin(start) == begun
 
@@ -162,7 +189,10 @@ def test_a_restart_that_misses_the_last_message_stops_unless_told_to_go_on() -> 
     topic = Topic({"t": ids(1, 6)})
     start = topic.planner().advance({}, 3)
     topic.messages["t"] = ids(2, 4)
-    with pytest.raises(SinkError, match=r"deleted, perhaps before the job read them.*pulsar\.fail_on_data_loss=false"):
+    with pytest.raises(
+        SinkError,
+        match=r"deleted, perhaps before the job read them.*pulsar\.fail_on_data_loss=false",
+    ):
         topic.planner().advance(start, 10)
     assert topic.planner(fail_on_loss=False).advance(start, 10) == {"0": [2, 3, -1, 7]}
 

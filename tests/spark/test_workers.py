@@ -1,4 +1,6 @@
-"""What a driver expects of Spark's workers on other machines, and what it says when they do not come."""
+"""What a driver expects of Spark's workers on other machines, and what it says when they do not
+come.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from pyspark.sql import SparkSession
 
 from streaming.cluster.shipping import python_name
 from streaming.cluster.worker_check import report_missing
-from streaming.cluster.workers import check_master, check_workers, worker_environment, worker_settings
+from streaming.cluster.workers import (
+    check_master,
+    check_workers,
+    worker_environment,
+    worker_settings,
+)
 from streaming.failures import JobError, explain
 from streaming.settings import JobSettings
 from tests.servers.jvm import free_ports
@@ -28,17 +35,30 @@ def test_on_this_machine_workers_are_this_python() -> None:
 
 
 def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:
-    shipped = JobSettings(master="spark://master:7077", environment="https://files.example/environment.tar.gz")
-    assert worker_settings(shipped)["spark.archives"].startswith("https://files.example/environment.tar.gz#")
+    shipped = JobSettings(
+        master="spark://master:7077", environment="https://files.example/environment.tar.gz"
+    )
+    assert worker_settings(shipped)["spark.archives"].startswith(
+        "https://files.example/environment.tar.gz#"
+    )
     assert worker_environment(shipped, {"PATH": "/usr/bin"})["PYSPARK_PYTHON"] == python_name()
-    assert worker_environment(shipped, {"PYSPARK_PYTHON": "/opt/python"})["PYSPARK_PYTHON"] == "/opt/python"
+    assert (
+        worker_environment(shipped, {"PYSPARK_PYTHON": "/opt/python"})["PYSPARK_PYTHON"]
+        == "/opt/python"
+    )
     assert worker_environment(CLUSTER, {})["PYSPARK_PYTHON"] == sys.executable
-    assert worker_environment(shipped, {"PATH": "/usr/bin"})["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+    assert worker_environment(shipped, {"PATH": "/usr/bin"})["PATH"].split(os.pathsep)[0] == str(
+        Path(sys.executable).parent
+    )
 
 
 def test_a_master_that_is_not_there_is_told_at_once() -> None:
     nobody, *_ = free_ports(1)
-    with pytest.raises(JobError, match=rf"no server answers at spark://127\.0\.0\.1:{nobody} \(.*refused\): check the address"):
+    with pytest.raises(
+        JobError,
+        match=rf"no server answers at spark://127\.0\.0\.1:{nobody} "
+        r"\(.*refused\): check the address",
+    ):
         check_master(f"spark://127.0.0.1:{nobody}")
     with pytest.raises(JobError, match="no server answers at spark://nonsense"):
         check_master("spark://nonsense")
@@ -53,7 +73,9 @@ def test_of_several_masters_one_is_enough() -> None:
 
 def test_without_any_worker_it_says_where_to_look(spark: SparkSession, tmp_path: Path) -> None:
     """A session of this machine has no workers but itself."""
-    with pytest.raises(JobError, match=r"no worker of local.* took the job within 0 s: check on the master's page"):
+    with pytest.raises(
+        JobError, match=r"no worker of local.* took the job within 0 s: check on the master's page"
+    ):
         check_workers(spark, CLUSTER, tmp_path, threading.Event(), timeout_s=0)
 
 
@@ -72,8 +94,14 @@ def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "the workers run another minor version of Python"),
-        ('Cannot run program "python3.11": error=2, No such file', "a worker does not have this Python"),
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version",
+            "the workers run another minor version of Python",
+        ),
+        (
+            'Cannot run program "python3.11": error=2, No such file',
+            "a worker does not have this Python",
+        ),
     ],
 )
 def test_another_python_is_told_with_the_one_that_is_needed(told: str, sentence: str) -> None:

@@ -1,4 +1,6 @@
-"""A folder with topics and a checkpoint, telemetry to put in, and what the plain loop makes of the same records."""
+"""A folder with topics and a checkpoint, telemetry to put in, and what the plain loop makes of the
+same records.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,16 @@ class Workshop:
     folder: Path
 
     def job(self, **settings: Any) -> JobSettings:
-        topics = topics_of(**{name: self.uri(name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
+        topics = topics_of(
+            **{
+                name: self.uri(name)
+                for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")
+            }
+        )
         # On a busy machine Spark's workers may need more attempts than the default.
-        return JobSettings(checkpoint=str(self.checkpoint), topics=topics, **{"start_attempts": 20} | settings)
+        return JobSettings(
+            checkpoint=str(self.checkpoint), topics=topics, **{"start_attempts": 20} | settings
+        )
 
     @property
     def checkpoint(self) -> Path:
@@ -47,14 +56,21 @@ class Workshop:
 
     def published(self) -> Published:
         """What lies in the output topics, by kind."""
-        return {kind: [record.value for record in FileTopicReader(self.folder / kind).read()[0]] for kind in KINDS}
+        return {
+            kind: [record.value for record in FileTopicReader(self.folder / kind).read()[0]]
+            for kind in KINDS
+        }
 
     def expected(self, engine: EngineSettings) -> Published:
         """What the plain loop publishes of the telemetry topic: the reference."""
         uri = self.uri("telemetry")
         records, _ = FileTopicReader(self.folder / "telemetry", uri).read()
         loop = PlainLoop(engine)
-        rows = [row for record in records for row in loop.feed(record.position, record.value, record.size)]
+        rows = [
+            row
+            for record in records
+            for row in loop.feed(record.position, record.value, record.size)
+        ]
         return {kind: [row.value for row in rows if row.kind == kind] for kind in KINDS}
 
 
@@ -64,7 +80,9 @@ def recording(name: str) -> list[bytes]:
 
 
 def eager(strategy: str = "threshold") -> EngineSettings:
-    """Settings under which small differences already make commands, so that there is something to compare."""
+    """Settings under which small differences already make commands, so that there is something to
+    compare.
+    """
     thresholds = {
         "threshold": {"threshold_percent": 1.0, "history": 0.5, "min_throughput_mib": 0.0},
         "avg": {
@@ -77,7 +95,11 @@ def eager(strategy: str = "threshold") -> EngineSettings:
         },
     }
     rounds = RoundSettings(interval_ms=20_000, cool_down_ms=60_000)
-    return EngineSettings(strategy=strategy, shedding=SHEDDERS[strategy].settings(**thresholds[strategy]), round=rounds)
+    return EngineSettings(
+        strategy=strategy,
+        shedding=SHEDDERS[strategy].settings(**thresholds[strategy]),
+        round=rounds,
+    )
 
 
 def uneven(sweeps: int, cluster: str = "c", brokers: int = 3) -> list[bytes]:
@@ -90,7 +112,10 @@ def uneven(sweeps: int, cluster: str = "c", brokers: int = 3) -> list[bytes]:
             load_report(
                 name,
                 at - brokers + i,
-                {f"t/{name[:2]}/0x{j:08x}_0x{j + 1:08x}": 300.0 / (1 + i) + j + number for j in range(4)},
+                {
+                    f"t/{name[:2]}/0x{j:08x}_0x{j + 1:08x}": 300.0 / (1 + i) + j + number
+                    for j in range(4)
+                },
                 60.0 / (1 + i),
                 cluster=cluster,
             )

@@ -32,10 +32,21 @@ class Answer:
         return re.sub(r"\s+", " ", self.out + self.err)
 
 
-def rebalancer(*words: object, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> Answer:
-    """The command line with these words; of the environment's own settings it sees none but `env`."""
-    ours: dict[str, str | None] = {name: None for name in os.environ if name.startswith("REBALANCER_")}
-    result = CliRunner().invoke(app, [str(word) for word in words], env={**ours, "COLUMNS": "120", **(env or {})}, input=stdin)
+def rebalancer(
+    *words: object, env: Mapping[str, str] | None = None, stdin: bytes | None = None
+) -> Answer:
+    """The command line with these words; of the environment's own settings it sees none but
+    `env`.
+    """
+    ours: dict[str, str | None] = {
+        name: None for name in os.environ if name.startswith("REBALANCER_")
+    }
+    result = CliRunner().invoke(
+        app,
+        [str(word) for word in words],
+        env={**ours, "COLUMNS": "120", **(env or {})},
+        input=stdin,
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Answer(result.exit_code, result.stdout, result.stderr)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate, charge, fill, full
+from rebalancer.simulation.dispatch_limits.token_bucket import (
+    SECOND_NS,
+    Bucket,
+    BucketRate,
+    charge,
+    fill,
+    full,
+)
 
 
 @dataclass

@@ -1,4 +1,6 @@
-"""An executor on a fake cluster and file topics, one life after the other, each of which may end at a chosen moment."""
+"""An executor on a fake cluster and file topics, one life after the other, each of which may end at
+a chosen moment.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ from tests.control_topic import Control, now_ms
 from tests.pulsar_fake.server import FakePulsar
 from tests.topic_uris import topic_of
 
-BUNDLES = ("t/ns/0x00000000_0x40000000", "t/ns/0x40000000_0x80000000", "t/ns/0x80000000_0xc0000000", "t/ns/0xc0000000_0xffffffff")
+BUNDLES = (
+    "t/ns/0x00000000_0x40000000",
+    "t/ns/0x40000000_0x80000000",
+    "t/ns/0x80000000_0xc0000000",
+    "t/ns/0xc0000000_0xffffffff",
+)
 ONE, TWO, THREE, FOUR = BUNDLES
 APPLY = ExecutorConfig("c", apply=True)
 
@@ -33,9 +40,13 @@ class Death(BaseException):
 
 @dataclass(frozen=True)
 class Life:
-    """How one life of an executor differs from the usual one; `dies` names the moment of its death."""
+    """How one life of an executor differs from the usual one; `dies` names the moment of its
+    death.
+    """
 
-    dies: Literal["", "before the call", "after the call", "before publishing", "before committing"] = ""
+    dies: Literal[
+        "", "before the call", "after the call", "before publishing", "before committing"
+    ] = ""
     later_ms: int = 0
     per_minute: int = 0
     limiter: RateLimiter | None = None
@@ -83,7 +94,9 @@ class MortalConsumer:
     consumer: Consumer
     life: Life
 
-    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
+    def poll(
+        self, max_records: int, timeout_s: float, max_bytes: int | None = None
+    ) -> Sequence[TopicRecord]:
         return self.consumer.poll(max_records, timeout_s, max_bytes)
 
     def commit(self, record: TopicRecord) -> None:
@@ -106,18 +119,46 @@ def executor(
     """One life of an executor; the next one goes on where it stopped."""
     state = control.folder / "state"
     with ExitStack() as stack:
-        admin = stack.enter_context(closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0))))
+        admin = stack.enter_context(
+            closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)))
+        )
         journal = stack.enter_context(closing(Journal(state)))
-        outcomes, telemetry, rejected = (open_publisher(topic_of(control.uri(topic))) for topic in ("outcomes", "telemetry", "rejected"))
-        commands, rounds = (open_consumer(topic_of(control.uri(topic)), "executor", state) for topic in ("commands", "rounds"))
-        topics = ExecutorTopics(MortalConsumer(commands, life), rounds, MortalPublisher(outcomes, life), telemetry, rejected)
+        outcomes, telemetry, rejected = (
+            open_publisher(topic_of(control.uri(topic)))
+            for topic in ("outcomes", "telemetry", "rejected")
+        )
+        commands, rounds = (
+            open_consumer(topic_of(control.uri(topic)), "executor", state)
+            for topic in ("commands", "rounds")
+        )
+        topics = ExecutorTopics(
+            MortalConsumer(commands, life),
+            rounds,
+            MortalPublisher(outcomes, life),
+            telemetry,
+            rejected,
+        )
         stack.callback(topics.close)
-        applier, limiter = MortalApplier(admin, life), life.limiter or RateLimiter(life.per_minute, wait=lambda _: True)
+        applier, limiter = (
+            MortalApplier(admin, life),
+            life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
+        )
         clock_ms = lambda: now_ms() + life.later_ms  # noqa: E731
-        yield Executor(config, topics, journal=journal, admin=admin, applier=applier, limiter=limiter, frozen=frozen, clock_ms=clock_ms)
+        yield Executor(
+            config,
+            topics,
+            journal=journal,
+            admin=admin,
+            applier=applier,
+            limiter=limiter,
+            frozen=frozen,
+            clock_ms=clock_ms,
+        )
 
 
-def run(pulsar: FakePulsar, control: Control, config: ExecutorConfig = APPLY, life: Life = Life()) -> list[tuple[str, str]]:
+def run(
+    pulsar: FakePulsar, control: Control, config: ExecutorConfig = APPLY, life: Life = Life()
+) -> list[tuple[str, str]]:
     """All there is; status and reason code of each outcome so far."""
     with executor(pulsar, control, config, life) as one:
         one.recover()

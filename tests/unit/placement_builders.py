@@ -1,4 +1,6 @@
-"""Builders of what placements and filters see: one line per broker, usage in percent, rates in messages/s."""
+"""Builders of what placements and filters see: one line per broker, usage in percent, rates in
+messages/s.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def candidate(
     after: float | None = None,
     fresh: bool = True,
 ) -> Candidate:
-    """A broker at `percent` of its CPU whose one bundle has this long-term rate. `after`: percent with all moves counted."""
+    """A broker at `percent` of its CPU whose one bundle has this long-term rate. `after`: percent
+    with all moves counted.
+    """
     row = np.array([[rate, 0.0, 0.0, 0.0]])
     one = np.ones(1, dtype=np.int64)
     table = BundleLoads((f"t/{name}/0x0_0x1",), row, row, one, one, one, one, row)
@@ -51,11 +55,18 @@ def brokers(**percents: float) -> list[Candidate]:
     return [candidate(name, percent) for name, percent in percents.items()]
 
 
-def request(*candidates: Candidate, bundle: str = "t/ns/0x0_0x1", seed: str = "", averages: Averages = UNKNOWN) -> Request:
+def request(
+    *candidates: Candidate,
+    bundle: str = "t/ns/0x0_0x1",
+    seed: str = "",
+    averages: Averages = UNKNOWN,
+) -> Request:
     return Request(bundle, averages, {known.load.broker: known for known in candidates}, seed)
 
 
-def placed(placer: Placer, *candidates: Candidate, memory: Memory | None = None, seed: str = "") -> Placement:
+def placed(
+    placer: Placer, *candidates: Candidate, memory: Memory | None = None, seed: str = ""
+) -> Placement:
     """One look-up."""
     return placer.place(request(*candidates, seed=seed), memory or Memory())
 
@@ -66,7 +77,11 @@ def best(placer: Placer, *candidates: Candidate, memory: Memory | None = None) -
 
 
 def policy(
-    name: str, namespaces: Sequence[str], primary: Sequence[str], secondary: Sequence[str] = (), min_limit: int = 1
+    name: str,
+    namespaces: Sequence[str],
+    primary: Sequence[str],
+    secondary: Sequence[str] = (),
+    min_limit: int = 1,
 ) -> dict[str, object]:
     """An isolation policy as the admin API has it."""
     return {
@@ -74,13 +89,18 @@ def policy(
         "namespaces": list(namespaces),
         "primary": list(primary),
         "secondary": list(secondary),
-        "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": str(min_limit), "usage_threshold": "80"}},
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": str(min_limit), "usage_threshold": "80"},
+        },
     }
 
 
 def policies(*isolation: dict[str, object], **parts: object) -> PoliciesView:
     """All policies of a cluster."""
-    view = PoliciesView(isolation=tuple(isolation_policy(str(one["name"]), one) for one in isolation))
+    view = PoliciesView(
+        isolation=tuple(isolation_policy(str(one["name"]), one) for one in isolation)
+    )
     return replace(view, **parts)  # type: ignore[arg-type]  # the parts are those of PoliciesView
 
 

@@ -1,6 +1,8 @@
-"""What hostile records cost their reader: `python -m tests.unit.record_peaks BYTES FAULT…` prints name, bytes and peak bytes of each.
+"""What hostile records cost their reader: `python -m tests.unit.record_peaks BYTES FAULT…` prints
+name, bytes and peak bytes of each.
 
-Every record is read in a process of its own, a fork of this one, so that no memory of the one before it is used again.
+Every record is read in a process of its own, a fork of this one, so that no memory of the one
+before it is used again.
 """
 
 from __future__ import annotations

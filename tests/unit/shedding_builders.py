@@ -1,4 +1,6 @@
-"""Builders of what shedders see: one line per broker, cpu in percent, traffic in MiB/s (`Load.rate` in messages/s)."""
+"""Builders of what shedders see: one line per broker, cpu in percent, traffic in MiB/s (`Load.rate`
+in messages/s).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Shedding, Skip, Traffic
+from strategies.model import (
+    BrokerLoad,
+    ClusterView,
+    Figures,
+    Memory,
+    Resource,
+    Shedding,
+    Skip,
+    Traffic,
+)
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedder
 
@@ -62,9 +73,13 @@ def broker(
 
 def loads(owned: Mapping[str, Load]) -> BundleLoads:
     """Averages with full sample counts."""
-    columns = np.array([(load.rate, 0.0, load.mib * MIB, 0.0) for load in owned.values()], dtype=np.float64).reshape(-1, 4)
+    columns = np.array(
+        [(load.rate, 0.0, load.mib * MIB, 0.0) for load in owned.values()], dtype=np.float64
+    ).reshape(-1, 4)
     ones = np.ones(len(owned), dtype=np.int64)
-    return BundleLoads(tuple(owned), columns, columns, 10 * ones, 1000 * ones, 0 * ones, 0 * ones, columns)
+    return BundleLoads(
+        tuple(owned), columns, columns, 10 * ones, 1000 * ones, 0 * ones, 0 * ones, columns
+    )
 
 
 def view(*brokers: BrokerLoad, cooling: Iterable[str] = ()) -> ClusterView:
@@ -111,7 +126,9 @@ def codes(shedding: Shedding) -> dict[str, str]:
 
 
 def ewmas(shedding: Shedding) -> dict[str, float]:
-    return {name: kept.ewma for name, kept in shedding.memory.brokers.items() if kept.ewma is not None}
+    return {
+        name: kept.ewma for name, kept in shedding.memory.brokers.items() if kept.ewma is not None
+    }
 
 
 def hits(shedding: Shedding) -> dict[str, tuple[int | None, int | None]]:

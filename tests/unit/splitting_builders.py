@@ -1,4 +1,6 @@
-"""Builders for tests about splits: topics whose hash is given, brokers with bundles above a limit."""
+"""Builders for tests about splits: topics whose hash is given, brokers with bundles above a
+limit.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _DIGITS = 64
 
 @cache
 def _steps(prefix: str) -> tuple[tuple[int, int], ...]:
-    """What turning digit i of a name from 0 to 1 does to the hash, as a triangle of (effect, digits to turn)."""
+    """What turning digit i of a name from 0 to 1 does to the hash, as a triangle of (effect, digits
+    to turn).
+    """
     zero = topic_hash(prefix + "0" * _DIGITS)
     triangle: list[tuple[int, int]] = []
     for digit in range(_DIGITS):
@@ -33,7 +37,9 @@ def _steps(prefix: str) -> tuple[tuple[int, int], ...]:
 
 
 def topic_of(hash_: int, prefix: str = PREFIX) -> str:
-    """A topic with this hash: CRC-32 is linear, so digits of the name can be turned until it fits."""
+    """A topic with this hash: CRC-32 is linear, so digits of the name can be turned until it
+    fits.
+    """
     missing, turned = topic_hash(prefix + "0" * _DIGITS) ^ hash_, 0
     for effect, digits in _steps(prefix):
         if missing ^ effect < missing:
@@ -57,5 +63,14 @@ def broker(name: str, bundles: Mapping[str, tuple[int, int, float, float]]) -> B
     """A broker whose bundles carry the same now and on the long run."""
     newest = stats(bundles)
     ones = np.ones(len(newest.names), dtype=np.int64)
-    table = BundleLoads(newest.names, newest.traffic, newest.traffic, ones, ones, newest.topics, newest.sessions, newest.traffic)
+    table = BundleLoads(
+        newest.names,
+        newest.traffic,
+        newest.traffic,
+        ones,
+        ones,
+        newest.topics,
+        newest.sessions,
+        newest.traffic,
+    )
     return BrokerLoad(name, Figures(), lambda: table)

@@ -1,4 +1,6 @@
-"""docs/STRATEGIES.md as tests read it: its text, and the rows of the worked examples that are marked in it."""
+"""docs/STRATEGIES.md as tests read it: its text, and the rows of the worked examples that are
+marked in it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ def example(name: str) -> list[list[str]]:
 
 def rows(text: str) -> list[list[str]]:
     """The cells of every line of a table."""
-    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return [
+        [cell.strip() for cell in line.strip("| ").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
 
 
 def numbers(cell: str) -> list[float]:

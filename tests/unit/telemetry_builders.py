@@ -31,26 +31,55 @@ def bundle(index: int, namespace: str = "t/ns") -> str:
     return f"{namespace}/0x{index << 24:08x}_0x{(index + 1) << 24:08x}"
 
 
-def report(broker: str, seconds: float, cpu: float = 50.0, bundles: Mapping[str, float] | None = None, cluster: str = "c") -> LoadReport:
-    """A report of `broker`, `seconds` after T0: cpu in percent of one core, bundles with their throughput in MiB/s (1 KiB messages)."""
+def report(
+    broker: str,
+    seconds: float,
+    cpu: float = 50.0,
+    bundles: Mapping[str, float] | None = None,
+    cluster: str = "c",
+) -> LoadReport:
+    """A report of `broker`, `seconds` after T0: cpu in percent of one core, bundles with their
+    throughput in MiB/s (1 KiB messages).
+    """
     loads = {bundle(0): 10.0, bundle(1): 10.0} if bundles is None else bundles
-    traffic = np.array([[mib * 512, mib * 512, mib * MIB / 2, mib * MIB / 2] for mib in loads.values()]).reshape(len(loads), 4)
+    traffic = np.array(
+        [[mib * 512, mib * 512, mib * MIB / 2, mib * MIB / 2] for mib in loads.values()]
+    ).reshape(len(loads), 4)
     totals = Traffic(*(float(total) for total in traffic.sum(axis=0)))
     ones = np.ones(len(loads), dtype=np.int64)
     digest = blake2b(repr((cpu, sorted(loads.items()))).encode(), digest_size=8).hexdigest()
     figures = Figures(cpu=Resource(cpu, 100.0), traffic=totals, bundle_count=len(loads))
-    return LoadReport(cluster, broker, T0 + int(seconds * 1000), figures, BundleStats(tuple(loads), traffic, ones, ones), digest)
+    return LoadReport(
+        cluster,
+        broker,
+        T0 + int(seconds * 1000),
+        figures,
+        BundleStats(tuple(loads), traffic, ones, ones),
+        digest,
+    )
 
 
-def sweep(seconds: float, *brokers: str, missing: Mapping[str, str] | None = None, cluster: str = "c") -> Sweep:
+def sweep(
+    seconds: float, *brokers: str, missing: Mapping[str, str] | None = None, cluster: str = "c"
+) -> Sweep:
     return Sweep(cluster, T0 + int(seconds * 1000), int(seconds), brokers, missing or {})
 
 
-def outcome(command_id: str, name: str, seconds: float, status: OutcomeStatus, owner_after: str | None = None) -> OutcomeReport:
+def outcome(
+    command_id: str,
+    name: str,
+    seconds: float,
+    status: OutcomeStatus,
+    owner_after: str | None = None,
+) -> OutcomeReport:
     ts = T0 + int(seconds * 1000)
-    return OutcomeReport("c", ts, Outcome(command_id, "c", name, status, None, None, owner_after, 5, ts))
+    return OutcomeReport(
+        "c", ts, Outcome(command_id, "c", name, status, None, None, owner_after, 5, ts)
+    )
 
 
-def fold_all(engine: Engine, records: Iterable[TelemetryRecord], store: InMemoryStore | None = None) -> list[Event]:
+def fold_all(
+    engine: Engine, records: Iterable[TelemetryRecord], store: InMemoryStore | None = None
+) -> list[Event]:
     store = store or InMemoryStore()
     return [event for record in records for event in engine.fold(record, store)]

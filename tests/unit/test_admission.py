@@ -1,4 +1,6 @@
-"""Whether a command may be carried out: every objection has its own code, and they come in a fixed order."""
+"""Whether a command may be carried out: every objection has its own code, and they come in a fixed
+order.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,27 @@ from dataclasses import replace
 import pytest
 
 from sinks.executor.settings import ExecutorSettings, admission_rules, pause_file
-from strategies.admission import AdmissionRules, ClusterFacts, CommandFacts, Objection, may_be_applied, may_be_considered
+from strategies.admission import (
+    AdmissionRules,
+    ClusterFacts,
+    CommandFacts,
+    Objection,
+    may_be_applied,
+    may_be_considered,
+)
 from strategies.errors import SettingsError
 from strategies.filters.policies import read_policies
 from tests.control_topic import command
 
 NOON = 12 * 3_600_000
-MOVE = command("t/ns/0x00000000_0x80000000", "a:1", "b:1", epoch=3, issued_at_ms=NOON - 1000, expires_at_ms=NOON + 1000)
+MOVE = command(
+    "t/ns/0x00000000_0x80000000",
+    "a:1",
+    "b:1",
+    epoch=3,
+    issued_at_ms=NOON - 1000,
+    expires_at_ms=NOON + 1000,
+)
 NOW = CommandFacts(NOON, newest_epoch=3)
 ALL = AdmissionRules()
 
@@ -29,7 +45,12 @@ def told(objection: Objection | None) -> tuple[str, str] | None:
 
 def test_a_command_against_which_nothing_speaks() -> None:
     assert may_be_considered(MOVE, NOW, ALL) is None
-    assert may_be_considered(MOVE, replace(NOW, signature="signed", earlier="dry-run", newest_epoch=0), ALL) is None
+    assert (
+        may_be_considered(
+            MOVE, replace(NOW, signature="signed", earlier="dry-run", newest_epoch=0), ALL
+        )
+        is None
+    )
     assert may_be_applied(MOVE, ClusterFacts(("a:1", "b:1"), "a:1")) is None
 
 
@@ -51,7 +72,9 @@ def test_a_command_against_which_nothing_speaks() -> None:
         ({"paused": True}, ("refused", "paused")),
     ],
 )
-def test_what_is_known_of_the_command(change: dict[str, object], expected: tuple[str, str] | None) -> None:
+def test_what_is_known_of_the_command(
+    change: dict[str, object], expected: tuple[str, str] | None
+) -> None:
     assert told(may_be_considered(MOVE, replace(NOW, **change), ALL)) == expected  # type: ignore[arg-type]
 
 
@@ -70,7 +93,12 @@ def test_forgery_is_told_before_everything_else_and_the_pause_last() -> None:
     worst = CommandFacts(NOON + 5000, "wrong", 9, "applied", True)
     nothing_allowed = rules(deny="*", windows="01:00-02:00")
     codes = []
-    for standing in (worst, replace(worst, signature="signed"), replace(NOW, earlier="applied", paused=True), replace(NOW, paused=True)):
+    for standing in (
+        worst,
+        replace(worst, signature="signed"),
+        replace(NOW, earlier="applied", paused=True),
+        replace(NOW, paused=True),
+    ):
         objection = may_be_considered(MOVE, standing, nothing_allowed)
         assert objection is not None
         codes.append(objection.code)
@@ -109,7 +137,9 @@ def test_what_is_never_carried_out(change: dict[str, object], code: str) -> None
     ],
 )
 def test_lists_of_the_operator(lists: dict[str, str], code: str | None) -> None:
-    assert told(may_be_considered(MOVE, NOW, rules(**lists))) == (None if code is None else ("refused", code))
+    assert told(may_be_considered(MOVE, NOW, rules(**lists))) == (
+        None if code is None else ("refused", code)
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +154,9 @@ def test_lists_of_the_operator(lists: dict[str, str], code: str | None) -> None:
     ],
 )
 def test_times_of_day(windows: str, open_: bool) -> None:
-    assert told(may_be_considered(MOVE, NOW, rules(windows=windows))) == (None if open_ else ("refused", "outside-window"))
+    assert told(may_be_considered(MOVE, NOW, rules(windows=windows))) == (
+        None if open_ else ("refused", "outside-window")
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,12 +169,23 @@ def test_times_of_day(windows: str, open_: bool) -> None:
     ],
 )
 def test_what_the_owner_says(owner: str | None, exists: bool, expected: tuple[str, str]) -> None:
-    assert told(may_be_applied(MOVE, ClusterFacts(("a:1", "b:1", "c:1"), owner, exists=exists))) == expected
+    assert (
+        told(may_be_applied(MOVE, ClusterFacts(("a:1", "b:1", "c:1"), owner, exists=exists)))
+        == expected
+    )
 
 
 def test_a_destination_that_is_not_there() -> None:
-    assert told(may_be_applied(MOVE, ClusterFacts(("a:1",), "a:1"))) == ("refused", "destination-gone")
-    assert may_be_applied(replace(MOVE, destination=None, action="unload"), ClusterFacts(("a:1",), "a:1")) is None
+    assert told(may_be_applied(MOVE, ClusterFacts(("a:1",), "a:1"))) == (
+        "refused",
+        "destination-gone",
+    )
+    assert (
+        may_be_applied(
+            replace(MOVE, destination=None, action="unload"), ClusterFacts(("a:1",), "a:1")
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,21 +198,30 @@ def test_a_destination_that_is_not_there() -> None:
         ("t/ns", "(", "isolation-unreadable"),
     ],
 )
-def test_isolation_which_pulsar_does_not_check(namespaces: str, primary: str, code: str | None) -> None:
+def test_isolation_which_pulsar_does_not_check(
+    namespaces: str, primary: str, code: str | None
+) -> None:
     policy = {
         "namespaces": [namespaces],
         "primary": [primary],
         "secondary": [],
-        "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}},
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": "1", "usage_threshold": "80"},
+        },
     }
     policies = read_policies(json.dumps({"isolation": {"p": policy}}))
 
-    assert told(may_be_applied(MOVE, ClusterFacts(("a:1", "b:1", "c:1"), "a:1", policies))) == (None if code is None else ("refused", code))
+    assert told(may_be_applied(MOVE, ClusterFacts(("a:1", "b:1", "c:1"), "a:1", policies))) == (
+        None if code is None else ("refused", code)
+    )
 
 
 def test_lists_that_cannot_be_read_are_told_all_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
-        rules(actions="unload,throttle", allow="orders", deny="t/ns,a b/c", windows="22-6,25:00-01:00")
+        rules(
+            actions="unload,throttle", allow="orders", deny="t/ns,a b/c", windows="22-6,25:00-01:00"
+        )
 
     assert [complaint.partition(":")[0] for complaint in caught.value.complaints] == [
         "executor.actions",

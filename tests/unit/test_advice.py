@@ -1,4 +1,6 @@
-"""When a dispatch limit is advised: a hot bundle that can be neither moved nor split, and what the limit would be."""
+"""When a dispatch limit is advised: a hot bundle that can be neither moved nor split, and what the
+limit would be.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.dispatch_limits.throttle_advice import Advice, AdviceSettings, ReliefOptions, due_advice
+from strategies.dispatch_limits.throttle_advice import (
+    Advice,
+    AdviceSettings,
+    ReliefOptions,
+    due_advice,
+)
 from strategies.model import BrokerLoad, ClusterView
 from strategies.splitting.limits import SplitSettings
 from tests.unit.shedding_builders import MIB, ns, view
@@ -17,9 +24,17 @@ from tests.unit.splitting_builders import broker as a_table
 ONE_TOPIC = SplitSettings()
 
 
-def full(name: str = "b1", mib: float = 80.0, rest: float = 20.0, topics: int = 1, bundle: str = ns(0)) -> BrokerLoad:
+def full(
+    name: str = "b1", mib: float = 80.0, rest: float = 20.0, topics: int = 1, bundle: str = ns(0)
+) -> BrokerLoad:
     """A broker with one hot bundle, all of it dispatched, and a small one beside it."""
-    table = a_table(f"{name}:1", {bundle: (topics, 9, mib * 1024, mib * MIB), f"t/{name}/0x0_0x1": (1, 1, rest * 1024, rest * MIB)}).bundles
+    table = a_table(
+        f"{name}:1",
+        {
+            bundle: (topics, 9, mib * 1024, mib * MIB),
+            f"t/{name}/0x0_0x1": (1, 1, rest * 1024, rest * MIB),
+        },
+    ).bundles
     table = replace(table, short=table.short[:, [1, 0, 3, 2]])
     return replace(a_broker(name, 95.0, mib + rest), load_bundles=lambda: table)
 
@@ -35,10 +50,17 @@ def advice(
     excluded: str = "",
 ) -> tuple[Advice, ...]:
     """Advice for brokers at 95 %, beside one that idles."""
-    seen: ClusterView = replace(view(*brokers, a_broker("idle", 5.0)), is_excluded=lambda bundle: bundle == excluded)
+    seen: ClusterView = replace(
+        view(*brokers, a_broker("idle", 5.0)), is_excluded=lambda bundle: bundle == excluded
+    )
     usages = {broker.broker: 0.95 for broker in brokers} | {"idle:1": 0.05} | dict(usage or {})
     return due_advice(
-        seen, usages, ReliefOptions(lambda _, __: bool(relieving), lambda _: bundles, ONE_TOPIC, busy, advised or {}), settings
+        seen,
+        usages,
+        ReliefOptions(
+            lambda _, __: bool(relieving), lambda _: bundles, ONE_TOPIC, busy, advised or {}
+        ),
+        settings,
     )
 
 
@@ -49,7 +71,11 @@ def told(found: Collection[Advice]) -> list[str]:
 def test_the_limit_and_what_it_would_do() -> None:
     """Ten points of 95 are 10.53 of 100 MiB/s; the bundle dispatches 80."""
     (one,) = advice(full())
-    assert (one.decision.source, one.decision.destination, one.decision.code) == ("b1:1", None, "hot-bundle")
+    assert (one.decision.source, one.decision.destination, one.decision.code) == (
+        "b1:1",
+        None,
+        "hot-bundle",
+    )
     assert dict(one.limits) == {
         "level": "topic",
         "dispatchThrottlingRateInMsg": int(1024 * 80 * (80 - 100 * 10 / 95) / 80),
@@ -58,7 +84,8 @@ def test_the_limit_and_what_it_would_do() -> None:
         "relativeToPublishRate": False,
     }
     assert one.decision.text == (
-        "b1:1 is at 95.0 %, and 80 % of its traffic goes through this bundle, which can neither be moved nor split: "
+        "b1:1 is at 95.0 %, and 80 % of its traffic goes through this bundle, which can "
+        "neither be moved nor split: "
         "71,141 msg/s and 69.5 MiB/s per topic would leave 85.0 %, if usage follows traffic"
     )
 
@@ -71,15 +98,22 @@ def test_no_limit_is_below_a_tenth_of_what_is_dispatched() -> None:
 def test_topics_share_it() -> None:
     (one,) = advice(full(topics=4), bundles=128)
     (alone,) = advice(full())
-    assert int(str(one.limits["dispatchThrottlingRateInByte"])) == int(str(alone.limits["dispatchThrottlingRateInByte"])) // 4
+    assert (
+        int(str(one.limits["dispatchThrottlingRateInByte"]))
+        == int(str(alone.limits["dispatchThrottlingRateInByte"])) // 4
+    )
 
 
 class TestWhoNeedsNone:
     def test_a_bundle_that_could_move(self) -> None:
         assert advice(full(), relieving=["idle:1"]) == ()
 
-    @pytest.mark.parametrize(("topics", "bundles", "expected"), [(2, 4, []), (2, 128, [ns(0)]), (1, 4, [ns(0)])])
-    def test_a_bundle_that_could_be_split(self, topics: int, bundles: int, expected: list[str]) -> None:
+    @pytest.mark.parametrize(
+        ("topics", "bundles", "expected"), [(2, 4, []), (2, 128, [ns(0)]), (1, 4, [ns(0)])]
+    )
+    def test_a_bundle_that_could_be_split(
+        self, topics: int, bundles: int, expected: list[str]
+    ) -> None:
         assert told(advice(full(topics=topics), bundles=bundles)) == expected
 
     def test_a_broker_that_other_commands_relieve(self) -> None:

@@ -1,11 +1,18 @@
-"""Averages of bundles: TimeAverageMessageData's arithmetic, one sample a round, and a history that follows the bundle."""
+"""Averages of bundles: TimeAverageMessageData's arithmetic, one sample a round, and a history that
+follows the bundle.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from strategies.averages.bundle_averages import BundleHistory, advance, first_history, unpack_history
+from strategies.averages.bundle_averages import (
+    BundleHistory,
+    advance,
+    first_history,
+    unpack_history,
+)
 from strategies.bundles.table_summary import TableSummary
 from strategies.errors import StateVersionError
 from strategies.model import BundleStats
@@ -14,7 +21,12 @@ from strategies.model import BundleStats
 def stats(**rates: float) -> BundleStats:
     """One bundle per keyword; the number is its rate and throughput, in and out."""
     ones = np.ones(len(rates), dtype=np.int64)
-    return BundleStats(tuple(rates), np.array([[rate] * 4 for rate in rates.values()]).reshape(len(rates), 4), ones, ones)
+    return BundleStats(
+        tuple(rates),
+        np.array([[rate] * 4 for rate in rates.values()]).reshape(len(rates), 4),
+        ones,
+        ones,
+    )
 
 
 def short_rate(history: BundleHistory, name: str) -> float:

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from rebalancer.conformance.averaging import averages_order, sign, summed_averages
-from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings, extensible_maximum, extensible_weighted
+from rebalancer.conformance.smoothed_load import (
+    SmoothedLoad,
+    SmoothingSettings,
+    extensible_maximum,
+    extensible_weighted,
+)
 from strategies.averages.bundle_order import lightest_first, newest_order, ranks
 from strategies.model import Figures, Resource, Traffic
 from strategies.settings import Mode, Weights
@@ -21,8 +26,12 @@ def cpu(percent: float, throughput: float = 0.0) -> Figures:
     return Figures(cpu=Resource(percent, 100.0), traffic=Traffic(msg_throughput_in=throughput))
 
 
-def newest(throughput: float = 0.0, rate: float = 0.0, clients: int = 0, cache: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    return newest_order(np.array([(rate, 0.0, throughput, 0.0)]), np.array([clients]), np.array([cache]))
+def newest(
+    throughput: float = 0.0, rate: float = 0.0, clients: int = 0, cache: int = 0
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    return newest_order(
+        np.array([(rate, 0.0, throughput, 0.0)]), np.array([clients]), np.array([cache])
+    )
 
 
 def averaged(throughput: float) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
@@ -31,13 +40,18 @@ def averaged(throughput: float) -> np.ndarray[tuple[int, int], np.dtype[np.int64
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"), [(149_999, 50_000, 0), (149_999, 49_999, 1), (49_999, 149_999, -1), (1e300, 1e299, 0)]
+    ("one", "other", "expected"),
+    [(149_999, 50_000, 0), (149_999, 49_999, 1), (49_999, 149_999, -1), (1e300, 1e299, 0)],
 )
-def test_newest_figures_are_compared_in_rounded_steps(one: float, other: float, expected: int) -> None:
+def test_newest_figures_are_compared_in_rounded_steps(
+    one: float, other: float, expected: int
+) -> None:
     assert sign(newest(one)[0], newest(other)[0]) == expected
 
 
-@pytest.mark.parametrize(("one", "other", "expected"), [(199_999, 100_000, 0), (199_999, 99_999, 1), (nan, 1.0, 0)])
+@pytest.mark.parametrize(
+    ("one", "other", "expected"), [(199_999, 100_000, 0), (199_999, 99_999, 1), (nan, 1.0, 0)]
+)
 def test_averages_are_compared_in_truncated_steps(one: float, other: float, expected: int) -> None:
     assert sign(averaged(one)[0], averaged(other)[0]) == expected
 
@@ -64,7 +78,16 @@ def test_equal_rows_share_a_rank_and_names_decide_their_order() -> None:
 
 def test_a_bundle_nobody_knows_counts_with_default_figures() -> None:
     known = np.arange(8, dtype=np.float64)
-    assert summed_averages(["a", "b"], {"a": known}).tolist() == [50, 51, 50_002, 50_003, 54, 55, 50_006, 50_007]
+    assert summed_averages(["a", "b"], {"a": known}).tolist() == [
+        50,
+        51,
+        50_002,
+        50_003,
+        54,
+        55,
+        50_006,
+        50_007,
+    ]
     assert summed_averages([], {}).tolist() == [0.0] * 8
 
 

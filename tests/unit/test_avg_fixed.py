@@ -1,4 +1,6 @@
-"""AvgShedder with its defects repaired: one story per repair, and what the repairs must not change."""
+"""AvgShedder with its defects repaired: one story per repair, and what the repairs must not
+change.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,13 @@ SHEDDER = AvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)
 SPARE = {ns(14): Load(), ns(15): Load()}
 
 
-def ten_ninety(owned: Mapping[str, Load], *, rate: float = 0.0, mib: float = 0.0, fresh: bool = True) -> ClusterView:
+def ten_ninety(
+    owned: Mapping[str, Load], *, rate: float = 0.0, mib: float = 0.0, fresh: bool = True
+) -> ClusterView:
     """b1 at 10 %, b2 at 90 % with these bundles: urgent from the first round."""
-    return view(broker("b1", 10.0, fresh=fresh), broker("b2", 90.0, mib, owned, rate=rate, fresh=fresh))
+    return view(
+        broker("b1", 10.0, fresh=fresh), broker("b2", 90.0, mib, owned, rate=rate, fresh=fresh)
+    )
 
 
 def test_five_uneven_brokers_are_answered_as_by_java() -> None:
@@ -46,7 +52,10 @@ def test_five_uneven_brokers_are_answered_as_by_java() -> None:
 @pytest.mark.parametrize("high", [36.0, 35.0])
 def test_a_smaller_difference_takes_eight_samples(high: float) -> None:
     seen = view(broker("b1", 20.0), broker("b2", high, rate=10_000, owned=talking(6000, 2000)))
-    assert [picked(round_) for round_ in play(SHEDDER, *[seen] * 9)] == [{}] * 7 + [{"b2:1": [ns(1)]}, {}]
+    assert [picked(round_) for round_ in play(SHEDDER, *[seen] * 9)] == [{}] * 7 + [
+        {"b2:1": [ns(1)]},
+        {},
+    ]
 
 
 def test_a_reason_tells_the_figures_in_one_sentence() -> None:
@@ -54,7 +63,8 @@ def test_a_reason_tells_the_figures_in_one_sentence() -> None:
     (decision,) = play(SHEDDER, seen, seen)[1].decisions
     assert decision.code == "far-apart"
     assert decision.text == (
-        "b2:1 at 90.0 % is 80.0 points above b1:1 at 10.0 % after 2 urgent hits in a row: 3,000 msg/s of the 5,000 msg/s to move go to b1:1"
+        "b2:1 at 90.0 % is 80.0 points above b1:1 at 10.0 % after 2 urgent hits in a row: "
+        "3,000 msg/s of the 5,000 msg/s to move go to b1:1"
     )
 
 
@@ -67,7 +77,9 @@ def test_a_repeated_report_is_no_hit() -> None:
 
 
 def test_only_the_broker_with_a_new_sample_is_hit() -> None:
-    seen = view(broker("b1", 10.0, fresh=False), broker("b2", 90.0, rate=10_000, owned=talking(3000, 2000)))
+    seen = view(
+        broker("b1", 10.0, fresh=False), broker("b2", 90.0, rate=10_000, owned=talking(3000, 2000))
+    )
     rounds = play(SHEDDER, seen, seen)
     assert hits(rounds[0]) == {"b2:1": (1, 1)}
     assert rounds[1].decisions
@@ -82,7 +94,11 @@ def test_old_figures_do_not_clear_hits_either() -> None:
 
 def test_a_settling_broker_is_neither_paired_nor_counted() -> None:
     memory = Memory({"b1:1": BrokerMemory(hit_low=5)})
-    seen = view(broker("b1", 10.0, settling=True), broker("b2", 90.0, rate=10_000, owned=talking(3000, 2000)), broker("b3", 60.0))
+    seen = view(
+        broker("b1", 10.0, settling=True),
+        broker("b2", 90.0, rate=10_000, owned=talking(3000, 2000)),
+        broker("b3", 60.0),
+    )
     rounds = play(SHEDDER, seen, seen, memory=memory)
     assert codes(rounds[0])["b1:1"] == "settling"
     assert hits(rounds[0])["b1:1"] == (None, 5)
@@ -103,7 +119,13 @@ def test_a_sole_bundle_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["pulsar/b2:8080/0x0_0xf", "pulsar/c/b2:8080/0x0_0xf", "sla-monitor/c/b2:8080/0x0_0xf", "pulsar/system/0x0_0xf"]
+    "name",
+    [
+        "pulsar/b2:8080/0x0_0xf",
+        "pulsar/c/b2:8080/0x0_0xf",
+        "sla-monitor/c/b2:8080/0x0_0xf",
+        "pulsar/system/0x0_0xf",
+    ],
 )
 def test_system_bundles_stay_and_make_no_second_bundle(name: str) -> None:
     seen = ten_ninety({name: Load(rate=3000.0), **talking(1000, 500)}, rate=10_000)
@@ -134,7 +156,12 @@ def test_bundles_of_equal_averages_go_where_their_own_pair_sends_them() -> None:
 def test_the_plan_is_good_for_one_round() -> None:
     rounds = play(SHEDDER, two_pairs(), two_pairs(), two_pairs())
     assert rounds[2].memory.cluster.planned == {}
-    assert play(SHEDDER, view(), memory=Memory(cluster=ClusterMemory(planned={"x": "y"})))[0].memory.cluster.planned == {}
+    assert (
+        play(SHEDDER, view(), memory=Memory(cluster=ClusterMemory(planned={"x": "y"})))[
+            0
+        ].memory.cluster.planned
+        == {}
+    )
 
 
 def test_a_bundle_that_two_brokers_report_leaves_once() -> None:
@@ -153,13 +180,21 @@ def test_bundles_that_are_resting_idle_or_too_big_stay_with_a_reason() -> None:
     seen = replace(ten_ninety(owned, rate=10_000), cooling=frozenset({ns(1)}))
     last = play(SHEDDER, seen, seen)[1]
     assert picked(last) == {"b2:1": [ns(2)]}
-    assert codes(last) == {ns(0): "does-not-fit", ns(1): "cooling-down", ns(14): "does-not-fit", ns(15): "does-not-fit"}
+    assert codes(last) == {
+        ns(0): "does-not-fit",
+        ns(1): "cooling-down",
+        ns(14): "does-not-fit",
+        ns(15): "does-not-fit",
+    }
 
 
 def test_a_broker_without_a_finite_usage_is_left_out() -> None:
     blind = broker("b3", nan)
     no = replace(blind.figures.cpu, usage=nan)
-    blind = replace(blind, figures=replace(blind.figures, cpu=no, direct_memory=no, bandwidth_in=no, bandwidth_out=no))
+    blind = replace(
+        blind,
+        figures=replace(blind.figures, cpu=no, direct_memory=no, bandwidth_in=no, bandwidth_out=no),
+    )
     seen = view(*ten_ninety(talking(3000, 10), rate=10_000).brokers, blind)
     last = play(SHEDDER, seen, seen)[1]
     assert picked(last) == {"b2:1": [ns(0), ns(1)]}
@@ -180,4 +215,6 @@ def test_equal_scores_pair_by_name_and_many_waiting_pairs_share_one_sentence() -
     (skip,) = one.skips
     assert skip.code == "waiting-for-hits"
     assert len(skip.names) == 200
-    assert skip.text.startswith("200 brokers for the same reason, such as: b199:1 at 80.0 % is 60.0 points above b000:1")
+    assert skip.text.startswith(
+        "200 brokers for the same reason, such as: b199:1 at 80.0 % is 60.0 points above b000:1"
+    )

@@ -1,4 +1,6 @@
-"""AvgShedder as Pulsar 4.2.4 runs it: its decisions and their figures (half of a difference moves)."""
+"""AvgShedder as Pulsar 4.2.4 runs it: its decisions and their figures (half of a difference
+moves).
+"""
 
 from __future__ import annotations
 
@@ -107,14 +109,21 @@ def test_the_reason_says_how_many_hits_are_missing() -> None:
     assert "1 of 2 at 40" in skip.text
 
 
-def pairs_of(low: float, high: float, owned: Mapping[str, Load], name: str) -> tuple[BrokerLoad, BrokerLoad]:
+def pairs_of(
+    low: float, high: float, owned: Mapping[str, Load], name: str
+) -> tuple[BrokerLoad, BrokerLoad]:
     return broker(f"low-{name}", low), broker(f"high-{name}", high, rate=10_000, owned=owned)
 
 
 def test_two_bundles_of_equal_averages_share_one_planned_destination() -> None:
-    seen = view(*pairs_of(1.0, 90.0, talking(3000), "x"), *pairs_of(2.0, 80.0, talking(3000, first=1), "y"))
+    seen = view(
+        *pairs_of(1.0, 90.0, talking(3000), "x"), *pairs_of(2.0, 80.0, talking(3000, first=1), "y")
+    )
     last = play(SHEDDER, seen, seen)[1]
-    assert {decision.bundle: decision.evidence["paired_with"] for decision in last.decisions} == {ns(0): "low-x:1", ns(1): "low-y:1"}
+    assert {decision.bundle: decision.evidence["paired_with"] for decision in last.decisions} == {
+        ns(0): "low-x:1",
+        ns(1): "low-y:1",
+    }
     assert {decision.destination for decision in last.decisions} == {"low-y:1"}
     assert set(last.memory.cluster.planned.values()) == {"low-y:1"}
 

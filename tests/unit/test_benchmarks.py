@@ -17,7 +17,12 @@ def test_reports_have_the_size_of_real_ones_and_decode() -> None:
     values = list(fleet.reports(0))
     records = [decode(value, b"") for value in values]
     assert all(28_000 < len(value) < 34_000 for value in values)
-    assert all(isinstance(record, LoadReport) and record.bundles is not None and len(record.bundles.names) == 100 for record in records)
+    assert all(
+        isinstance(record, LoadReport)
+        and record.bundles is not None
+        and len(record.bundles.names) == 100
+        for record in records
+    )
     assert isinstance(decode(fleet.sweep(0), b""), Sweep)
 
 
@@ -35,7 +40,10 @@ def test_every_figure_changes_from_pass_to_pass() -> None:
 def test_the_plain_loop_is_measured_for_both_strategies(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--brokers", "6", "--bundles", "20", "--passes", "1", "--no-spark", "--json"])
     costs = json.loads(capsys.readouterr().out)
-    assert [(cost["brokers"], cost["strategy"]) for cost in costs["plain"]] == [(6, "threshold"), (6, "avg")]
+    assert [(cost["brokers"], cost["strategy"]) for cost in costs["plain"]] == [
+        (6, "threshold"),
+        (6, "avg"),
+    ]
     assert all(cost["commands"] > 0 for cost in costs["plain"])
     assert costs["batches"] == []
 
@@ -48,7 +56,9 @@ def test_figures_print_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "plain loop" in printed.err
 
 
-def test_a_measurement_that_is_told_to_stop_stops_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_measurement_that_is_told_to_stop_stops_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     micro_batches = pytest.importorskip("benchmarks.micro_batches")
     micro_batches.leave_if_stopped("drained")
     with pytest.raises(SystemExit) as left:

@@ -1,4 +1,6 @@
-"""`rebalancer config from-broker-conf`: Java's syntax, what becomes of every key, and what is said about the rest."""
+"""`rebalancer config from-broker-conf`: Java's syntax, what becomes of every key, and what is said
+about the rest.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from strategies.errors import SettingsError
 from strategies.shedding.registry import SHEDDERS
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl"
-EXTENSIBLE = "loadManagerClassName=org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+EXTENSIBLE = (
+    "loadManagerClassName=org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,9 @@ def complaints_about(file: Path) -> list[str]:
         ("a=1\\", [("a", "1")]),
     ],
 )
-def test_the_syntax_is_that_of_java(tmp_path: Path, text: str, properties: list[tuple[str, str]]) -> None:
+def test_the_syntax_is_that_of_java(
+    tmp_path: Path, text: str, properties: list[tuple[str, str]]
+) -> None:
     file = tmp_path / "x.conf"
     file.write_bytes(text.encode("iso-8859-1"))
     assert [(one.key, one.value) for one in read_properties(file)] == properties
@@ -94,20 +100,29 @@ def test_lines_are_counted_as_people_count_them(conf: Conf) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=80))
-def test_any_bytes_are_properties_or_named_with_their_line(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+def test_any_bytes_are_properties_or_named_with_their_line(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
     file = tmp_path_factory.getbasetemp() / "any.conf"
     file.write_bytes(data)
     assert all(complaint.startswith(f"{file}:") for complaint in complaints_about(file))
 
 
 def test_minutes_become_milliseconds(conf: Conf) -> None:
-    found = conf.converted("loadBalancerSheddingIntervalMinutes=2", "loadBalancerSheddingGracePeriodMinutes=45").settings
+    found = conf.converted(
+        "loadBalancerSheddingIntervalMinutes=2", "loadBalancerSheddingGracePeriodMinutes=45"
+    ).settings
     assert (found["round.interval_ms"], found["round.cool_down_ms"]) == (120_000, 2_700_000)
 
 
 def test_a_key_without_an_own_unit_goes_over_as_it_is(conf: Conf) -> None:
-    found = conf.converted("loadBalancerAvgShedderLowThreshold=20", "lowerBoundarySheddingEnabled=TRUE").settings
-    assert (found["shedding.avg.low_threshold"], found["shedding.threshold.lower_boundary"]) == (20.0, True)
+    found = conf.converted(
+        "loadBalancerAvgShedderLowThreshold=20", "lowerBoundarySheddingEnabled=TRUE"
+    ).settings
+    assert (found["shedding.avg.low_threshold"], found["shedding.threshold.lower_boundary"]) == (
+        20.0,
+        True,
+    )
 
 
 @pytest.mark.parametrize("entry", SHEDDERS.values(), ids=lambda entry: entry.name)
@@ -120,16 +135,24 @@ def test_classes_become_names(conf: Conf, entry: Any) -> None:
 def test_what_the_file_does_not_say_is_pulsars_default(conf: Conf) -> None:
     found = conf.converted("loadBalancerEnabled=true")
     assert found.settings["shedding.strategy"] == "threshold"
-    assert found.origins["shedding.strategy"] == "Pulsar's default of loadBalancerLoadSheddingStrategy"
+    assert (
+        found.origins["shedding.strategy"] == "Pulsar's default of loadBalancerLoadSheddingStrategy"
+    )
 
 
 def test_a_stock_file_differs_from_our_defaults_in_strategies_alone(conf: Conf) -> None:
     """As Pulsar writes it: whole numbers without a point, truth values small."""
-    found = conf.converted(*(f"{key.name}={as_pulsar_writes(key.default)}" for key in KEYS.values()))
+    found = conf.converted(
+        *(f"{key.name}={as_pulsar_writes(key.default)}" for key in KEYS.values())
+    )
     ours = {leaf.path: leaf.default for leaf in all_leaves()}
     assert found.settings["shedding.strategy"] == "threshold"
     chosen = (".strategy", ".load_manager")
-    assert [path for path, value in found.settings.items() if value != ours[path] and not path.endswith(chosen)] == []
+    assert [
+        path
+        for path, value in found.settings.items()
+        if value != ours[path] and not path.endswith(chosen)
+    ] == []
 
 
 def as_pulsar_writes(value: object) -> str:
@@ -142,13 +165,18 @@ def test_an_unknown_strategy_is_named_and_ours_stays(conf: Conf) -> None:
     found = conf.converted("", "loadBalancerLoadSheddingStrategy=com.acme.MyShedder")
     assert "shedding.strategy" not in found.settings
     (warning,) = found.warnings
-    assert warning.startswith(f"{conf.file}:2: loadBalancerLoadSheddingStrategy: no effect: com.acme.MyShedder is unknown; known are ")
+    assert warning.startswith(
+        f"{conf.file}:2: loadBalancerLoadSheddingStrategy: no effect: com.acme.MyShedder is "
+        "unknown; known are "
+    )
     assert f"{IMPL}.AvgShedder" in warning
 
 
 def test_the_extensible_load_manager_knows_only_its_own_strategy(conf: Conf) -> None:
     found = conf.converted(EXTENSIBLE, f"loadBalancerLoadSheddingStrategy={IMPL}.ThresholdShedder")
-    assert found.settings.get("shedding.strategy") == ("transfer" if "transfer" in SHEDDERS else None)
+    assert found.settings.get("shedding.strategy") == (
+        "transfer" if "transfer" in SHEDDERS else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,20 +193,32 @@ def test_the_extensible_load_manager_knows_only_its_own_strategy(conf: Conf) -> 
 def test_of_two_spellings_the_newer_counts_unless_it_says_one(
     conf: Conf, new: str | None, old: str | None, counts: float, ignored: str | None
 ) -> None:
-    names = {"new": "loadBalancerBandwidthOutResourceWeight", "old": "loadBalancerBandwithOutResourceWeight"}
+    names = {
+        "new": "loadBalancerBandwidthOutResourceWeight",
+        "old": "loadBalancerBandwithOutResourceWeight",
+    }
     said = {names["new"]: new, names["old"]: old}
     found = conf.converted(*(f"{key}={value}" for key, value in said.items() if value is not None))
     assert found.settings["weights.bandwidth_out"] == counts
-    assert [warning.split(": ")[1] for warning in found.warnings] == ([names[ignored]] if ignored else [])
+    assert [warning.split(": ")[1] for warning in found.warnings] == (
+        [names[ignored]] if ignored else []
+    )
 
 
 def test_every_key_without_effect_is_named_with_its_line(conf: Conf) -> None:
-    lines = [f"{key.name}={'x' if key.default == '' else str(key.default).lower()}" for key in KEYS.values() if key.kind != "text"]
+    lines = [
+        f"{key.name}={'x' if key.default == '' else str(key.default).lower()}"
+        for key in KEYS.values()
+        if key.kind != "text"
+    ]
     found = conf.converted(*lines)
     idle = [one for one in found.keys if one.result == "no effect"]
     assert idle
     assert all(one.why for one in idle)
-    warned = {(int(warning.removeprefix(f"{conf.file}:").split(":")[0]), warning.split(": ")[1]) for warning in found.warnings}
+    warned = {
+        (int(warning.removeprefix(f"{conf.file}:").split(":")[0]), warning.split(": ")[1])
+        for warning in found.warnings
+    }
     assert warned == {(one.line, one.key.name) for one in idle}
     assert {one.key.name for one in found.keys} == set(KEYS)
 
@@ -188,15 +228,23 @@ def test_every_key_that_a_setting_names_is_known() -> None:
 
 
 def test_typing_errors_and_repeated_keys_are_told(conf: Conf) -> None:
-    found = conf.converted("loadBalancerAvgSheddrLowThreshold=1", "maxUnloadPercentage=0.1", "maxUnloadPercentage=0.3", "brokerName=x")
+    found = conf.converted(
+        "loadBalancerAvgSheddrLowThreshold=1",
+        "maxUnloadPercentage=0.1",
+        "maxUnloadPercentage=0.3",
+        "brokerName=x",
+    )
     assert found.warnings[0] == (
-        f"{conf.file}:1: loadBalancerAvgSheddrLowThreshold: not a key of Pulsar 4.2; did you mean loadBalancerAvgShedderLowThreshold?"
+        f"{conf.file}:1: loadBalancerAvgSheddrLowThreshold: not a key of Pulsar 4.2; did you "
+        "mean loadBalancerAvgShedderLowThreshold?"
     )
     assert found.warnings[1].startswith(f"{conf.file}:2: maxUnloadPercentage: overridden in line 3")
 
 
 def test_a_blank_value_leaves_the_default(conf: Conf) -> None:
-    found = conf.converted("loadBalancerSheddingIntervalMinutes=5", "loadBalancerSheddingIntervalMinutes=  ")
+    found = conf.converted(
+        "loadBalancerSheddingIntervalMinutes=5", "loadBalancerSheddingIntervalMinutes=  "
+    )
     assert "round.interval_ms" not in found.settings
     assert outcome(found, "loadBalancerSheddingIntervalMinutes") == ("not set", ())
 
@@ -214,9 +262,12 @@ def test_all_bad_values_are_told_at_once_with_file_and_line(conf: Conf) -> None:
     assert caught.value.complaints == [
         f"{file}:1: loadBalancerSheddingIntervalMinutes: must be a whole number, got 'often'",
         f"{file}:2: loadBalancerCPUResourceWeight: must be a number, got '1,5'",
-        f"{file}:3: lowerBoundarySheddingEnabled: must be true or false, got 'yes' (Pulsar takes it for false)",
-        f"{file}:4: loadBalancerAvgShedderHitCountLowThreshold: must fit into 32 bits, got 99999999999",
-        f"round.cool_down_ms: must be at least 0 ms, got -60000 ({file}:5: loadBalancerSheddingGracePeriodMinutes)",
+        f"{file}:3: lowerBoundarySheddingEnabled: must be true or false, got 'yes' (Pulsar "
+        "takes it for false)",
+        f"{file}:4: loadBalancerAvgShedderHitCountLowThreshold: must fit into 32 bits, got "
+        "99999999999",
+        f"round.cool_down_ms: must be at least 0 ms, got -60000 ({file}:5: "
+        "loadBalancerSheddingGracePeriodMinutes)",
     ]
 
 
@@ -232,15 +283,29 @@ def test_the_printed_file_is_a_settings_file(conf: Conf, tmp_path: Path) -> None
     printed = tmp_path / "settings.toml"
     printed.write_text(result.stdout, "utf-8")
     engine = load(printed).engine
-    assert (engine.strategy, engine.round.interval_ms, engine.weights.bandwidth_in) == ("avg", 180_000, 0.25)
+    assert (engine.strategy, engine.round.interval_ms, engine.weights.bandwidth_in) == (
+        "avg",
+        180_000,
+        0.25,
+    )
     assert getattr(engine.shedding, "low_threshold", None) == 20.0
-    assert all(name in result.stdout for name in KEYS if name not in ("loadBalancerBandwithInResourceWeight",))
+    assert all(
+        name in result.stdout
+        for name in KEYS
+        if name not in ("loadBalancerBandwithInResourceWeight",)
+    )
 
 
 def test_json_carries_the_same(conf: Conf) -> None:
-    result = run(conf.says("loadBalancerEnabled=true", "loadBalancerSheddingIntervalMinutes=3"), "--json")
+    result = run(
+        conf.says("loadBalancerEnabled=true", "loadBalancerSheddingIntervalMinutes=3"), "--json"
+    )
     body = json.loads(result.stdout)
-    assert (body["kind"], body["v"], body["settings"]["round.interval_ms"]) == ("broker-conf", 1, 180_000)
+    assert (body["kind"], body["v"], body["settings"]["round.interval_ms"]) == (
+        "broker-conf",
+        1,
+        180_000,
+    )
     assert len(body["keys"]) == len(KEYS)
     assert body["warnings"][0].startswith(f"{conf.file}:1: loadBalancerEnabled: no effect: ")
     assert body["warnings"][0] in result.stderr.replace("\n", "")

@@ -1,4 +1,6 @@
-"""Who owns a bundle, asked of brokers on real ports: by the owner's own word, and without acquiring the bundle."""
+"""Who owns a bundle, asked of brokers on real ports: by the owner's own word, and without acquiring
+the bundle.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ def running(**given: object) -> Iterator[FakePulsar]:
         yield pulsar
 
 
-def owner(pulsar: FakePulsar, likely: Sequence[str] = (), brokers: Sequence[str] | None = None, bundle: str = BUNDLE) -> str | None:
+def owner(
+    pulsar: FakePulsar,
+    likely: Sequence[str] = (),
+    brokers: Sequence[str] | None = None,
+    bundle: str = BUNDLE,
+) -> str | None:
     with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0))) as admin:
         return admin.owner(bundle, likely, brokers)
 
@@ -55,8 +62,14 @@ def test_an_owner_is_found_without_a_list_of_what_brokers_own(manager: str) -> N
 def test_what_another_broker_still_has_in_its_cache_is_not_believed() -> None:
     with running() as pulsar:
         one, two, three = pulsar.cluster.brokers
-        late = Fault(instead=Answer(307, location=f"http://{two}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"))
-        pulsar.faults = lambda request: late if request.broker == three and "/non-persistent/" in request.target else None
+        late = Fault(
+            instead=Answer(
+                307, location=f"http://{two}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
+            )
+        )
+        pulsar.faults = lambda request: (
+            late if request.broker == three and "/non-persistent/" in request.target else None
+        )
         pulsar.cluster.owners[BUNDLE], pulsar.cluster.lookups = None, False
         assert owner(pulsar, [three]) is None
 
@@ -78,7 +91,9 @@ def test_no_broker_says_who_owns_a_bundle() -> None:
     with running() as pulsar:
         pulsar.faults = lambda request: Fault(drop="/non-persistent/" in request.target)
 
-        with pytest.raises(BrokerUnavailable, match=f"closed the connection during the owner of {BUNDLE}"):
+        with pytest.raises(
+            BrokerUnavailable, match=f"closed the connection during the owner of {BUNDLE}"
+        ):
             owner(pulsar)
 
 
@@ -93,8 +108,14 @@ def test_a_bundle_that_is_being_unloaded_has_no_certain_owner() -> None:
 def test_a_broker_that_names_itself_and_is_not_the_owner_is_not_believed() -> None:
     with running() as pulsar:
         one, two, three = pulsar.cluster.brokers
-        itself = Fault(instead=Answer(307, location=f"http://{three}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"))
-        pulsar.faults = lambda request: itself if request.broker == three and "/non-persistent/" in request.target else None
+        itself = Fault(
+            instead=Answer(
+                307, location=f"http://{three}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
+            )
+        )
+        pulsar.faults = lambda request: (
+            itself if request.broker == three and "/non-persistent/" in request.target else None
+        )
 
         assert owner(pulsar, [three, one]) == two
         with pytest.raises(NotOwned, match=f"names {three} .*, which does not own it"):
@@ -103,10 +124,14 @@ def test_a_broker_that_names_itself_and_is_not_the_owner_is_not_believed() -> No
 
 def test_an_owner_that_the_cluster_does_not_list_is_not_believed() -> None:
     with running() as pulsar:
-        strange = Fault(instead=Answer(307, location=f"http://127.0.0.1:1/admin/v2/non-persistent/{BUNDLE}"))
+        strange = Fault(
+            instead=Answer(307, location=f"http://127.0.0.1:1/admin/v2/non-persistent/{BUNDLE}")
+        )
         pulsar.faults = lambda request: strange if "/non-persistent/" in request.target else None
 
-        with pytest.raises(Refused, match=r"127\.0\.0\.1:1, which is no broker in the cluster's list"):
+        with pytest.raises(
+            Refused, match=r"127\.0\.0\.1:1, which is no broker in the cluster's list"
+        ):
             owner(pulsar)
 
 

@@ -1,4 +1,6 @@
-"""Who owns the bundles of a cluster: asked one by one, in turn, within a time; told where it changes."""
+"""Who owns the bundles of a cluster: asked one by one, in turn, within a time; told where it
+changes.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,17 @@ from strategies.errors import Unauthorized
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 
-X, Y, Z = (f"t/{name}" for name in ("n/0x00000000_0x80000000", "n/0x80000000_0xffffffff", "o/0x00000000_0xffffffff"))
+X, Y, Z = (
+    f"t/{name}"
+    for name in ("n/0x00000000_0x80000000", "n/0x80000000_0xffffffff", "o/0x00000000_0xffffffff")
+)
 
 
 @dataclass
 class Scene:
-    """Three brokers; X and Y belong to the first, Z to the second. Bundles are asked for one at a time."""
+    """Three brokers; X and Y belong to the first, Z to the second. Bundles are asked for one at a
+    time.
+    """
 
     pulsar: FakePulsar
     admin: PulsarAdmin
@@ -38,7 +45,10 @@ class Scene:
         return OwnerPoll(self.admin, at_once, budget_s, lambda: 1, lambda: next(seconds))
 
     def told(self, *brokers: str) -> dict[str, list[str]]:
-        return {report.broker: list(json.loads(report.body)) for report in self.poll.run(brokers or (self.one, self.two, self.three))}
+        return {
+            report.broker: list(json.loads(report.body))
+            for report in self.poll.run(brokers or (self.one, self.two, self.three))
+        }
 
 
 @pytest.fixture(params=["modular", "extensible"])
@@ -65,7 +75,10 @@ def test_a_bundle_without_owner_a_deleted_one_and_halves(scene: Scene) -> None:
     del scene.owners[Z]
     assert scene.told() == {scene.two: []}
     del scene.owners[Y]
-    scene.owners |= {(low := "t/n/0x80000000_0xc0000000"): scene.one, (high := "t/n/0xc0000000_0xffffffff"): scene.one}
+    scene.owners |= {
+        (low := "t/n/0x80000000_0xc0000000"): scene.one,
+        (high := "t/n/0xc0000000_0xffffffff"): scene.one,
+    }
     assert scene.told() == {scene.one: [low, high]}
 
 
@@ -79,11 +92,15 @@ def test_a_known_owner_costs_one_call(scene: Scene) -> None:
     scene.told()
     scene.pulsar.calls.clear()
     scene.told()
-    asked = [request.broker for request, _ in scene.pulsar.calls if "/non-persistent/" in request.target]
+    asked = [
+        request.broker for request, _ in scene.pulsar.calls if "/non-persistent/" in request.target
+    ]
     assert asked == [scene.one, scene.one, scene.two]
 
 
-def test_the_last_known_owner_stays_while_ownership_changes_or_the_owner_is_silent(scene: Scene) -> None:
+def test_the_last_known_owner_stays_while_ownership_changes_or_the_owner_is_silent(
+    scene: Scene,
+) -> None:
     scene.told()
     scene.pulsar.cluster.being_unloaded.add(X)
     assert scene.told() == {}
@@ -106,7 +123,9 @@ def test_many_bundles_are_looked_at_in_several_passes(scene: Scene, at_once: int
 
 def test_a_cluster_that_does_not_list_its_namespaces_keeps_what_is_known(scene: Scene) -> None:
     scene.told()
-    scene.pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.target.endswith("/namespaces/t") else None
+    scene.pulsar.faults = lambda request: (
+        Fault(instead=Answer(503)) if request.target.endswith("/namespaces/t") else None
+    )
     assert scene.told() == {}
     scene.pulsar.faults = lambda _: None
     scene.owners[X] = scene.two

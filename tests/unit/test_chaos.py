@@ -1,4 +1,6 @@
-"""Random rounds in which everything goes wrong: what must hold holds in all of them. Longer: `python -m scripts.chaos`."""
+"""Random rounds in which everything goes wrong: what must hold holds in all of them. Longer:
+`python -m scripts.chaos`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.shedding.registry import SHEDDERS
 
-TIGHT = LimitSettings(moves_per_round=4, moves_per_hour=25, moved_mib_per_round=120, moved_mib_per_hour=500)
+TIGHT = LimitSettings(
+    moves_per_round=4, moves_per_hour=25, moved_mib_per_round=120, moved_mib_per_hour=500
+)
 
 
 @pytest.mark.parametrize("strategy", SHEDDERS)
@@ -39,8 +43,22 @@ def test_the_same_seed_is_the_same_chaos() -> None:
     assert one.commands > 0
 
 
-def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again(capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["overload", "--rounds", "60", "--first-seed", "7", "--seeds", "2", "--moves-per-round", "5", "--promised-per-hour", "2"]
+def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = [
+        "overload",
+        "--rounds",
+        "60",
+        "--first-seed",
+        "7",
+        "--seeds",
+        "2",
+        "--moves-per-round",
+        "5",
+        "--promised-per-hour",
+        "2",
+    ]
     assert main(given) == 1
     printed = capsys.readouterr().out
     again = next(line for line in printed.splitlines() if "repeat: " in line)
@@ -49,9 +67,13 @@ def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again
 
     assert main(again.partition("scripts.chaos ")[2].split()) == 1
     repeated = capsys.readouterr().out
-    assert [line for line in repeated.splitlines() if "seed 7" in line] == [line for line in printed.splitlines() if "seed 7" in line]
+    assert [line for line in repeated.splitlines() if "seed 7" in line] == [
+        line for line in printed.splitlines() if "seed 7" in line
+    ]
 
 
-def test_without_a_breach_the_program_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_breach_the_program_says_what_was_looked_at(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["avg", "--rounds", "40", "--seeds", "1"]) == 0
     assert "all invariants held in 1 × 40 rounds of each" in capsys.readouterr().out

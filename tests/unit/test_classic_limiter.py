@@ -1,4 +1,6 @@
-"""The classic limiter: the documented examples period by period, its lazy timer, relative rates, and changes of the rate."""
+"""The classic limiter: the documented examples period by period, its lazy timer, relative rates,
+and changes of the rate.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which picked bundles really leave: limits and filters, exchanges, and what is remembered of a broker that was due and gave nothing."""
+"""Which picked bundles really leave: limits and filters, exchanges, and what is remembered of a
+broker that was due and gave nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,17 @@ from tests.unit.placement_builders import policies
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
 
 CLOSED = Refusal("outside-window", "would be moved, but not now")
-#: What was remembered before the round, in which AvgShedder counted b1 and b2 anew because they were due.
-DUE = Memory({name: BrokerMemory(hit_high=2, hit_low=5) for name in ("b1:1", "b2:1")}, ClusterMemory(hits=4))
+#: What was remembered before the round, in which AvgShedder counted b1 and b2 anew because they
+#: were due.
+DUE = Memory(
+    {name: BrokerMemory(hit_high=2, hit_low=5) for name in ("b1:1", "b2:1")}, ClusterMemory(hits=4)
+)
 ACTED = Memory({name: BrokerMemory(hit_high=0, hit_low=0) for name in ("b1:1", "b2:1")})
 
 
-def leave(k: int, to: str | None = "b2:1", exchange: str | None = None, source: str = "b1:1") -> Decision:
+def leave(
+    k: int, to: str | None = "b2:1", exchange: str | None = None, source: str = "b1:1"
+) -> Decision:
     return Decision(ns(k), source, to, "apart", "it is too full", exchange=exchange)
 
 
@@ -40,17 +47,31 @@ def left(
     known: PoliciesView | None = None,
     extensible: bool = False,
 ) -> Leaving:
-    """b1 at 80 % with bundles 0 to 3 of 10 MiB/s each, b2 at 10 % with bundle 8, b3 at 20 % with bundle 9."""
+    """b1 at 80 % with bundles 0 to 3 of 10 MiB/s each, b2 at 10 % with bundle 8, b3 at 20 % with
+    bundle 9.
+    """
     seen = view(
         broker("b1", 80.0, 40.0, bundles(10, 10, 10, 10)),
         broker("b2", 10.0, 5.0, bundles(5, first=8)),
         broker("b3", 20.0, 5.0, bundles(5, first=9)),
     )
-    filters = Filters(FilterSettings(load_manager="extensible" if extensible else "modular", distribute_evenly=False), mode)
+    filters = Filters(
+        FilterSettings(
+            load_manager="extensible" if extensible else "modular", distribute_evenly=False
+        ),
+        mode,
+    )
     rules = DestinationRules(placer("avg", None, mode), filters, DestinationSettings(), WEIGHTS)
     destinations = Destinations(seen, 7, rules, policies=known or PoliciesView(), memory=DUE)
-    refusals = LeavingRules(mode, Budget(limits, (), 0), lambda bundle: bundle in excluded, gained or {}, closed)
-    return decide({one.broker: one for one in seen.brokers}, Shedding(decisions, (), ACTED), destinations, refusals)
+    refusals = LeavingRules(
+        mode, Budget(limits, (), 0), lambda bundle: bundle in excluded, gained or {}, closed
+    )
+    return decide(
+        {one.broker: one for one in seen.brokers},
+        Shedding(decisions, (), ACTED),
+        destinations,
+        refusals,
+    )
 
 
 def stays(found: Leaving) -> dict[str, str]:
@@ -72,7 +93,10 @@ def test_what_nobody_minds_leaves() -> None:
 class TestOutsideOfWindows:
     def test_every_bundle_that_was_picked_is_told(self) -> None:
         found = left(leave(0), leave(1), closed=CLOSED)
-        assert (dict(found.kept), stays(found)) == ({}, {ns(0): "outside-window", ns(1): "outside-window"})
+        assert (dict(found.kept), stays(found)) == (
+            {},
+            {ns(0): "outside-window", ns(1): "outside-window"},
+        )
         assert [skip.text for skip in found.skips] == ["it would be moved, but not now"] * 2
 
     def test_brokers_that_were_due_still_are_in_fixed_mode(self) -> None:
@@ -80,7 +104,10 @@ class TestOutsideOfWindows:
         assert left(leave(0), closed=CLOSED).memory.cluster.hits == 4
 
     def test_java_counts_anew_whatever_came_of_it(self) -> None:
-        assert hits(left(leave(0), closed=CLOSED, mode="parity")) == {"b1:1": (0, 0), "b2:1": (0, 0)}
+        assert hits(left(leave(0), closed=CLOSED, mode="parity")) == {
+            "b1:1": (0, 0),
+            "b2:1": (0, 0),
+        }
 
 
 class TestNamespacesThatStay:
@@ -110,11 +137,21 @@ class TestExchanges:
 
     def test_a_destination_that_may_not_take_its_part_keeps_both(self) -> None:
         draining = policies(brokers={"b2:1": BrokerFacts(draining=True)})
-        assert stays(left(*self.exchange(), known=draining, extensible=True)) == {ns(0): "draining", ns(8): "exchange"}
+        assert stays(left(*self.exchange(), known=draining, extensible=True)) == {
+            ns(0): "draining",
+            ns(8): "exchange",
+        }
 
     def test_the_budget_is_asked_for_both(self) -> None:
-        assert set(stays(left(*self.exchange(), limits=LimitSettings(moves_per_round=1), extensible=True)).values()) == {"budget"}
-        assert stays(left(*self.exchange(), limits=LimitSettings(moves_per_round=2), extensible=True)) == {}
+        assert set(
+            stays(
+                left(*self.exchange(), limits=LimitSettings(moves_per_round=1), extensible=True)
+            ).values()
+        ) == {"budget"}
+        assert (
+            stays(left(*self.exchange(), limits=LimitSettings(moves_per_round=2), extensible=True))
+            == {}
+        )
 
 
 class TestBundlesOfTwoBrokers:
@@ -134,4 +171,8 @@ class TestBundlesOfTwoBrokers:
 def test_a_bundle_that_a_filter_keeps_spends_nothing() -> None:
     nowhere = policies(brokers={name: BrokerFacts(draining=True) for name in ("b2:1", "b3:1")})
     found = left(leave(0), known=nowhere)
-    assert (stays(found), found.rules.budget.spent, hits(found)["b1:1"]) == ({ns(0): "no-destination"}, None, (2, 5))
+    assert (stays(found), found.rules.budget.spent, hits(found)["b1:1"]) == (
+        {ns(0): "no-destination"},
+        None,
+        (2, 5),
+    )

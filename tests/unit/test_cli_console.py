@@ -10,7 +10,10 @@ from rebalancer.cli.console import Sheet
 FIGURES = ("spread", "churn", "moves", "overload")
 SHEET = Sheet(
     [("strategy", "left"), *((name, "right") for name in FIGURES)],
-    [["threshold/parity+LRUW", "13.4 (8.37–18.4)", "5.19", "3 (2–5)", "0"], ["avg/parity", "8.53", "1.5", "2", "1,000"]],
+    [
+        ["threshold/parity+LRUW", "13.4 (8.37–18.4)", "5.19", "3 (2–5)", "0"],
+        ["avg/parity", "8.53", "1.5", "2", "1,000"],
+    ],
     title="e7",
 )
 

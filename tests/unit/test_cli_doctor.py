@@ -1,4 +1,6 @@
-"""Doctor: each check finds what is wrong and says what to do; a failure is exit code 1, a warning is not."""
+"""Doctor: each check finds what is wrong and says what to do; a failure is exit code 1, a warning
+is not.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ ENGINE = EngineSettings()
 
 
 def job(folder: Path) -> JobSettings:
-    topics = {name: file_topic_uri(folder / name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")}
+    topics = {
+        name: file_topic_uri(folder / name)
+        for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")
+    }
     return JobSettings(checkpoint=str(folder / "checkpoint"), topics=topics_of(**topics))
 
 
@@ -75,7 +80,9 @@ def test_a_java_that_is_too_old(tmp_path: Path) -> None:
 
 
 def test_no_java_at_all(tmp_path: Path) -> None:
-    assert check_java({"PATH": str(tmp_path)}).text == "not found: no JAVA_HOME, and no java on PATH"
+    assert (
+        check_java({"PATH": str(tmp_path)}).text == "not found: no JAVA_HOME, and no java on PATH"
+    )
     assert check_java({"JAVA_HOME": str(tmp_path)}).status == "fail"
 
 
@@ -112,22 +119,35 @@ def test_a_checkpoint_of_these_or_of_other_settings(tmp_path: Path) -> None:
     assert other.text.startswith("round.epoch: 2, but the checkpoint was written with 1")
 
 
-def test_limits_that_have_changed_are_told_and_left_for_the_job_to_write_down(tmp_path: Path) -> None:
+def test_limits_that_have_changed_are_told_and_left_for_the_job_to_write_down(
+    tmp_path: Path,
+) -> None:
     with guarded(tmp_path / "checkpoint", guard_of(job(tmp_path), ENGINE)):
         pass
 
     for _ in range(2):
-        found = check_checkpoint(job(tmp_path), replace(ENGINE, limits=LimitSettings(moves_per_round=3)))
+        found = check_checkpoint(
+            job(tmp_path), replace(ENGINE, limits=LimitSettings(moves_per_round=3))
+        )
         assert found.status == "ok"
-        assert found.text.endswith("; changed since the last start, which is allowed: limits.moves_per_round")
+        assert found.text.endswith(
+            "; changed since the last start, which is allowed: limits.moves_per_round"
+        )
 
 
-def test_a_checkpoint_that_our_job_uses_is_fine_unless_it_was_started_with_other_settings(tmp_path: Path) -> None:
+def test_a_checkpoint_that_our_job_uses_is_fine_unless_it_was_started_with_other_settings(
+    tmp_path: Path,
+) -> None:
     with guarded(tmp_path / "checkpoint", guard_of(job(tmp_path), ENGINE)):
         found = check_checkpoint(job(tmp_path), ENGINE)
-        assert (found.status, found.text) == ("ok", f"{tmp_path}/checkpoint belongs to these settings and is in use by a job")
+        assert (found.status, found.text) == (
+            "ok",
+            f"{tmp_path}/checkpoint belongs to these settings and is in use by a job",
+        )
 
-        other = check_checkpoint(job(tmp_path), replace(ENGINE, limits=LimitSettings(moves_per_round=3)))
+        other = check_checkpoint(
+            job(tmp_path), replace(ENGINE, limits=LimitSettings(moves_per_round=3))
+        )
         assert (other.status, other.text.rpartition(": ")[2]) == ("warn", "limits.moves_per_round")
 
 
@@ -135,7 +155,9 @@ def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "holiday.jpg").touch()
 
-    assert check_checkpoint(job(tmp_path), ENGINE).text.endswith("has files that are not a checkpoint's")
+    assert check_checkpoint(job(tmp_path), ENGINE).text.endswith(
+        "has files that are not a checkpoint's"
+    )
 
 
 def test_a_checkpoint_elsewhere(tmp_path: Path) -> None:
@@ -151,7 +173,11 @@ def test_topics(tmp_path: Path) -> None:
     (tmp_path / "rounds").touch()
     placed = job(tmp_path)
     wrong = KafkaSettings(security_protocol="SSL", ca_file=str(tmp_path / "nowhere.pem"))
-    placed = replace(placed, topics=replace(placed.topics, commands=topic_of("kafka://host:9092/commands")), kafka=wrong)
+    placed = replace(
+        placed,
+        topics=replace(placed.topics, commands=topic_of("kafka://host:9092/commands")),
+        kafka=wrong,
+    )
 
     telemetry, commands, rounds, rejected, outcomes = check_topics(placed)
 
@@ -162,12 +188,18 @@ def test_topics(tmp_path: Path) -> None:
     assert (outcomes.status, outcomes.text) == ("ok", f"{tmp_path}/outcomes will be created")
 
 
-def test_an_outcomes_topic_that_cannot_be_made_is_a_warning_because_only_executors_need_it(tmp_path: Path) -> None:
+def test_an_outcomes_topic_that_cannot_be_made_is_a_warning_because_only_executors_need_it(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "outcomes").touch()
 
     *_, found = check_topics(job(tmp_path))
 
-    assert (found.check, found.status, found.remedy) == ("topic outcomes", "warn", "correct that, or change topics.outcomes")
+    assert (found.check, found.status, found.remedy) == (
+        "topic outcomes",
+        "warn",
+        "correct that, or change topics.outcomes",
+    )
 
 
 def closed_port() -> int:
@@ -178,10 +210,22 @@ def closed_port() -> int:
 
 def test_servers_that_do_not_answer_are_asked_once(tmp_path: Path) -> None:
     one, other = closed_port(), closed_port()
-    places = {"telemetry": one, "commands": one, "rounds": other, "rejected": other, "outcomes": other}
-    given = [word for name, port in places.items() for word in ("--set", f"topics.{name}=kafka://127.0.0.1:{port}/{name}")]
+    places = {
+        "telemetry": one,
+        "commands": one,
+        "rounds": other,
+        "rejected": other,
+        "outcomes": other,
+    }
+    given = [
+        word
+        for name, port in places.items()
+        for word in ("--set", f"topics.{name}=kafka://127.0.0.1:{port}/{name}")
+    ]
 
-    answer = rebalancer("doctor", "--no-spark-start", "--json", *given, "--set", "kafka.timeout_ms=1000")
+    answer = rebalancer(
+        "doctor", "--no-spark-start", "--json", *given, "--set", "kafka.timeout_ms=1000"
+    )
 
     found = {finding["check"]: finding for finding in answer.json["findings"]}
     assert "no answer; check that the broker runs" in found["topic telemetry"]["text"]
@@ -190,7 +234,10 @@ def test_servers_that_do_not_answer_are_asked_once(tmp_path: Path) -> None:
     assert found["topic commands"]["remedy"] == "see the finding about topic telemetry"
     assert "no answer" in found["topic rounds"]["text"], "other servers"
     for check in ("job", "epochs"):
-        assert (found[check]["status"], found[check]["remedy"]) == ("warn", "see the finding about topic rounds")
+        assert (found[check]["status"], found[check]["remedy"]) == (
+            "warn",
+            "see the finding about topic rounds",
+        )
     assert answer.code == 1
 
 
@@ -205,7 +252,15 @@ def test_all_is_well_but_for_missing_telemetry(tmp_path: Path) -> None:
 
 
 def test_wrong_settings_are_findings_too(tmp_path: Path) -> None:
-    answer = rebalancer("doctor", "--no-spark-start", "--set", "a.b=1", "--set", "round.epoch=0", env={"COLUMNS": "80"})
+    answer = rebalancer(
+        "doctor",
+        "--no-spark-start",
+        "--set",
+        "a.b=1",
+        "--set",
+        "round.epoch=0",
+        env={"COLUMNS": "80"},
+    )
 
     assert (answer.code, answer.err) == (1, "")
     assert "a.b: unknown setting" in answer.words

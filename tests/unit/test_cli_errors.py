@@ -1,4 +1,6 @@
-"""One place turns exceptions into messages and exit codes; help and commands load only what they need."""
+"""One place turns exceptions into messages and exit codes; help and commands load only what they
+need.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +32,30 @@ def code_of(error: BaseException, debug: bool = False) -> int:
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [
-        (SettingsError(["a.b: wrong", "c: wrong too"]), 2, "error: a.b: wrong\nerror: c: wrong too\n"),
+        (
+            SettingsError(["a.b: wrong", "c: wrong too"]),
+            2,
+            "error: a.b: wrong\nerror: c: wrong too\n",
+        ),
         (RebalancerError("do this instead"), 1, "error: do this instead\n"),
         (PublishTimeout("try again"), 1, "error: try again\n"),
-        (FileNotFoundError(2, "No such file or directory", "x.jsonl"), 1, "error: x.jsonl: No such file or directory\n"),
+        (
+            FileNotFoundError(2, "No such file or directory", "x.jsonl"),
+            1,
+            "error: x.jsonl: No such file or directory\n",
+        ),
         (OSError("disk on fire"), 1, "error: disk on fire\n"),
         (
             ModuleNotFoundError("No module named 'pyspark'", name="pyspark"),
             1,
-            "error: pyspark is not installed, the streaming job needs it: pip install 'pulsar-rebalancer[spark]'\n",
+            "error: pyspark is not installed, the streaming job needs it: pip install "
+            "'pulsar-rebalancer[spark]'\n",
         ),
     ],
 )
-def test_an_error_is_a_message_and_a_code(capsys: pytest.CaptureFixture[str], error: Exception, code: int, told: str) -> None:
+def test_an_error_is_a_message_and_a_code(
+    capsys: pytest.CaptureFixture[str], error: Exception, code: int, told: str
+) -> None:
     assert code_of(error) == code
     assert capsys.readouterr() == ("", told)
 
@@ -64,7 +77,9 @@ def test_the_traceback_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str
     assert said.endswith("error: do this instead\n")
 
 
-@pytest.mark.parametrize("error", [typer.Exit(5), typer.Abort(), typer.BadParameter("x"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [typer.Exit(5), typer.Abort(), typer.BadParameter("x"), KeyboardInterrupt()]
+)
 def test_what_typer_handles_passes(error: BaseException) -> None:
     with pytest.raises(type(error)), reported():
         raise error
@@ -79,7 +94,9 @@ def test_debug_as_an_option_and_in_the_environment(shown: Callable[..., bool]) -
 
 @pytest.fixture
 def shown() -> Callable[..., bool]:
-    """Whether a failing command shows a traceback with these global options and this environment."""
+    """Whether a failing command shows a traceback with these global options and this
+    environment.
+    """
 
     def run(*options: str, **environment: str) -> bool:
         answer = rebalancer(*options, "replay", "none.jsonl", env=environment)
@@ -117,16 +134,29 @@ def test_version() -> None:
         ("latin-1", []),
         *(
             pytest.param(*rest, marks=pytest.mark.heavy)
-            for rest in [("utf-8", []), ("ascii", ["--json"]), ("latin-1", ["--json"]), ("utf-8", ["--json"])]
+            for rest in [
+                ("utf-8", []),
+                ("ascii", ["--json"]),
+                ("latin-1", ["--json"]),
+                ("utf-8", ["--json"]),
+            ]
         ),
     ],
 )
-def test_what_a_terminal_cannot_show_is_written_as_an_escape(tmp_path: Path, encoding: str, more: list[str]) -> None:
+def test_what_a_terminal_cannot_show_is_written_as_an_escape(
+    tmp_path: Path, encoding: str, more: list[str]
+) -> None:
     log = tmp_path / "log.jsonl"
     log.write_bytes(b"".join(line + b"\n" for line in uneven("größe")))
     command = [sys.executable, "-m", "rebalancer.cli.main", "replay", str(log), *more]
 
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=True)
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=True,
+    )
 
     shown = done.stdout.decode(encoding)
     if more:

@@ -1,4 +1,6 @@
-"""Explain: commands, rounds, brokers and bundles in plain sentences, from files, topics and folders; and unknown names."""
+"""Explain: commands, rounds, brokers and bundles in plain sentences, from files, topics and
+folders; and unknown names.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ BUSIEST = bundle(7)
 @pytest.fixture
 def replayed(tmp_path: Path) -> Path:
     """Five rounds of a hot and an idle broker; the first one moves bundles."""
-    rebalancer("replay", recorded(tmp_path, uneven(rounds=5)), "--out", tmp_path / "out", *EAGER_WORDS)
+    rebalancer(
+        "replay", recorded(tmp_path, uneven(rounds=5)), "--out", tmp_path / "out", *EAGER_WORDS
+    )
     return tmp_path / "out"
 
 
@@ -39,9 +43,15 @@ def test_a_command_by_its_id_or_the_beginning_of_it(replayed: Path) -> None:
     assert whole == begun
     assert whole.code == 0
     assert whole.out.startswith(
-        f"command {first['id']} of cluster c, round 1, epoch 1\n  what: transfer {first['bundle']} from hot:1 to idle:1\n"
+        f"command {first['id']} of cluster c, round 1, epoch 1\n  what: transfer "
+        f"{first['bundle']} from hot:1 to idle:1\n"
     )
-    for part in ("when: 2026-11-18", "which saw 2 brokers with a spread of 85.0 points", "[far-apart]", "expected: hot:1 from 90.0 % to"):
+    for part in (
+        "when: 2026-11-18",
+        "which saw 2 brokers with a spread of 85.0 points",
+        "[far-apart]",
+        "expected: hot:1 from 90.0 % to",
+    ):
         assert part in whole.out
 
 
@@ -82,7 +92,11 @@ def test_a_bundle_that_was_moved_and_one_that_was_left_alone(replayed: Path) -> 
     [
         ("hot:2", "did you mean hot:1?"),
         ("77", "5 rounds (1 to 5) and 3 commands of epoch 1 do not mention it"),
-        ("zzz", "name a round's number, latest, a command id, a bundle or its range, a broker (host or host:port) or a topic"),
+        (
+            "zzz",
+            "name a round's number, latest, a command id, a bundle or its range, a broker "
+            "(host or host:port) or a topic",
+        ),
     ],
 )
 def test_what_nobody_mentions(replayed: Path, word: str, told: str) -> None:
@@ -95,7 +109,11 @@ def test_what_nobody_mentions(replayed: Path, word: str, told: str) -> None:
 def test_as_json(replayed: Path) -> None:
     answer = explained(replayed, "hot:1", "--json").json
 
-    assert (answer["kind"], answer["v"], answer["subject"]) == ("explanation", 1, {"kind": "broker", "name": "hot:1"})
+    assert (answer["kind"], answer["v"], answer["subject"]) == (
+        "explanation",
+        1,
+        {"kind": "broker", "name": "hot:1"},
+    )
     assert [one["round"] for one in answer["rounds"]] == [1, 2, 3, 4, 5]
     assert answer["commands"] == commands(replayed)
 
@@ -107,8 +125,14 @@ def test_from_topics_where_everything_was_published_twice(tmp_path: Path, replay
                 topic.append((replayed / f"{kind}.jsonl").read_bytes().splitlines())
 
     uris = {kind: file_topic_uri(tmp_path / "topics" / kind) for kind in ("rounds", "commands")}
-    by_uri = rebalancer("explain", "hot:1", "--rounds", uris["rounds"], "--commands", uris["commands"])
-    by_settings = rebalancer("explain", "hot:1", *(word for kind in uris for word in ("--set", f"topics.{kind}={uris[kind]}")))
+    by_uri = rebalancer(
+        "explain", "hot:1", "--rounds", uris["rounds"], "--commands", uris["commands"]
+    )
+    by_settings = rebalancer(
+        "explain",
+        "hot:1",
+        *(word for kind in uris for word in ("--set", f"topics.{kind}={uris[kind]}")),
+    )
     by_folder = explained(tmp_path / "topics", "hot:1")
 
     assert by_uri == by_settings == by_folder == explained(replayed, "hot:1")
@@ -130,7 +154,9 @@ def test_sources_that_are_not_there(words: list[str], code: int, told: str) -> N
 
 
 def test_a_file_of_another_kind_is_named_with_the_record(replayed: Path) -> None:
-    answer = rebalancer("explain", "1", "--rounds", replayed / "commands.jsonl", "--commands", replayed)
+    answer = rebalancer(
+        "explain", "1", "--rounds", replayed / "commands.jsonl", "--commands", replayed
+    )
 
     assert answer.code == 1
     assert f"{replayed / 'commands.jsonl'}: skipped " in answer.err
@@ -139,12 +165,20 @@ def test_a_file_of_another_kind_is_named_with_the_record(replayed: Path) -> None
 
 
 def test_one_cluster_of_two(tmp_path: Path) -> None:
-    rebalancer("replay", recorded(tmp_path, [*uneven("a"), *uneven("b")]), "--out", tmp_path / "out", *EAGER_WORDS)
+    rebalancer(
+        "replay",
+        recorded(tmp_path, [*uneven("a"), *uneven("b")]),
+        "--out",
+        tmp_path / "out",
+        *EAGER_WORDS,
+    )
 
     both, one = explained(tmp_path / "out", 1), explained(tmp_path / "out", 1, "--cluster", "b")
     other = explained(tmp_path / "out", 1, "--cluster", "z")
 
-    assert [line for line in both.out.splitlines() if line.startswith("round ")][1:] == one.out.splitlines()[:1]
+    assert [line for line in both.out.splitlines() if line.startswith("round ")][
+        1:
+    ] == one.out.splitlines()[:1]
     assert (other.code, other.err) == (1, "error: z: no such cluster; there are a, b\n")
 
 
@@ -157,7 +191,8 @@ def test_a_line_that_a_killed_job_left_behind_hides_nothing(replayed: Path) -> N
     torn = explained(replayed, 1)
     assert (torn.code, torn.out) == (0, whole.out)
     assert [line.partition(" [")[0] for line in torn.err.splitlines()] == [
-        f"warning: {replayed / kind}.jsonl: skipped 1 record that is no {kind[:-1]}" for kind in ("rounds", "commands")
+        f"warning: {replayed / kind}.jsonl: skipped 1 record that is no {kind[:-1]}"
+        for kind in ("rounds", "commands")
     ]
 
 
@@ -165,4 +200,7 @@ def test_a_file_that_holds_no_records_at_all_is_named(replayed: Path) -> None:
     (replayed / "rounds.jsonl").write_text("these are\nno records\n")
     answer = explained(replayed, 1)
     assert answer.code == 1
-    assert "rounds.jsonl: skipped 2 records that are no rounds [not-json]: byte 0; byte 10. " in answer.err
+    assert (
+        "rounds.jsonl: skipped 2 records that are no rounds [not-json]: byte 0; byte 10. "
+        in answer.err
+    )

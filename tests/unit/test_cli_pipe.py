@@ -1,4 +1,6 @@
-"""`replay -`: a driver feeds one collection pass, waits for the round, feeds outcomes and goes on; the answers are those of a replay."""
+"""`replay -`: a driver feeds one collection pass, waits for the round, feeds outcomes and goes on;
+the answers are those of a replay.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Pipe:
         assert self.process.stdout is not None
         deadline = time.monotonic() + A_MOMENT_S
         while b"\n" not in self._rest:
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            ready, _, _ = select.select(
+                [self.process.stdout], [], [], max(0.0, deadline - time.monotonic())
+            )
             assert ready, "no answer came, though a round must have closed"
             block = os.read(self.process.stdout.fileno(), 1 << 20)
             assert block, "the answers ended early"
@@ -70,10 +74,18 @@ class Pipe:
 
 @contextmanager
 def piped(*words: str) -> Iterator[Pipe]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
+    }
     command = [sys.executable, "-m", "rebalancer.cli.main", "replay", "-", *words]
     with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
     ) as process:
         try:
             yield Pipe(process)
@@ -92,15 +104,24 @@ def ended(pipe: Pipe) -> tuple[int, str]:
 
 def test_two_hundred_rounds_in_a_loop_equal_a_replay_of_the_same_log(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
-    config.write_text("[round]\ncool_down_ms = 120000\n[shedding.avg]\nlow_threshold = 5\nmax_unload = 0.5\nmin_msg_rate = 1\n", "utf-8")
+    config.write_text(
+        "[round]\ncool_down_ms = 120000\n[shedding.avg]\nlow_threshold = 5\nmax_unload = "
+        "0.5\nmin_msg_rate = 1\n",
+        "utf-8",
+    )
     cluster = skewed_cluster(bundles=48, usage=(0.89, 0.4, 0.1))
     writer, outcomes, moved = TelemetryWriter(cluster), tuple[Outcome, ...](), 0
 
     with piped("--config", str(config)) as pipe:
         for number in range(1, ROUNDS + 1):
-            pipe.feed([writer.json(seen) for seen in (*outcome_reports(outcomes), *cluster.collect())])
+            pipe.feed(
+                [writer.json(seen) for seen in (*outcome_reports(outcomes), *cluster.collect())]
+            )
             done, commands = pipe.round()
-            assert (done.round, done.commands) == (number, tuple(command.id for command in commands))
+            assert (done.round, done.commands) == (
+                number,
+                tuple(command.id for command in commands),
+            )
             outcomes = cluster.carry_out(commands, done.ts)
             moved += sum(outcome.status == "applied" for outcome in outcomes)
         assert ended(pipe) == (0, "")
@@ -109,7 +130,10 @@ def test_two_hundred_rounds_in_a_loop_equal_a_replay_of_the_same_log(tmp_path: P
     log = tmp_path / "log.jsonl"
     log.write_bytes(b"".join(line + b"\n" for line in pipe.log))
     assert rebalancer("replay", log, "--config", config, "--out", tmp_path / "out").code == 0
-    answers = [line for line in pipe.answers if b'"closed_by"' in line], [line for line in pipe.answers if b'"closed_by"' not in line]
+    answers = (
+        [line for line in pipe.answers if b'"closed_by"' in line],
+        [line for line in pipe.answers if b'"closed_by"' not in line],
+    )
     assert (lines(tmp_path / "out/rounds.jsonl"), lines(tmp_path / "out/commands.jsonl")) == answers
 
 
@@ -118,8 +142,20 @@ def lines(file: Path) -> list[bytes]:
 
 
 def test_rejected_records_are_told_and_kept_while_the_rest_goes_on(tmp_path: Path) -> None:
-    log = [b"oops", load_report("a:1", 0), b"\xff\xfe", load_report("b:1", 1), sweep(2, "a:1", "b:1")]
-    answer = rebalancer("replay", "-", "--rejected", tmp_path / "rejected.jsonl", stdin=b"".join(line + b"\n" for line in log))
+    log = [
+        b"oops",
+        load_report("a:1", 0),
+        b"\xff\xfe",
+        load_report("b:1", 1),
+        sweep(2, "a:1", "b:1"),
+    ]
+    answer = rebalancer(
+        "replay",
+        "-",
+        "--rejected",
+        tmp_path / "rejected.jsonl",
+        stdin=b"".join(line + b"\n" for line in log),
+    )
 
     assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
     place = sum(len(line) + 1 for line in log[:2])
@@ -135,7 +171,10 @@ def test_a_last_record_without_a_line_end_counts() -> None:
     assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, -signal.SIGTERM, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, -signal.SIGTERM, marks=pytest.mark.heavy)],
+)
 def test_interrupted_while_it_waits_for_input(number: int, code: int) -> None:
     with piped() as pipe:
         pipe.feed([load_report("a:1", 0), load_report("b:1", 1), sweep(2, "a:1", "b:1")])

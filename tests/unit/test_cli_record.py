@@ -44,7 +44,9 @@ def test_a_topic_of_several_segments_is_copied_byte_for_byte(tmp_path: Path, end
 def test_the_telemetry_of_the_settings_is_the_default(tmp_path: Path) -> None:
     uri = topic(tmp_path, LINES)
 
-    answer = rebalancer("record", tmp_path / "copy.jsonl", "--json", env={"REBALANCER_TOPICS__TELEMETRY": uri})
+    answer = rebalancer(
+        "record", tmp_path / "copy.jsonl", "--json", env={"REBALANCER_TOPICS__TELEMETRY": uri}
+    )
 
     assert answer.json == {
         "kind": "recorded",
@@ -100,7 +102,9 @@ def test_what_cannot_be_recorded(words: list[str], code: int, told: str) -> None
 
 
 def test_until_nothing_comes_any_more(tmp_path: Path) -> None:
-    answer = rebalancer("record", tmp_path / "copy.jsonl", "--until-idle", "0.3", "--topic", topic(tmp_path, LINES))
+    answer = rebalancer(
+        "record", tmp_path / "copy.jsonl", "--until-idle", "0.3", "--topic", topic(tmp_path, LINES)
+    )
 
     assert answer.code == 0
     assert list(open_recording(tmp_path / "copy.jsonl")) == LINES
@@ -110,7 +114,9 @@ def test_following_until_it_is_stopped_completes_the_file(tmp_path: Path) -> Non
     topic(tmp_path, LINES[:1])
     target, stop, said = tmp_path / "copy.jsonl.gz", Stop(), threading.Event()
     reader = open_reader(topic_of(file_topic_uri(tmp_path / "topic")), follow=True)
-    follower = threading.Thread(target=record, args=(reader, target, StopCondition(follow=True), stop, lambda _: said.set()))
+    follower = threading.Thread(
+        target=record, args=(reader, target, StopCondition(follow=True), stop, lambda _: said.set())
+    )
     follower.start()
     try:
         assert said.wait(300)
@@ -132,7 +138,13 @@ def test_a_signal_is_a_stop_and_is_remembered(tmp_path: Path, number: signal.Sig
 
     with stopping() as stop:
         reader = open_reader(topic_of(file_topic_uri(tmp_path / "topic")), follow=True)
-        done = record(reader, tmp_path / "copy.jsonl", StopCondition(follow=True), stop, lambda _: signal.raise_signal(number))
+        done = record(
+            reader,
+            tmp_path / "copy.jsonl",
+            StopCondition(follow=True),
+            stop,
+            lambda _: signal.raise_signal(number),
+        )
 
     assert (done.records, done.stopped_by) == (5, number.name)
     assert list(open_recording(tmp_path / "copy.jsonl")) == LINES
@@ -148,21 +160,36 @@ class Breaking:
     def read(self) -> list[TopicRecord]:
         if not self._blocks:
             raise SinkError("the topic is gone")
-        return [TopicRecord(Position("t", 0, number), value, len(value)) for number, value in enumerate(self._blocks.pop(0))]
+        return [
+            TopicRecord(Position("t", 0, number), value, len(value))
+            for number, value in enumerate(self._blocks.pop(0))
+        ]
 
     def close(self) -> None:
         """Nothing to let go of."""
 
 
 def test_what_was_recorded_while_waiting_for_more_outlasts_the_topic(tmp_path: Path) -> None:
-    done = record(Breaking(LINES[:2], LINES[2:]), tmp_path / "copy.jsonl", StopCondition(follow=True), Stop(), lambda _: None)
+    done = record(
+        Breaking(LINES[:2], LINES[2:]),
+        tmp_path / "copy.jsonl",
+        StopCondition(follow=True),
+        Stop(),
+        lambda _: None,
+    )
 
     assert (done.records, str(done.lost)) == (5, "the topic is gone")
     assert list(open_recording(tmp_path / "copy.jsonl")) == LINES
 
 
-@pytest.mark.parametrize(("blocks", "until"), [([LINES], StopCondition()), ([], StopCondition(follow=True))], ids=["a copy", "nothing yet"])
-def test_half_a_copy_is_none(tmp_path: Path, blocks: list[list[bytes]], until: StopCondition) -> None:
+@pytest.mark.parametrize(
+    ("blocks", "until"),
+    [([LINES], StopCondition()), ([], StopCondition(follow=True))],
+    ids=["a copy", "nothing yet"],
+)
+def test_half_a_copy_is_none(
+    tmp_path: Path, blocks: list[list[bytes]], until: StopCondition
+) -> None:
     with pytest.raises(SinkError, match="the topic is gone"):
         record(Breaking(*blocks), tmp_path / "copy.jsonl", until, Stop(), lambda _: None)
 

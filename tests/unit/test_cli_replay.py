@@ -1,4 +1,6 @@
-"""Replay on the plain loop: what is shown, what is kept, in which order, and what is said when something is wrong."""
+"""Replay on the plain loop: what is shown, what is kept, in which order, and what is said when
+something is wrong.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_decisions_are_printed_one_per_line_and_summed_up(tmp_path: Path) -> Non
 
     lines = answer.out.splitlines()
     assert answer.code == 0
-    assert any(line.startswith("c: round 1 transfer t/ns/") and "hot:1 → idle:1" in line for line in lines)
+    assert any(
+        line.startswith("c: round 1 transfer t/ns/") and "hot:1 → idle:1" in line for line in lines
+    )
     assert any(line.startswith("c: round 3 at ") for line in lines)
     assert lines[-2].split()[:2] == ["c", "3"]
     assert lines[-1] == "spread: highest minus lowest usage of the brokers, in percentage points"
@@ -38,7 +42,11 @@ def test_out_holds_the_three_topics(tmp_path: Path) -> None:
 
     out = tmp_path / "new" / "out"
     assert answer.code == 0
-    assert sorted(file.name for file in out.iterdir()) == ["commands.jsonl", "rejected.jsonl", "rounds.jsonl"]
+    assert sorted(file.name for file in out.iterdir()) == [
+        "commands.jsonl",
+        "rejected.jsonl",
+        "rounds.jsonl",
+    ]
     rounds = [decode_round(line) for line in (out / "rounds.jsonl").read_bytes().splitlines()]
     commands = [decode_command(line) for line in (out / "commands.jsonl").read_bytes().splitlines()]
     assert [one.round for one in rounds] == [1, 2, 3]
@@ -52,7 +60,10 @@ def test_a_rejected_record_is_placed_in_the_recording(tmp_path: Path) -> None:
 
     rebalancer("replay", log, "--out", tmp_path / "out")
 
-    rejected = [decode_rejected(line) for line in (tmp_path / "out/rejected.jsonl").read_bytes().splitlines()]
+    rejected = [
+        decode_rejected(line)
+        for line in (tmp_path / "out/rejected.jsonl").read_bytes().splitlines()
+    ]
     start = len(lines[0]) + 1
     assert [(one.topic, one.partition, one.offset, one.original) for one in rejected] == [
         ("log.jsonl", 0, start, b""),
@@ -87,7 +98,10 @@ def test_a_second_replay_replaces_the_files_of_the_first(tmp_path: Path) -> None
 def test_clusters_are_sorted_and_each_decides_as_alone(tmp_path: Path) -> None:
     zebra, ant = uneven("zebra"), uneven("ant")
     together = recorded(tmp_path, [line for pair in zip(zebra, ant, strict=True) for line in pair])
-    alone = {name: recorded(tmp_path, lines, f"{name}.jsonl") for name, lines in (("ant", ant), ("zebra", zebra))}
+    alone = {
+        name: recorded(tmp_path, lines, f"{name}.jsonl")
+        for name, lines in (("ant", ant), ("zebra", zebra))
+    }
 
     for name, log in {"both": together, **alone}.items():
         rebalancer("replay", log, "--out", tmp_path / name, *EAGER_WORDS)
@@ -103,7 +117,10 @@ def test_the_summary_as_json(tmp_path: Path) -> None:
     answer = rebalancer("replay", log, "--json", "--out", tmp_path / "out")
 
     assert answer.code == 0
-    assert {key: answer.json[key] for key in ("kind", "v", "recording", "records", "strategy", "mode", "rounds", "rejected")} == {
+    assert {
+        key: answer.json[key]
+        for key in ("kind", "v", "recording", "records", "strategy", "mode", "rounds", "rejected")
+    } == {
         "kind": "replay",
         "v": 1,
         "recording": str(log),
@@ -123,7 +140,9 @@ def test_fail_on_imbalance(tmp_path: Path) -> None:
     log = recorded(tmp_path, uneven())
 
     uneven_enough = rebalancer("replay", log, "--json", "--fail-on-imbalance")
-    even_enough = rebalancer("replay", log, "--json", "--fail-on-imbalance", "--set", "shedding.avg.low_threshold=95")
+    even_enough = rebalancer(
+        "replay", log, "--json", "--fail-on-imbalance", "--set", "shedding.avg.low_threshold=95"
+    )
 
     assert uneven_enough.code == 3
     assert uneven_enough.err.startswith("c: a spread of 8")
@@ -133,15 +152,26 @@ def test_fail_on_imbalance(tmp_path: Path) -> None:
 def test_nothing_to_decide(tmp_path: Path) -> None:
     answer = rebalancer("replay", recorded(tmp_path, uneven(rounds=1)[:1]))
 
-    assert (answer.code, answer.out) == (0, "Nothing was decided: no round closed and no record was rejected.\n")
+    assert (answer.code, answer.out) == (
+        0,
+        "Nothing was decided: no round closed and no record was rejected.\n",
+    )
 
 
 @pytest.mark.parametrize(
     ("lines", "told"),
-    [([], "holds no record"), ([b"hello"], "its only record cannot be used"), ([b"hello", b"{}"], "none of its 2 records can be used")],
+    [
+        ([], "holds no record"),
+        ([b"hello"], "its only record cannot be used"),
+        ([b"hello", b"{}"], "none of its 2 records can be used"),
+    ],
 )
-@pytest.mark.parametrize("command", [("replay",), ("backtest",), ("tune", "--trials", "1"), ("convert", "x.parquet")])
-def test_a_file_of_something_else_is_an_error(tmp_path: Path, command: tuple[str, ...], lines: list[bytes], told: str) -> None:
+@pytest.mark.parametrize(
+    "command", [("replay",), ("backtest",), ("tune", "--trials", "1"), ("convert", "x.parquet")]
+)
+def test_a_file_of_something_else_is_an_error(
+    tmp_path: Path, command: tuple[str, ...], lines: list[bytes], told: str
+) -> None:
     name, *more = command
     target = [str(tmp_path / word) if word == "x.parquet" else word for word in more]
 
@@ -154,7 +184,9 @@ def test_a_file_of_something_else_is_an_error(tmp_path: Path, command: tuple[str
 
 
 def test_what_was_rejected_is_kept_and_counted_even_when_it_is_everything(tmp_path: Path) -> None:
-    answer = rebalancer("replay", recorded(tmp_path, [b"hello"]), "--out", tmp_path / "out", "--json")
+    answer = rebalancer(
+        "replay", recorded(tmp_path, [b"hello"]), "--out", tmp_path / "out", "--json"
+    )
 
     assert answer.code == exit_codes.ERROR
     assert json.loads(answer.out)["rejected"] == {"total": 1, "by_code": {"not-json": 1}}
@@ -170,7 +202,11 @@ def test_what_was_rejected_is_kept_and_counted_even_when_it_is_everything(tmp_pa
         (["-", "--engine", "spark"], 2, "not with - as the recording"),
         (["x.jsonl", "--rejected", "y"], 2, "only with - as the recording"),
         (["x.jsonl", "--engine", "flink"], 2, "flink"),
-        (["x.jsonl", "--set", "a=1", "--records-per-batch", "0"], 2, "job.max_records_per_batch: must be at least 1, got 0"),
+        (
+            ["x.jsonl", "--set", "a=1", "--records-per-batch", "0"],
+            2,
+            "job.max_records_per_batch: must be at least 1, got 0",
+        ),
         (["x.jsonl", "--config", "none.toml"], 2, "none.toml: cannot be read"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Settings: who wins, what is refused and how it is said, and the schema that goes with the documentation."""
+"""Settings: who wins, what is refused and how it is said, and the schema that goes with the
+documentation.
+"""
 
 from __future__ import annotations
 
@@ -39,19 +41,28 @@ def complaints(*args: object, **kwargs: object) -> list[str]:
 def test_without_any_source_everything_is_at_the_default_of_its_class() -> None:
     made = load()
 
-    assert made.engine == EngineSettings(shedding=SHEDDERS["avg"].settings(), placing=PLACERS["avg"].settings())
+    assert made.engine == EngineSettings(
+        shedding=SHEDDERS["avg"].settings(), placing=PLACERS["avg"].settings()
+    )
     assert made.job == JobSettings()
     assert {entry.kind for entry in made.entries} == {"default"}
 
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
-    file = written(tmp_path, "[round]\ninterval_ms = 1000\nlateness_ms = 1000\nstale_after_ms = 1000")
+    file = written(
+        tmp_path, "[round]\ninterval_ms = 1000\nlateness_ms = 1000\nstale_after_ms = 1000"
+    )
     environment = {"REBALANCER_ROUND__INTERVAL_MS": "2000", "REBALANCER_ROUND__LATENESS_MS": "2000"}
 
     made = load(file, environment, ["round.interval_ms=3000"])
 
     rounds = made.engine.round
-    assert (rounds.interval_ms, rounds.lateness_ms, rounds.stale_after_ms, rounds.epoch) == (3000, 2000, 1000, 1)
+    assert (rounds.interval_ms, rounds.lateness_ms, rounds.stale_after_ms, rounds.epoch) == (
+        3000,
+        2000,
+        1000,
+        1,
+    )
     assert origin(made, "round.interval_ms") == ("flag", "--set round.interval_ms")
     assert origin(made, "round.lateness_ms") == ("env", "REBALANCER_ROUND__LATENESS_MS")
     assert origin(made, "round.stale_after_ms") == ("file", str(file))
@@ -63,7 +74,10 @@ def origin(made: Settings, path: str) -> tuple[str, str]:
 
 
 def test_settings_of_the_chosen_strategy_reach_the_engine(tmp_path: Path) -> None:
-    text = '[shedding]\nstrategy = "threshold"\nmode = "parity"\n[shedding.threshold]\nhistory = 0.5\n[shedding.avg]\nlow_threshold = 3'
+    text = (
+        '[shedding]\nstrategy = "threshold"\nmode = "parity"\n[shedding.threshold]\nhistory = '
+        "0.5\n[shedding.avg]\nlow_threshold = 3"
+    )
 
     engine = load(written(tmp_path, text)).engine
 
@@ -72,9 +86,15 @@ def test_settings_of_the_chosen_strategy_reach_the_engine(tmp_path: Path) -> Non
 
 
 def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> None:
-    file = written(tmp_path, '[round]\nepoch = 0\nlateness_ms = "soon"\n[weights]\ncpu = true\n[shedding]\nmode = "exact"')
+    file = written(
+        tmp_path,
+        '[round]\nepoch = 0\nlateness_ms = "soon"\n[weights]\ncpu = true\n[shedding]\nmode = '
+        '"exact"',
+    )
 
-    told = complaints(file, {"REBALANCER_JOB__READ_TASKS": "many"}, ["wire.kept_bytes=-1", "nonsense"])
+    told = complaints(
+        file, {"REBALANCER_JOB__READ_TASKS": "many"}, ["wire.kept_bytes=-1", "nonsense"]
+    )
 
     assert told == [
         "nonsense: write it as path=value, for example round.interval_ms=30000",
@@ -90,23 +110,41 @@ def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[round]\nintervall_ms = 1", "round.intervall_ms: unknown setting; did you mean round.interval_ms?"),
-        ("[shedding.agv]\nlow_threshold = 1", "shedding.agv.low_threshold: unknown setting; did you mean shedding.avg.low_threshold?"),
+        (
+            "[round]\nintervall_ms = 1",
+            "round.intervall_ms: unknown setting; did you mean round.interval_ms?",
+        ),
+        (
+            "[shedding.agv]\nlow_threshold = 1",
+            "shedding.agv.low_threshold: unknown setting; did you mean shedding.avg.low_threshold?",
+        ),
         ("[shedding.avgg]", "shedding.avgg: unknown setting; did you mean shedding.avg?"),
         ("interval_ms = 1", "interval_ms: unknown setting; did you mean round.interval_ms?"),
-        ("[qwertz]\nx = 1", "qwertz.x: unknown setting; `rebalancer config show` lists all settings"),
+        (
+            "[qwertz]\nx = 1",
+            "qwertz.x: unknown setting; `rebalancer config show` lists all settings",
+        ),
         ("round = 5", "round: is a table, got 5; write its keys below [round]"),
         ("[round.epoch]\nx = 1", "round.epoch: must be a single value, got a table"),
         ("[round.epoch]", "round.epoch: must be a whole number, got a table"),
-        ("[shedding]\nstrategy = 'avgg'", "shedding.strategy: must be one of 'threshold', 'avg', 'overload'"),
+        (
+            "[shedding]\nstrategy = 'avgg'",
+            "shedding.strategy: must be one of 'threshold', 'avg', 'overload'",
+        ),
         ("[weights]\ncpu = nan", "weights.cpu: must be a finite number, got nan"),
         ("[weights]\ncpu = inf", "weights.cpu: must be a finite number, got inf"),
         ("[weights]\ncpu = 1e300", "weights.cpu: must be at most 1000, got 1e+300"),
         ("[round]\nepoch = 1.0", "round.epoch: must be a whole number, got 1.0"),
-        ("[round]\nepoch = 9999999999999999999", "round.epoch: must be at most 9007199254740992, got 9999999999999999999"),
+        (
+            "[round]\nepoch = 9999999999999999999",
+            "round.epoch: must be at most 9007199254740992, got 9999999999999999999",
+        ),
         ("[job]\nmaster = 5", "job.master: must be a text in quotes, got 5"),
         ("[job]\nmaster = ['a']", "job.master: must be a text in quotes, got a list"),
-        ("[topics]\nrounds = 'rounds'", "topics.rounds: rounds: has an unknown scheme; write file:///folder"),
+        (
+            "[topics]\nrounds = 'rounds'",
+            "topics.rounds: rounds: has an unknown scheme; write file:///folder",
+        ),
     ],
 )
 def test_what_is_said_about_a_wrong_value(tmp_path: Path, text: str, told: str) -> None:
@@ -117,16 +155,25 @@ def test_what_is_said_about_a_wrong_value(tmp_path: Path, text: str, told: str) 
 
 
 def test_variables_that_look_like_settings_and_are_none() -> None:
-    environment = {"REBALANCER_ROUND_EPOCH": "2", "REBALANCER_X__Y": "1", "REBALANCER_DEBUG": "1", "REBALANCER_HOME": "/", "PATH": "/bin"}
+    environment = {
+        "REBALANCER_ROUND_EPOCH": "2",
+        "REBALANCER_X__Y": "1",
+        "REBALANCER_DEBUG": "1",
+        "REBALANCER_HOME": "/",
+        "PATH": "/bin",
+    }
 
     assert complaints(None, environment) == [
-        "round_epoch: the environment variable REBALANCER_ROUND_EPOCH sets nothing; did you mean REBALANCER_ROUND__EPOCH?",
+        "round_epoch: the environment variable REBALANCER_ROUND_EPOCH sets nothing; did you "
+        "mean REBALANCER_ROUND__EPOCH?",
         "x.y: the environment variable REBALANCER_X__Y sets nothing",
     ]
 
 
 def test_texts_need_no_quotes_in_the_environment() -> None:
-    made = load(None, {"REBALANCER_SHEDDING__STRATEGY": "threshold", "REBALANCER_JOB__CHECKPOINT": "5"})
+    made = load(
+        None, {"REBALANCER_SHEDDING__STRATEGY": "threshold", "REBALANCER_JOB__CHECKPOINT": "5"}
+    )
 
     assert made.engine.strategy == "threshold"
     assert made.job.checkpoint == "5"
@@ -142,7 +189,9 @@ def test_texts_need_no_quotes_in_the_environment() -> None:
         (b"a = " + b"[" * 9000, ":1: nested too deeply to be settings"),
     ],
 )
-def test_a_file_that_is_not_toml_is_named_with_its_line(tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_file_that_is_not_toml_is_named_with_its_line(
+    tmp_path: Path, content: bytes, told: str
+) -> None:
     file = tmp_path / "settings.toml"
     file.write_bytes(content)
 
@@ -150,7 +199,9 @@ def test_a_file_that_is_not_toml_is_named_with_its_line(tmp_path: Path, content:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    assert complaints(tmp_path / "none.toml") == [f"{tmp_path / 'none.toml'}: cannot be read (No such file or directory); check --config"]
+    assert complaints(tmp_path / "none.toml") == [
+        f"{tmp_path / 'none.toml'}: cannot be read (No such file or directory); check --config"
+    ]
 
 
 def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
@@ -160,13 +211,43 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     assert load(file).engine.round.epoch == 7
 
 
-TOML_VALUES = st.sampled_from(["1", "-1", "nan", "''", "'avg'", "[]", "{}", "{a = 1}", "true", "1e400", "1979-05-27", "[[1]]", "x"])
-TOML_KEYS = st.sampled_from(["round", "round.epoch", "shedding", "shedding.strategy", "weights.cpu", "topics.rounds", "'a.b'", "job", '""'])
+TOML_VALUES = st.sampled_from(
+    [
+        "1",
+        "-1",
+        "nan",
+        "''",
+        "'avg'",
+        "[]",
+        "{}",
+        "{a = 1}",
+        "true",
+        "1e400",
+        "1979-05-27",
+        "[[1]]",
+        "x",
+    ]
+)
+TOML_KEYS = st.sampled_from(
+    [
+        "round",
+        "round.epoch",
+        "shedding",
+        "shedding.strategy",
+        "weights.cpu",
+        "topics.rounds",
+        "'a.b'",
+        "job",
+        '""',
+    ]
+)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(TOML_KEYS, TOML_VALUES, max_size=4), st.binary(max_size=20))
-def test_any_file_is_either_read_or_refused_with_complaints(values: dict[str, str], noise: bytes) -> None:
+def test_any_file_is_either_read_or_refused_with_complaints(
+    values: dict[str, str], noise: bytes
+) -> None:
     content = "\n".join(f"{key} = {value}" for key, value in values.items()).encode()
 
     for data in (content, content + b"\n" + noise):
@@ -192,22 +273,34 @@ def test_a_setting_says_what_it_is(leaf: Leaf) -> None:
 
 def test_the_schema_in_the_documentation_is_up_to_date() -> None:
     """Otherwise: rebalancer config schema > docs/schemas/settings.schema.json"""
-    assert (ROOT / "docs/schemas/settings.schema.json").read_text("utf-8") == rebalancer("config", "schema").out
+    assert (ROOT / "docs/schemas/settings.schema.json").read_text("utf-8") == rebalancer(
+        "config", "schema"
+    ).out
 
 
 def test_the_schema_accepts_and_refuses_as_the_settings_do() -> None:
     schema = json_schema(all_leaves())
 
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate({"round": {"epoch": 2}, "shedding": {"strategy": "avg", "avg": {"low_threshold": 1.5}}}, schema)
+    jsonschema.validate(
+        {"round": {"epoch": 2}, "shedding": {"strategy": "avg", "avg": {"low_threshold": 1.5}}},
+        schema,
+    )
     wrong: object
-    for wrong in ({"rounds": {}}, {"round": {"epoch": 0}}, {"shedding": {"avg": {"low": 1}}}, {"weights": {"cpu": "1"}}):
+    for wrong in (
+        {"rounds": {}},
+        {"round": {"epoch": 0}},
+        {"shedding": {"avg": {"low": 1}}},
+        {"weights": {"cpu": "1"}},
+    ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schema)
 
 
 def test_config_show_tells_value_and_origin() -> None:
-    answer = rebalancer("config", "show", "--changed", "--json", env={"REBALANCER_ROUND__EPOCH": "4"})
+    answer = rebalancer(
+        "config", "show", "--changed", "--json", env={"REBALANCER_ROUND__EPOCH": "4"}
+    )
 
     assert answer.code == 0
     assert (answer.json["kind"], answer.json["v"]) == ("settings", 1)
@@ -231,14 +324,25 @@ def test_config_show_fits_the_terminal(columns: str) -> None:
 
 
 def test_config_check_of_a_good_and_a_bad_file(tmp_path: Path) -> None:
-    good = rebalancer("config", "check", written(tmp_path, "[round]\nepoch = 2"), env={"REBALANCER_ROUND__EPOCH": "wrong"})
+    good = rebalancer(
+        "config",
+        "check",
+        written(tmp_path, "[round]\nepoch = 2"),
+        env={"REBALANCER_ROUND__EPOCH": "wrong"},
+    )
     assert (good.code, good.err) == (0, "")
     assert "valid, sets 1 of" in good.out
 
     bad = rebalancer("config", "check", written(tmp_path, "[round]\nepoch = 0\nx = 1"))
     assert (bad.code, bad.out) == (2, "")
-    assert [line.partition(": ")[2].partition(":")[0] for line in bad.err.splitlines()] == ["round.x", "round.epoch"]
+    assert [line.partition(": ")[2].partition(":")[0] for line in bad.err.splitlines()] == [
+        "round.x",
+        "round.epoch",
+    ]
 
 
 def test_the_printed_schema_is_json() -> None:
-    assert json.loads(rebalancer("config", "schema").out)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert (
+        json.loads(rebalancer("config", "schema").out)["$schema"]
+        == "https://json-schema.org/draft/2020-12/schema"
+    )

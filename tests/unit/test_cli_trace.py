@@ -1,4 +1,6 @@
-"""`rebalancer trace`: the load of a recording, put into a scenario that runs under it; the whole way, and what may be in the way."""
+"""`rebalancer trace`: the load of a recording, put into a scenario that runs under it; the whole
+way, and what may be in the way.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,15 @@ count = 2
 
 
 def passes(*loads: Mapping[str, Mapping[str, float]]) -> list[bytes]:
-    """One pass a minute: broker → bundle → MiB/s in and out, of 1 KiB messages; whoever is not there any more is gone."""
+    """One pass a minute: broker → bundle → MiB/s in and out, of 1 KiB messages; whoever is not
+    there any more is gone.
+    """
     lines = []
     for minute, pass_ in enumerate(loads):
-        told = {broker: {name: mib * MIB_A_SECOND for name, mib in bundles.items()} for broker, bundles in pass_.items()}
+        told = {
+            broker: {name: mib * MIB_A_SECOND for name, mib in bundles.items()}
+            for broker, bundles in pass_.items()
+        }
         lines += [load_report(broker, 60 * minute, rates) for broker, rates in told.items()]
         lines.append(sweep(60 * minute + 1, *told))
     return lines
@@ -68,7 +75,9 @@ RISING = passes(*({A: {ORDERS: 2.0 + minute, OWN: 0.5}, B: {CLICKS: 4.0}} for mi
 
 @pytest.mark.parametrize("name", ["log.jsonl.gz", "log.parquet"])
 @pytest.mark.parametrize("per", ["cluster", "namespace"])
-def test_from_a_recording_to_a_simulated_cluster_under_its_load(tmp_path: Path, name: str, per: str) -> None:
+def test_from_a_recording_to_a_simulated_cluster_under_its_load(
+    tmp_path: Path, name: str, per: str
+) -> None:
     source = recording(tmp_path, RISING, "log.jsonl.gz")
     if name.endswith(".parquet"):
         assert rebalancer("convert", source, tmp_path / name).code == 0
@@ -85,7 +94,8 @@ def test_from_a_recording_to_a_simulated_cluster_under_its_load(tmp_path: Path, 
     assert done.timeline.rounds == 5
     in_and_out = done.timeline.msg_throughput.sum(axis=1) / 2**20
     own = 0.5 if per == "cluster" else 0.0
-    # What a round sees was measured in the minute before or the one before that; before the start all is as at the start.
+    # What a round sees was measured in the minute before or the one before that; before the start
+    # all is as at the start.
     known = [2 * (6 + own + minute) for minute in (0, 0, *range(5))]
     for minute in range(5):
         assert known[minute] * 0.99 <= in_and_out[minute] <= known[minute + 1] * 1.01
@@ -94,7 +104,9 @@ def test_from_a_recording_to_a_simulated_cluster_under_its_load(tmp_path: Path, 
     assert command.code == 0, command.err
 
 
-def test_each_namespace_has_a_column_and_together_they_are_all_but_pulsars_own(tmp_path: Path) -> None:
+def test_each_namespace_has_a_column_and_together_they_are_all_but_pulsars_own(
+    tmp_path: Path,
+) -> None:
     _, target = traced(tmp_path, RISING, "--per", "namespace")
     names, (clicks, orders) = figures(target)
     assert names == ["shop/clicks", "shop/orders"]
@@ -110,7 +122,10 @@ def test_the_same_recording_gives_the_same_bytes_from_either_form(tmp_path: Path
     source = ROOT / "tests/data/recordings/modular-broker-joins.jsonl.gz"
     columnar = tmp_path / "log.parquet"
     assert rebalancer("convert", source, columnar).code == 0
-    told = [rebalancer("trace", path, tmp_path / f"{place}.csv", "--json") for place, path in enumerate((source, columnar))]
+    told = [
+        rebalancer("trace", path, tmp_path / f"{place}.csv", "--json")
+        for place, path in enumerate((source, columnar))
+    ]
     assert (tmp_path / "0.csv").read_bytes() == (tmp_path / "1.csv").read_bytes()
     assert told[0].json["loads"] == told[1].json["loads"]
     assert told[0].json["kind"] == "trace"
@@ -118,9 +133,15 @@ def test_the_same_recording_gives_the_same_bytes_from_either_form(tmp_path: Path
 
 @pytest.mark.parametrize("place", [0, 1, 8, 12])
 @pytest.mark.parametrize("wrong_by_s", [-100_000, 100_000, 8 * 10**12])
-def test_one_clock_that_is_far_off_makes_no_years_of_silence(tmp_path: Path, place: int, wrong_by_s: int) -> None:
+def test_one_clock_that_is_far_off_makes_no_years_of_silence(
+    tmp_path: Path, place: int, wrong_by_s: int
+) -> None:
     steady = passes(*[{A: {ORDERS: 3.0}, B: {CLICKS: 4.0}}] * 6)
-    answer, target = traced(tmp_path, [*steady[:place], load_report(A, wrong_by_s, {ORDERS: 99.0}), *steady[place:]], "--json")
+    answer, target = traced(
+        tmp_path,
+        [*steady[:place], load_report(A, wrong_by_s, {ORDERS: 99.0}), *steady[place:]],
+        "--json",
+    )
     known = figures(target)[1][0]
     # Nobody knows which is right of the first two that differ.
     assert known[place == 1 :] == pytest.approx([7] * (4 if place == 1 else 5))
@@ -142,7 +163,9 @@ def test_the_part_of_a_scenario_can_be_read_whatever_the_file_is_called(tmp_path
     answer = rebalancer("trace", recording(tmp_path, RISING), target, "--interval", 1.23456789)
     wave = tomllib.loads(answer.out)["traffic"][0]["wave"]
     assert (wave["file"], wave["interval_s"]) == (target.name, 1.235)
-    assert target.read_text("utf-8").splitlines()[2].startswith("1.235,"), "whole milliseconds, as records have them"
+    assert target.read_text("utf-8").splitlines()[2].startswith("1.235,"), (
+        "whole milliseconds, as records have them"
+    )
 
 
 def test_a_folder_is_no_trace_even_by_force(tmp_path: Path) -> None:
@@ -166,7 +189,9 @@ def test_a_move_and_a_dead_broker_count_nothing_twice(tmp_path: Path) -> None:
     assert answer.json["loads"][0]["bundles"] == 2
     silent = [one for one in passes(before, before, dead, dead) if b'"kind":"sweep"' not in one]
     _, target = traced(tmp_path, silent, "--force")
-    assert figures(target)[1][0] == pytest.approx([7] * 2, rel=0.02), "nobody said that it is gone, but another has its bundles"
+    assert figures(target)[1][0] == pytest.approx([7] * 2, rel=0.02), (
+        "nobody said that it is gone, but another has its bundles"
+    )
 
 
 def test_a_real_broker_that_was_killed_leaves_the_load_as_it_was(tmp_path: Path) -> None:
@@ -177,11 +202,21 @@ def test_a_real_broker_that_was_killed_leaves_the_load_as_it_was(tmp_path: Path)
     assert everything[1:] == pytest.approx([everything[-1]] * (len(everything) - 1), rel=0.15)
 
 
-def test_brokers_of_the_extensible_load_manager_have_all_figures_but_name_few_bundles(tmp_path: Path) -> None:
+def test_brokers_of_the_extensible_load_manager_have_all_figures_but_name_few_bundles(
+    tmp_path: Path,
+) -> None:
     lines = []
     for minute in range(4):
-        lines += [broker_load(A, 60 * minute), top_bundles(A, 60 * minute, {ORDERS: 30.0}), broker_load(B, 60 * minute)]
-    lines += [line("broker-load-data", 180, broker=B, report=None), broker_load(A, 240), broker_load(A, 300)]
+        lines += [
+            broker_load(A, 60 * minute),
+            top_bundles(A, 60 * minute, {ORDERS: 30.0}),
+            broker_load(B, 60 * minute),
+        ]
+    lines += [
+        line("broker-load-data", 180, broker=B, report=None),
+        broker_load(A, 240),
+        broker_load(A, 300),
+    ]
     _, target = traced(tmp_path, lines)
     assert figures(target)[1][0] == pytest.approx(
         [300 / MIB_A_SECOND, 300 / MIB_A_SECOND, 150 / MIB_A_SECOND, 150 / MIB_A_SECOND], rel=1e-5
@@ -199,7 +234,11 @@ def test_a_broker_that_falls_silent_counts_until_it_is_stale(tmp_path: Path) -> 
 
 
 def two_clusters() -> list[bytes]:
-    return [load_report(A, minute * 60, cluster=name) for minute in range(3) for name in ("east", "west")]
+    return [
+        load_report(A, minute * 60, cluster=name)
+        for minute in range(3)
+        for name in ("east", "west")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +253,9 @@ def two_clusters() -> list[bytes]:
         (passes(*[{A: {ORDERS: 0.0}}] * 4), (), 1, "no broker received anything in it"),
     ],
 )
-def test_what_is_no_trace_is_said(tmp_path: Path, lines: list[bytes], words: Sequence[object], code: int, says: str) -> None:
+def test_what_is_no_trace_is_said(
+    tmp_path: Path, lines: list[bytes], words: Sequence[object], code: int, says: str
+) -> None:
     answer, target = traced(tmp_path, lines, *words)
     assert (answer.code, answer.out) == (code, "")
     assert says in answer.words
@@ -224,8 +265,16 @@ def test_what_is_no_trace_is_said(tmp_path: Path, lines: list[bytes], words: Seq
 def test_of_several_clusters_one_is_named(tmp_path: Path) -> None:
     source = recording(tmp_path, two_clusters())
     answer = rebalancer("trace", source, tmp_path / "load.csv")
-    assert (answer.code, "contains several clusters (east, west); name one with --cluster" in answer.words) == (2, True)
-    assert rebalancer("trace", source, tmp_path / "load.csv", "--cluster", "west", "--json").json["cluster"] == "west"
+    assert (
+        answer.code,
+        "contains several clusters (east, west); name one with --cluster" in answer.words,
+    ) == (2, True)
+    assert (
+        rebalancer("trace", source, tmp_path / "load.csv", "--cluster", "west", "--json").json[
+            "cluster"
+        ]
+        == "west"
+    )
 
 
 def test_a_file_is_replaced_only_when_told_so_and_a_recording_never(tmp_path: Path) -> None:
@@ -261,7 +310,10 @@ def test_a_column_that_is_not_there_is_refused(tmp_path: Path, text: str, says: 
 
 def test_what_json_says_is_what_the_scenario_part_says(tmp_path: Path) -> None:
     answer, _ = traced(tmp_path, RISING, "--per", "namespace", "--json")
-    assert [(one["name"], one["bundles"], one["topics"]) for one in answer.json["loads"]] == [("shop/clicks", 1, 3), ("shop/orders", 1, 3)]
+    assert [(one["name"], one["bundles"], one["topics"]) for one in answer.json["loads"]] == [
+        ("shop/clicks", 1, 3),
+        ("shop/orders", 1, 3),
+    ]
     assert json.loads(answer.out)["interval_s"] == 60
     part, _ = traced(tmp_path, RISING, "--per", "namespace", "--force")
     for one in answer.json["loads"]:

@@ -1,4 +1,6 @@
-"""One bad clock must neither freeze nor rush a cluster; a log that really moved on must be believed in the end."""
+"""One bad clock must neither freeze nor rush a cluster; a log that really moved on must be believed
+in the end.
+"""
 
 from __future__ import annotations
 
@@ -55,15 +57,21 @@ def test_a_clock_that_was_set_back_is_believed_in_the_end() -> None:
 
 
 def test_records_that_are_not_believed_and_go_back_and_forth_prove_nothing() -> None:
-    """A part of the log that is delivered twice spans as much as a log that has moved on, but it does not ascend."""
+    """A part of the log that is delivered twice spans as much as a log that has moved on, but it
+    does not ascend.
+    """
     minutes = [0, 4, 8, 12, 8, 12, 16, 20]
-    clock, verdicts = judge_all(Clock(1_000_000), *(1_000_000 + 60_000 * (60 + minute) for minute in minutes))
+    clock, verdicts = judge_all(
+        Clock(1_000_000), *(1_000_000 + 60_000 * (60 + minute) for minute in minutes)
+    )
     assert (clock.now_ms, verdicts) == (1_000_000, ["ahead"] * 8)
 
 
 def test_records_of_one_moment_and_those_as_far_apart_as_is_believed_go_on_with_the_run() -> None:
     minutes = [0, 5, 5, 10, 15]
-    assert judge_all(Clock(1_000_000), *(1_000_000 + 60_000 * (60 + minute) for minute in minutes))[1] == ["ahead"] * 4 + ["moved-on"]
+    assert judge_all(Clock(1_000_000), *(1_000_000 + 60_000 * (60 + minute) for minute in minutes))[
+        1
+    ] == ["ahead"] * 4 + ["moved-on"]
 
 
 def test_a_gap_that_is_not_believed_begins_another_run() -> None:

@@ -50,14 +50,19 @@ def test_a_broker_three_to_five_minutes_ahead_makes_no_other_stale_and_is_named(
 
 def test_a_repaired_clock_brings_its_broker_back_at_once() -> None:
     events = fold_all(engine(), [*raw(range(4)), *raw(range(4, 10), a=240), *raw(range(10, 14))])
-    assert {"a:1", "b:1", "c:1"} == set(rounds(events)[-1].brokers) == set(rounds(events)[-2].brokers)
+    assert (
+        {"a:1", "b:1", "c:1"} == set(rounds(events)[-1].brokers) == set(rounds(events)[-2].brokers)
+    )
     assert not [event for event in events if isinstance(event, Rejection)]
 
 
 def test_a_broker_that_creeps_ahead_does_not_take_the_time_with_it() -> None:
     records: list[TelemetryRecord] = []
     for half in range(120):
-        records += [report(f"{name}:1", 30 * half + i + (15 * half if name == "a" else 0), 20 + half % 30) for i, name in enumerate("abc")]
+        records += [
+            report(f"{name}:1", 30 * half + i + (15 * half if name == "a" else 0), 20 + half % 30)
+            for i, name in enumerate("abc")
+        ]
     events = fold_all(engine(), records)
     assert 57 <= len(rounds(events)) <= 61
     assert {tuple(sorted(one.brokers)) for one in rounds(events)[20:]} == {("b:1", "c:1")}
@@ -66,9 +71,13 @@ def test_a_broker_that_creeps_ahead_does_not_take_the_time_with_it() -> None:
 
 
 def test_a_broker_that_reports_right_before_the_one_that_creeps_ahead_votes_too() -> None:
-    """The time stands still between two reports of `a`, so those of `d` look fresh: two of four others contradict, `d` is the third."""
+    """The time stands still between two reports of `a`, so those of `d` look fresh: two of four
+    others contradict, `d` is the third.
+    """
     records = [
-        report(f"{name}:1", 60 * minute + after + (4 * minute if name == "a" else 0), 20 + minute % 7)
+        report(
+            f"{name}:1", 60 * minute + after + (4 * minute if name == "a" else 0), 20 + minute % 7
+        )
         for minute in range(40)
         for name, after in (("d", 0.0), ("a", 0.1), ("b", 0.2), ("c", 0.3))
     ]
@@ -80,9 +89,17 @@ def test_a_broker_that_reports_right_before_the_one_that_creeps_ahead_votes_too(
 
 
 def test_brokers_that_died_do_not_vote_for_an_earlier_time() -> None:
-    """`d` lags by 130 s; `b` and `c` have been silent for as long, so their newest reports are fresh by the clock of `d`."""
-    before = [report(f"{name}:1", 30 * i + n, 20 + i) for i in range(10) for n, name in enumerate("abc")]
-    after = [record for i in range(10, 16) for record in (report("d:1", 30 * i + 2 - 130, 20 + i), report("a:1", 30 * i + 3, 20 + i))]
+    """`d` lags by 130 s; `b` and `c` have been silent for as long, so their newest reports are
+    fresh by the clock of `d`.
+    """
+    before = [
+        report(f"{name}:1", 30 * i + n, 20 + i) for i in range(10) for n, name in enumerate("abc")
+    ]
+    after = [
+        record
+        for i in range(10, 16)
+        for record in (report("d:1", 30 * i + 2 - 130, 20 + i), report("a:1", 30 * i + 3, 20 + i))
+    ]
     closed = rounds(fold_all(engine(), [*before, *after]))
     assert [one.ts for one in closed] == sorted(one.ts for one in closed)
     assert closed[-1].ts - T0 >= 390_000
@@ -91,7 +108,10 @@ def test_brokers_that_died_do_not_vote_for_an_earlier_time() -> None:
 @pytest.mark.heavy
 def test_more_than_two_thousand_brokers_go_on_together_after_a_pause() -> None:
     names = [f"b{i}:1" for i in range(2_100)]
-    cycles = [[report(name, start + i / 100, 20 + start) for i, name in enumerate(names)] for start in (0, 60, 200)]
+    cycles = [
+        [report(name, start + i / 100, 20 + start) for i, name in enumerate(names)]
+        for start in (0, 60, 200)
+    ]
     last = rounds(fold_all(engine(), [record for cycle in cycles for record in cycle]))[-1]
     assert last.ts - T0 >= 200_000
     assert len(last.brokers) == len(names)
@@ -113,13 +133,21 @@ def test_an_executor_that_is_ahead_moves_no_time_and_its_outcome_counts(lead: in
     assert not [event for event in events if isinstance(event, Rejection)]
     last = rounds(events)[-1]
     assert last.brokers == ("a:1", "b:1")
-    (skip,) = last.skips[:1] if last.skips[0].code == "clock-ahead" else [one for one in last.skips if one.code == "clock-ahead"]
+    (skip,) = (
+        last.skips[:1]
+        if last.skips[0].code == "clock-ahead"
+        else [one for one in last.skips if one.code == "clock-ahead"]
+    )
     assert (skip.subject, skip.evidence["producer"]) == ("cluster", "executor")
     assert skip.text.startswith("the executor: its clock is ")
-    assert skip.text.endswith(" s ahead of the cluster's time: check it"), "its clock says nothing about that of a broker"
+    assert skip.text.endswith(" s ahead of the cluster's time: check it"), (
+        "its clock says nothing about that of a broker"
+    )
 
 
-def test_a_broker_that_withdraws_its_figures_with_a_leading_clock_is_heard_again_when_it_is_repaired() -> None:
+def test_a_broker_that_withdraws_its_figures_with_a_leading_clock_votes_again_once_repaired() -> (
+    None
+):
     gone = Tombstone("c", "c:1", T0 + (120 + 150) * 1000)
     events = fold_all(engine(), [*raw(range(2)), gone, *raw(range(2, 5))])
     assert rounds(events)[-1].brokers == ("a:1", "b:1", "c:1")
@@ -128,7 +156,11 @@ def test_a_broker_that_withdraws_its_figures_with_a_leading_clock_is_heard_again
 
 def test_a_withdrawal_of_long_ago_is_rejected_with_its_own_time() -> None:
     old = Tombstone("c", "c:1", T0 - 3_600_000)
-    (rejection,) = [event for event in fold_all(engine(), [*raw(range(2)), old, *raw(range(2, 3))]) if isinstance(event, Rejection)]
+    (rejection,) = [
+        event
+        for event in fold_all(engine(), [*raw(range(2)), old, *raw(range(2, 3))])
+        if isinstance(event, Rejection)
+    ]
     assert (rejection.code, rejection.record) == ("clock-behind", old)
 
 
@@ -140,11 +172,22 @@ def test_a_collector_whose_clock_was_set_back_goes_on_with_its_next_pass() -> No
             replace(sweep(seconds + 2, "a:1", "b:1"), sweep=number),
         ]
 
-    log = [*one_pass(1, 0), *one_pass(2, 60), *one_pass(3, 120 + 240), *one_pass(4, 180), *one_pass(5, 240), *one_pass(6, 300)]
+    log = [
+        *one_pass(1, 0),
+        *one_pass(2, 60),
+        *one_pass(3, 120 + 240),
+        *one_pass(4, 180),
+        *one_pass(5, 240),
+        *one_pass(6, 300),
+    ]
     events = fold_all(engine(), log)
     assert [(one.ts - T0) // 1000 for one in rounds(events)] == [2, 62, 361, 242, 302]
     assert [one.stale for one in rounds(events)][3:] == [{}, {}]
-    assert [event.code for event in events if isinstance(event, Rejection)] == ["out-of-order", "out-of-order", "clock-behind"]
+    assert [event.code for event in events if isinstance(event, Rejection)] == [
+        "out-of-order",
+        "out-of-order",
+        "clock-behind",
+    ]
 
 
 def test_a_part_of_the_log_that_comes_twice_sets_no_clock_back() -> None:
@@ -158,12 +201,17 @@ def test_two_brokers_that_disagree_prove_nothing_move_nothing_and_are_both_to_be
     records = [record for record in raw(range(12), a=240) if getattr(record, "broker", "") != "c:1"]
     last = rounds(fold_all(engine(), records))[-1]
     assert len(last.brokers) == 1
-    assert [skip.code for skip in last.skips] == ["clock-behind", "too-few-brokers"] or "clock-ahead" in [skip.code for skip in last.skips]
+    assert [skip.code for skip in last.skips] == [
+        "clock-behind",
+        "too-few-brokers",
+    ] or "clock-ahead" in [skip.code for skip in last.skips]
     assert "two brokers alone do not show which clock is wrong" in next(iter(last.stale.values()))
 
 
 def test_the_only_broker_that_still_reports_after_a_pause_is_followed() -> None:
-    events = fold_all(engine(), [*raw(range(4)), *(report("a:1", 240 + 200 + 30 * i, 20 + i) for i in range(20))])
+    events = fold_all(
+        engine(), [*raw(range(4)), *(report("a:1", 240 + 200 + 30 * i, 20 + i) for i in range(20))]
+    )
     assert rounds(events)[-1].ts - T0 > 900_000
 
 
@@ -174,10 +222,17 @@ def test_state_that_knows_no_votes_goes_on() -> None:
     assert state.strays
     assert from_bytes(to_bytes(state)) == state
     tree = json.loads(to_bytes(state))
-    old = {name: value for name, value in tree.items() if name not in ("strays", "voters", "sweep", "clock_run", "trailing", "overtaken")}
+    old = {
+        name: value
+        for name, value in tree.items()
+        if name not in ("strays", "voters", "sweep", "clock_run", "trailing", "overtaken")
+    }
     assert from_bytes(json.dumps(old).encode()).strays == {}
 
 
 def test_settings_that_take_a_pause_for_a_wrong_clock_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"round.stale_after_ms: 400000 is more than round.max_clock_jump_ms \(300000\)"):
+    with pytest.raises(
+        SettingsError,
+        match=r"round.stale_after_ms: 400000 is more than round.max_clock_jump_ms \(300000\)",
+    ):
         engine(stale_after_ms=400_000)

@@ -24,7 +24,13 @@ from tests.unit.test_collector import REPORT
 MINUTE = 60_000
 
 
-def a_pass(minute: int, *answered: str, missing: tuple[str, ...] = (), written: int | None = None, key: str = "lastUpdate") -> Pass:
+def a_pass(
+    minute: int,
+    *answered: str,
+    missing: tuple[str, ...] = (),
+    written: int | None = None,
+    key: str = "lastUpdate",
+) -> Pass:
     """Brokers that answer have written their report in that minute, or at `written`."""
     ts = minute * MINUTE
     body = json.dumps({key: ts if written is None else written * MINUTE}).encode()
@@ -70,13 +76,25 @@ def test_a_report_that_is_not_written_any_more_stands_still(key: str) -> None:
 def test_a_report_that_does_not_say_when_it_was_written_never_stands_still(body: bytes) -> None:
     changes = Changes(MINUTE)
     for minute in (1, 100):
-        assert list(changes.of(Pass(1, minute * MINUTE, (Report("a", minute * MINUTE, body),), ("a",), {}))) == []
+        assert (
+            list(
+                changes.of(
+                    Pass(1, minute * MINUTE, (Report("a", minute * MINUTE, body),), ("a",), {})
+                )
+            )
+            == []
+        )
 
 
 def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_path: Path) -> None:
     said, stop = list[Line](), threading.Event()
     with FakePulsar(Cluster(report=REPORT)) as pulsar:
-        given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", "collector.pass_interval_ms=100", "pulsar.attempts=1")
+        given = (
+            "pulsar.cluster=c",
+            f"pulsar.admin_urls={pulsar.admin_urls}",
+            "collector.pass_interval_ms=100",
+            "pulsar.attempts=1",
+        )
         settings, first = load(flags=given), pulsar.cluster.brokers[-1]
 
         def say(told: Line | str) -> None:

@@ -1,4 +1,6 @@
-"""The collector on a fake cluster: every report verbatim, a sweep that names who is missing, policies when they change."""
+"""The collector on a fake cluster: every report verbatim, a sweep that names who is missing,
+policies when they change.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,17 @@ from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 
-REPORT = json.loads((Path(__file__).parents[1] / "data" / "load-report-4.2.4.json").read_text("utf-8"))
+REPORT = json.loads(
+    (Path(__file__).parents[1] / "data" / "load-report-4.2.4.json").read_text("utf-8")
+)
 POLICY = {
     "namespaces": ["t/ns"],
     "primary": [r"127\.0\.0\.1"],
     "secondary": [],
-    "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}},
+    "auto_failover_policy": {
+        "policy_type": "min_available",
+        "parameters": {"min_limit": "1", "usage_threshold": "80"},
+    },
 }
 
 
@@ -50,11 +57,15 @@ def control(tmp_path: Path) -> Control:
 
 
 @contextmanager
-def collector(pulsar: FakePulsar, control: Control, deadline_ms: int = 5_000, **given: Any) -> Iterator[Collector]:
+def collector(
+    pulsar: FakePulsar, control: Control, deadline_ms: int = 5_000, **given: Any
+) -> Iterator[Collector]:
     settings = PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)
     with ExitStack() as stack:
         admin = stack.enter_context(closing(PulsarAdmin(settings)))
-        hasty = stack.enter_context(closing(PulsarAdmin(replace(settings, attempts=1, deadline_ms=deadline_ms))))
+        hasty = stack.enter_context(
+            closing(PulsarAdmin(replace(settings, attempts=1, deadline_ms=deadline_ms)))
+        )
         publisher = stack.enter_context(closing(open_publisher(topic_of(control.uri("telemetry")))))
         ticks = iter(range(1_000_000_000_000, 2_000_000_000_000, 1_000))
 
@@ -89,19 +100,29 @@ def test_a_pass_is_every_report_and_then_the_sweep(pulsar: FakePulsar, control: 
         one.step()
 
     *reports, policies, sweep = records(control)
-    assert [report.broker for report in reports if isinstance(report, LoadReport)] == sorted(pulsar.cluster.brokers)
+    assert [report.broker for report in reports if isinstance(report, LoadReport)] == sorted(
+        pulsar.cluster.brokers
+    )
     assert isinstance(policies, Policies)
     assert isinstance(sweep, Sweep)
-    assert (sweep.sweep, sweep.brokers, sweep.missing) == (1, tuple(sorted(pulsar.cluster.brokers)), {})
+    assert (sweep.sweep, sweep.brokers, sweep.missing) == (
+        1,
+        tuple(sorted(pulsar.cluster.brokers)),
+        {},
+    )
     assert json.loads(control.read("telemetry")[0])["report"] == REPORT, "verbatim"
 
 
-def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(pulsar: FakePulsar, control: Control) -> None:
+def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, three = pulsar.cluster.brokers
     strange = pulsar.join()
     pulsar.kill(three, still_listed=True)
     wrong = {two: Fault(delay_s=600), strange: Fault(instead=Answer(200, b"<html>"))}
-    pulsar.faults = lambda request: wrong.get(request.broker) if "load-report" in request.target else None
+    pulsar.faults = lambda request: (
+        wrong.get(request.broker) if "load-report" in request.target else None
+    )
     with collector(pulsar, control, deadline_ms=2_000) as collecting:
         collecting.step()
 
@@ -113,15 +134,26 @@ def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(pulsar:
     assert "not JSON" in sweep.missing[strange]
 
 
-def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(pulsar: FakePulsar, control: Control) -> None:
+def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(
+    pulsar: FakePulsar, control: Control
+) -> None:
     bad = pulsar.cluster.brokers[2]
-    pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.broker == bad and "load-report" in request.target else None
+    pulsar.faults = lambda request: (
+        Fault(instead=Answer(503))
+        if request.broker == bad and "load-report" in request.target
+        else None
+    )
     with collector(pulsar, control, most_passes_off=2) as one:
         asked = []
         for _ in range(10):
             before = len(pulsar.calls)
             one.step()
-            asked.append(any(call.broker == bad and "load-report" in call.target for call, _ in pulsar.calls[before:]))
+            asked.append(
+                any(
+                    call.broker == bad and "load-report" in call.target
+                    for call, _ in pulsar.calls[before:]
+                )
+            )
         assert asked == [True, True, False, True, False, False, True, False, False, True]
         assert all(bad in sweep.missing for sweep in sweeps(control))
 
@@ -131,12 +163,16 @@ def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(
     assert bad in sweeps(control)[-1].brokers
 
 
-def test_brokers_of_another_load_manager_than_was_stated_are_named_with_the_remedy(pulsar: FakePulsar, control: Control) -> None:
+def test_brokers_of_another_load_manager_than_was_stated_are_named_with_the_remedy(
+    pulsar: FakePulsar, control: Control
+) -> None:
     pulsar.cluster.manager = "extensible"
     with collector(pulsar, control) as one:
         one.step()
     (sweep,) = sweeps(control)
-    assert all("set pulsar.load_manager to extensible" in reason for reason in sweep.missing.values())
+    assert all(
+        "set pulsar.load_manager to extensible" in reason for reason in sweep.missing.values()
+    )
     assert len(sweep.missing) == 3
 
 
@@ -152,7 +188,9 @@ def test_brokers_come_and_go(pulsar: FakePulsar, control: Control) -> None:
     assert new in last.brokers
 
 
-def test_policies_are_published_when_they_change_and_read_as_they_are_meant(pulsar: FakePulsar, control: Control) -> None:
+def test_policies_are_published_when_they_change_and_read_as_they_are_meant(
+    pulsar: FakePulsar, control: Control
+) -> None:
     with collector(pulsar, control, policies_interval_ms=100) as one:
         changed = [one.step().policies]
         changed.append(one.step().policies)
@@ -162,16 +200,28 @@ def test_policies_are_published_when_they_change_and_read_as_they_are_meant(puls
         changed.append(one.step().policies)
     assert changed == [True, False, True]
 
-    snapshots = [read_policies(record.snapshot) for record in records(control) if isinstance(record, Policies)]
+    snapshots = [
+        read_policies(record.snapshot)
+        for record in records(control)
+        if isinstance(record, Policies)
+    ]
     last = snapshots[-1]
-    assert (last.complaints, last.groups, last.domains) == ((), {"t/ns": "g1"}, {pulsar.cluster.brokers[0]: "d"})
+    assert (last.complaints, last.groups, last.domains) == (
+        (),
+        {"t/ns": "g1"},
+        {pulsar.cluster.brokers[0]: "d"},
+    )
     assert isolated(last, "t/ns", pulsar.cluster.brokers) == {}
     assert set(isolated(last, "other/ns", pulsar.cluster.brokers)) == set(pulsar.cluster.brokers)
     assert {facts.version for facts in last.brokers.values()} == {"4.2.4"}
 
 
-def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(pulsar: FakePulsar, control: Control) -> None:
-    pulsar.faults = lambda request: Fault(instead=Answer(500)) if "failureDomains" in request.target else None
+def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(
+    pulsar: FakePulsar, control: Control
+) -> None:
+    pulsar.faults = lambda request: (
+        Fault(instead=Answer(500)) if "failureDomains" in request.target else None
+    )
     with collector(pulsar, control) as one:
         told = one.step()
         assert not told.policies
@@ -207,7 +257,14 @@ def test_many_brokers_are_asked_at_a_time_but_no_more_than_allowed(pulsar: FakeP
 
 def test_one_look_is_a_table_and_publishes_nothing(pulsar: FakePulsar, control: Control) -> None:
     pulsar.kill(pulsar.cluster.brokers[1], still_listed=True)
-    words = ["collect", "--once", "--set", "pulsar.cluster=c", "--set", f"pulsar.admin_urls={pulsar.admin_urls}"]
+    words = [
+        "collect",
+        "--once",
+        "--set",
+        "pulsar.cluster=c",
+        "--set",
+        f"pulsar.admin_urls={pulsar.admin_urls}",
+    ]
 
     table = rebalancer(*words, "--telemetry", control.uri("telemetry"))
     document = rebalancer(*words, "--json")

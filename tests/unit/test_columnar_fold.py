@@ -1,4 +1,6 @@
-"""A columnar recording decides what its JSON Lines decide, also where quiet rounds are passed over together."""
+"""A columnar recording decides what its JSON Lines decide, also where quiet rounds are passed over
+together.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,24 @@ from strategies.store import InMemoryStore
 from tests.architecture.command_line import ROOT
 from tests.modelled import carry, steady_cluster
 
-#: Short enough that a made-up hour has quiet rounds, an imbalance, moves that expire, and quiet rounds again.
+#: Short enough that a made-up hour has quiet rounds, an imbalance, moves that expire, and quiet
+#: rounds again.
 ROUND = RoundSettings(cool_down_ms=600_000)
-THRESHOLD = EngineSettings(strategy="threshold", shedding=ThresholdSettings(threshold_percent=8.0, history=0.5), round=ROUND)
-AVG = EngineSettings(strategy="avg", shedding=AvgSettings(low_threshold=8.0, hit_count_low=3), round=ROUND)
-OVERLOAD = EngineSettings(strategy="overload", shedding=OverloadSettings(threshold_percent=45.0), round=ROUND)
+THRESHOLD = EngineSettings(
+    strategy="threshold",
+    shedding=ThresholdSettings(threshold_percent=8.0, history=0.5),
+    round=ROUND,
+)
+AVG = EngineSettings(
+    strategy="avg", shedding=AvgSettings(low_threshold=8.0, hit_count_low=3), round=ROUND
+)
+OVERLOAD = EngineSettings(
+    strategy="overload", shedding=OverloadSettings(threshold_percent=45.0), round=ROUND
+)
 UNIFORM = EngineSettings(strategy="uniform", round=ROUND)
-TRANSFER = EngineSettings(strategy="transfer", shedding=TransferSettings(target_std=0.05), round=ROUND)
+TRANSFER = EngineSettings(
+    strategy="transfer", shedding=TransferSettings(target_std=0.05), round=ROUND
+)
 RECORDINGS = sorted((ROOT / "tests/data/recordings").glob("*.jsonl.gz"))
 
 
@@ -48,19 +61,24 @@ def a_cluster(brokers: int = 4, bundles: int = 24) -> PolledCluster:
     names = [f"broker-{number}:8080" for number in range(brokers)]
     parts = [f"t/n/0x{number:08x}_0x{number + 1:08x}" for number in range(bundles)]
     owners = {part: names[number % brokers] for number, part in enumerate(parts)}
-    return steady_cluster("c1", dict.fromkeys(names, MACHINE), dict.fromkeys(parts, 4000.0), owners, chance=Wobble())
+    return steady_cluster(
+        "c1", dict.fromkeys(names, MACHINE), dict.fromkeys(parts, 4000.0), owners, chance=Wobble()
+    )
 
 
 def an_hour(rounds: int = 60) -> Iterator[bytes]:
     """Calm, then one bundle grows for a while, later by so much that there is only advice.
 
-    In between: reports out of order, one that is lost, repeated figures, a broker that falls silent.
+    In between: reports out of order, one that is lost, repeated figures, a broker that falls
+    silent.
     """
     cluster, draw, before = a_cluster(), Random(7), list[bytes]()
     writer = TelemetryWriter(cluster)
     for number in range(rounds):
         if number in (20, 30, 52, 56):
-            carry(cluster, cluster.world.names[0], {20: 60_000.0, 52: 190_000.0}.get(number, 4000.0))
+            carry(
+                cluster, cluster.world.names[0], {20: 60_000.0, 52: 190_000.0}.get(number, 4000.0)
+            )
         silent = ["broker-2:8080"] if number in (8, 45) else []
         *reports, sweep = [writer.json(seen) for seen in cluster.collect(silent)]
         if number in (12, 40):
@@ -90,11 +108,17 @@ def recorded(folder: Path, lines: Iterator[bytes]) -> tuple[list[bytes], Path]:
 
 def plain(lines: list[bytes], settings: EngineSettings) -> list[OutputRow]:
     loop = PlainLoop(settings)
-    rows = [row for offset, line in enumerate(lines) for row in loop.feed(Position("a", 0, offset), line)]
+    rows = [
+        row
+        for offset, line in enumerate(lines)
+        for row in loop.feed(Position("a", 0, offset), line)
+    ]
     return [row for row in rows if row.kind != "rejected"]
 
 
-def folded(path: Path, settings: EngineSettings, leap: bool) -> tuple[list[OutputRow], int, ColumnarFold]:
+def folded(
+    path: Path, settings: EngineSettings, leap: bool
+) -> tuple[list[OutputRow], int, ColumnarFold]:
     """Rows, and how many rounds were passed over."""
     loop, rows, passed = ColumnarFold(settings, leap=leap), list[OutputRow](), 0
     for happened in loop.fold(read_blocks(path)):
@@ -110,14 +134,22 @@ def test_every_row_is_that_of_the_plain_loop(tmp_path: Path) -> None:
     assert folded(path, THRESHOLD, leap=False)[0] == plain(lines, THRESHOLD)
 
 
-@pytest.mark.parametrize("settings", [THRESHOLD, OVERLOAD, AVG, UNIFORM, TRANSFER], ids=lambda settings: settings.strategy)
-def test_rounds_that_are_passed_over_change_no_row_and_no_state(tmp_path: Path, settings: EngineSettings) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [THRESHOLD, OVERLOAD, AVG, UNIFORM, TRANSFER],
+    ids=lambda settings: settings.strategy,
+)
+def test_rounds_that_are_passed_over_change_no_row_and_no_state(
+    tmp_path: Path, settings: EngineSettings
+) -> None:
     lines, path = recorded(tmp_path, an_hour())
     every = plain(lines, settings)
     rows, passed, loop = folded(path, settings, leap=True)
     assert passed > 20
     assert any(row.kind == "commands" for row in rows)
-    assert [row for row in rows if row.kind == "commands"] == [row for row in every if row.kind == "commands"]
+    assert [row for row in rows if row.kind == "commands"] == [
+        row for row in every if row.kind == "commands"
+    ]
     assert set(rows) <= set(every)
     assert len(rows) == len(every) - passed
     step_by_step = folded(path, settings, leap=False)[2]
@@ -127,12 +159,21 @@ def test_rounds_that_are_passed_over_change_no_row_and_no_state(tmp_path: Path, 
 def everything(store: InMemoryStore) -> object:
     brokers = sorted(store.brokers(), key=lambda one: one.broker)
     state = store.get_cluster()
-    return brokers, [store.get_table(one.broker) for one in brokers], state.clock, state.round, state.round_at_ms, state.memory
+    return (
+        brokers,
+        [store.get_table(one.broker) for one in brokers],
+        state.clock,
+        state.round,
+        state.round_at_ms,
+        state.memory,
+    )
 
 
 @pytest.mark.parametrize("strategy", ["avg", "threshold", "overload", "uniform", "transfer"])
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
-def test_recordings_of_real_clusters_decide_the_same(tmp_path: Path, recording: Path, strategy: str) -> None:
+def test_recordings_of_real_clusters_decide_the_same(
+    tmp_path: Path, recording: Path, strategy: str
+) -> None:
     lines, path = recorded(tmp_path, iter(list(open_recording(recording))))
     settings = EngineSettings(strategy=strategy)
     every, (rows, passed, _) = plain(lines, settings), folded(path, settings, leap=True)
@@ -157,14 +198,19 @@ def test_what_cannot_be_decoded_is_kept_and_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("records", [3, 7, 50])
 def test_where_blocks_end_does_not_matter(tmp_path: Path, records: int) -> None:
     lines, path = recorded(tmp_path, an_hour())
-    every, (rows, passed, _) = plain(lines, THRESHOLD), folded(in_groups_of(records, path), THRESHOLD, leap=True)
+    every, (rows, passed, _) = (
+        plain(lines, THRESHOLD),
+        folded(in_groups_of(records, path), THRESHOLD, leap=True),
+    )
     assert set(rows) <= set(every)
     assert len(rows) == len(every) - passed
 
 
 @pytest.mark.heavy
 def test_traffic_is_read_while_the_next_block_is(tmp_path: Path) -> None:
-    """pyarrow's file dies or hangs when two threads read at once; it took one to five readings of 24 groups."""
+    """pyarrow's file dies or hangs when two threads read at once; it took one to five readings of
+    24 groups.
+    """
     path = in_groups_of(3, recorded(tmp_path, an_hour())[1])
     sums = {sum(float(block.traffic[0].sum()) for block in read_blocks(path)) for _ in range(20)}
     assert len(sums) == 1

@@ -1,4 +1,6 @@
-"""Many values in few entries: whatever happens to them, the entries that are kept hold exactly the newest ones, and little else."""
+"""Many values in few entries: whatever happens to them, the entries that are kept hold exactly the
+newest ones, and little else.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class Kept:
         self.entries: dict[int, LogEntry[int]] = {}
         self.written = 0
         numbers = count()
-        # Copies of a function are the function: whoever strays from here does not take numbers that are taken.
+        # Copies of a function are the function: whoever strays from here does not take numbers that
+        # are taken.
         self._entry_weight, self._new_entry = entry_weight, lambda: next(numbers)
         self.journal = self._empty()
 
@@ -106,7 +109,9 @@ def test_whatever_happens_the_newest_values_are_kept_and_old_ones_do_not_pile_up
     draw, model, asked = Random(seed), dict[str, int](), 0
     kept = Kept(draw.choice([2, 10, 1_000]))
     for step in range(200):
-        names = [f"n{draw.randrange(draw.choice([3, 40, 300]))}" for _ in range(draw.choice([1, 5, 100]))]
+        names = [
+            f"n{draw.randrange(draw.choice([3, 40, 300]))}" for _ in range(draw.choice([1, 5, 100]))
+        ]
         changed = {name: None if draw.random() < 0.1 else step for name in names}
         model = {name: value for name, value in {**model, **changed}.items() if value is not None}
         kept.write(**changed)
@@ -201,9 +206,16 @@ def test_whoever_follows_has_what_there_is_or_says_that_it_has_not() -> None:
         for step in range(60):
             strayed = deepcopy(kept)
             for one in (strayed, kept):
-                changed = {f"n{draw.randrange(12)}": None if draw.random() < 0.2 else step for _ in range(draw.randrange(8))}
+                changed = {
+                    f"n{draw.randrange(12)}": None if draw.random() < 0.2 else step
+                    for _ in range(draw.randrange(8))
+                }
                 one.write(**changed)
-            others[draw.randrange(3)] = draw.choice([strayed, kept]).journal if draw.random() < 0.3 else others[draw.randrange(3)]
+            others[draw.randrange(3)] = (
+                draw.choice([strayed, kept]).journal
+                if draw.random() < 0.3
+                else others[draw.randrange(3)]
+            )
             place = draw.randrange(3)
             behind = deepcopy(others[place])
             if follow(behind, kept)[0]:

@@ -1,6 +1,8 @@
-"""A deadline bounds a whole exchange: a server that sends or reads one byte at a time is cut off, whatever it is busy with.
+"""A deadline bounds a whole exchange: a server that sends or reads one byte at a time is cut off,
+whatever it is busy with.
 
-The server says how far it came. Without a deadline that would be the end of its answer, after two minutes.
+The server says how far it came. Without a deadline that would be the end of its answer, after two
+minutes.
 """
 
 from __future__ import annotations
@@ -44,13 +46,26 @@ def padded(text: bytes) -> bytes:
 
 #: What is sent at once, and what byte by byte.
 TRICKLES = {
-    "status-line": (b"HTTP/1.1 200 ", b"O" * LONG + b"\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY),
-    "header": (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX: " % len(BODY), b"x" * LONG + b"\r\n\r\n" + BODY),
-    "endless-continue": (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n" * (LONG // 25) + HEAD % len(BODY) + BODY),
+    "status-line": (
+        b"HTTP/1.1 200 ",
+        b"O" * LONG + b"\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY,
+    ),
+    "header": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX: " % len(BODY),
+        b"x" * LONG + b"\r\n\r\n" + BODY,
+    ),
+    "endless-continue": (
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * (LONG // 25) + HEAD % len(BODY) + BODY,
+    ),
     "body": (HEAD % LONG, padded(BODY)),
-    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n" * (LONG // 6) + b"13\r\n%s\r\n0\r\n\r\n" % BODY),
+    "chunks": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"1\r\n \r\n" * (LONG // 6) + b"13\r\n%s\r\n0\r\n\r\n" % BODY,
+    ),
     "redirect": (
-        b"HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\nLocation: /admin/v2/brokers/c\r\nX: ",
+        b"HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\nLocation: "
+        b"/admin/v2/brokers/c\r\nX: ",
         b"x" * LONG + b"\r\n\r\n",
     ),
 }
@@ -63,7 +78,12 @@ def server() -> Iterator[Trickler]:
 
 
 def settings(server: Trickler, **given: Any) -> PulsarSettings:
-    return replace(PulsarSettings("c", server.url, attempts=1, deadline_ms=SHORT_MS, connect_timeout_ms=60_000), **given)
+    return replace(
+        PulsarSettings(
+            "c", server.url, attempts=1, deadline_ms=SHORT_MS, connect_timeout_ms=60_000
+        ),
+        **given,
+    )
 
 
 def gave_up_early(server: Trickler) -> bool:
@@ -76,7 +96,10 @@ def test_a_broker_that_trickles_is_cut_off_at_the_deadline(server: Trickler, nam
     server.at_once, server.slowly = TRICKLES[name]
     with (
         closing(PulsarAdmin(settings(server))) as admin,
-        pytest.raises(BrokerUnavailable, match=r"did not answer the list of brokers within 0\.75 s.*raise pulsar\.deadline_ms"),
+        pytest.raises(
+            BrokerUnavailable,
+            match=r"did not answer the list of brokers within 0\.75 s.*raise pulsar\.deadline_ms",
+        ),
     ):
         admin.brokers()
     assert gave_up_early(server)
@@ -84,7 +107,10 @@ def test_a_broker_that_trickles_is_cut_off_at_the_deadline(server: Trickler, nam
 
 def test_repetitions_are_part_of_the_deadline(server: Trickler) -> None:
     server.at_once, server.slowly = TRICKLES["header"]
-    with closing(PulsarAdmin(settings(server, attempts=100, backoff_ms=0))) as admin, pytest.raises(BrokerUnavailable):
+    with (
+        closing(PulsarAdmin(settings(server, attempts=100, backoff_ms=0))) as admin,
+        pytest.raises(BrokerUnavailable),
+    ):
         admin.brokers()
     assert gave_up_early(server)
     assert server.cut.empty(), "there was no time left for another attempt"
@@ -93,7 +119,9 @@ def test_repetitions_are_part_of_the_deadline(server: Trickler) -> None:
 def test_the_connections_of_others_stay_usable(server: Trickler) -> None:
     """The one that was cut off is not used again; the next call gets a new one."""
     server.at_once, server.slowly = TRICKLES["body"]
-    with closing(PulsarAdmin(settings(server, deadline_ms=2 * SHORT_MS))) as admin:  # its last call has to succeed, on a busy machine too
+    with closing(
+        PulsarAdmin(settings(server, deadline_ms=2 * SHORT_MS))
+    ) as admin:  # its last call has to succeed, on a busy machine too
         with pytest.raises(BrokerUnavailable):
             admin.brokers()
         server.quick = HEAD % len(BODY) + BODY
@@ -106,7 +134,10 @@ def test_the_connections_of_others_stay_usable(server: Trickler) -> None:
 def test_a_body_that_is_taken_byte_by_byte_is_cut_off(server: Trickler) -> None:
     server.reads_slowly, server.slowly = True, bytes(LONG)
     call = Call("making a topic", "PUT", "/admin/v2/x", body=bytes(32 * 2**20))
-    with closing(PulsarHttp(settings(server), frozenset)) as http, pytest.raises(BrokerUnavailable, match=r"within 0\.75 s"):
+    with (
+        closing(PulsarHttp(settings(server), frozenset)) as http,
+        pytest.raises(BrokerUnavailable, match=r"within 0\.75 s"),
+    ):
         http.ask(call)
     assert gave_up_early(server)
 
@@ -114,7 +145,12 @@ def test_a_body_that_is_taken_byte_by_byte_is_cut_off(server: Trickler) -> None:
 def test_a_tls_handshake_that_trickles_is_cut_off(server: Trickler) -> None:
     """The first bytes of a record of 16 KiB that never ends."""
     server.at_once, server.slowly = b"\x16\x03\x03\x3f\xff", bytes(LONG)
-    secure = settings(server, admin_urls=f"https://{server.address}", connect_timeout_ms=SHORT_MS, deadline_ms=60_000)
+    secure = settings(
+        server,
+        admin_urls=f"https://{server.address}",
+        connect_timeout_ms=SHORT_MS,
+        deadline_ms=60_000,
+    )
     with closing(PulsarAdmin(secure)) as admin, pytest.raises(BrokerUnavailable, match="handshake"):
         admin.brokers()
     assert gave_up_early(server)
@@ -122,11 +158,18 @@ def test_a_tls_handshake_that_trickles_is_cut_off(server: Trickler) -> None:
 
 def test_a_pass_names_the_broker_and_the_setting_that_gave_up(server: Trickler) -> None:
     server.at_once, server.slowly = TRICKLES["header"]
-    quick = single_try(settings(server, deadline_ms=600_000), CollectorSettings(broker_deadline_ms=SHORT_MS))
-    with closing(PulsarAdmin(quick, keep_open=False, deadline_name="collector.broker_deadline_ms")) as admin:
+    quick = single_try(
+        settings(server, deadline_ms=600_000), CollectorSettings(broker_deadline_ms=SHORT_MS)
+    )
+    with closing(
+        PulsarAdmin(quick, keep_open=False, deadline_name="collector.broker_deadline_ms")
+    ) as admin:
         done = BrokerPoll(admin.load_report, 4, 8, lambda: 0).run([server.address])
     assert list(done.missing) == [server.address]
-    assert "within 0.75 s; check the broker, or raise collector.broker_deadline_ms" in done.missing[server.address]
+    assert (
+        "within 0.75 s; check the broker, or raise collector.broker_deadline_ms"
+        in done.missing[server.address]
+    )
 
 
 def test_a_clock_is_not_waited_for(server: Trickler) -> None:
@@ -140,10 +183,18 @@ def test_a_clock_is_not_waited_for(server: Trickler) -> None:
 
 def test_no_thread_stays_behind(server: Trickler) -> None:
     server.at_once, server.slowly = TRICKLES["header"]
-    before = {thread for thread in threading.enumerate() if thread.name.startswith(("look-up", "owner", "collect"))}
+    before = {
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith(("look-up", "owner", "collect"))
+    }
     with closing(PulsarAdmin(settings(server))) as admin, pytest.raises(BrokerUnavailable):
         admin.brokers()
-    assert {thread for thread in threading.enumerate() if thread.name.startswith(("look-up", "owner", "collect"))} == before
+    assert {
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith(("look-up", "owner", "collect"))
+    } == before
 
 
 @pytest.fixture
@@ -159,11 +210,23 @@ def resolver() -> Iterator[Callable[[str, int], list[Any]]]:
     ended.set()
 
 
-def test_a_name_server_that_is_silent_is_one_thread_per_name(resolver: Callable[[str, int], list[Any]]) -> None:
+def test_a_name_server_that_is_silent_is_one_thread_per_name(
+    resolver: Callable[[str, int], list[Any]],
+) -> None:
     with open_pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), 0, 60, resolver) as pool:
         for _ in range(3):
-            with pytest.raises(httpcore.ConnectTimeout, match="the look-up of broker-1 takes too long"):
-                exchange(pool, "GET", "http://broker-1:8080/x", headers={}, body=None, until=time.monotonic() + 0.1, most=1)
+            with pytest.raises(
+                httpcore.ConnectTimeout, match="the look-up of broker-1 takes too long"
+            ):
+                exchange(
+                    pool,
+                    "GET",
+                    "http://broker-1:8080/x",
+                    headers={},
+                    body=None,
+                    until=time.monotonic() + 0.1,
+                    most=1,
+                )
         assert [thread.name for thread in threading.enumerate()].count("look-up-broker-1") == 1
 
 
@@ -175,5 +238,13 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next(server: Trickl
         return [(0, 0, 0, "", (address, port)) for address in ("127.0.0.9", "127.0.0.1")]
 
     with open_pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), 0, 60, look_up) as pool:
-        answer = exchange(pool, "GET", f"http://broker-1:{port}/x", headers={}, body=None, until=time.monotonic() + 60, most=1000)
+        answer = exchange(
+            pool,
+            "GET",
+            f"http://broker-1:{port}/x",
+            headers={},
+            body=None,
+            until=time.monotonic() + 60,
+            most=1000,
+        )
     assert answer.body == BODY

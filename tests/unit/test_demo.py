@@ -1,4 +1,6 @@
-"""The demo without Spark: it balances, says so in words and in JSON, and treats folders with care."""
+"""The demo without Spark: it balances, says so in words and in JSON, and treats folders with
+care.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from rebalancer.analysis.goal import goal_of
-from rebalancer.cli.demo.plan import SETTINGS_NAME, Plan, prepare_folder, settings_text, write_settings
+from rebalancer.cli.demo.plan import (
+    SETTINGS_NAME,
+    Plan,
+    prepare_folder,
+    settings_text,
+    write_settings,
+)
 from rebalancer.cli.demo.run import run_demo, stoppable
 from rebalancer.cli.demo.screen import Screen
 from rebalancer.cli.main import app
@@ -49,7 +57,10 @@ class Silence:
 def test_it_ends_with_one_sentence_and_where_to_go_from_here(tmp_path: Path) -> None:
     result = demo("--out", str(tmp_path / "demo"))
     assert result.exit_code == 0, result.output
-    assert "Balanced: the spread (max − min of the brokers' usage) went from 80.7 to 5.0 points" in result.stdout
+    assert (
+        "Balanced: the spread (max − min of the brokers' usage) went from 80.7 to 5.0 points"
+        in result.stdout
+    )
     assert f"Files are in {tmp_path / 'demo'}" in result.stdout
     assert " explain " in result.stdout
     assert " replay " in result.stdout
@@ -58,13 +69,28 @@ def test_it_ends_with_one_sentence_and_where_to_go_from_here(tmp_path: Path) -> 
 @pytest.mark.parametrize("strategy", list(SHEDDERS))
 @pytest.mark.parametrize("mode", ["fixed", "parity"])
 def test_every_strategy_gets_there(tmp_path: Path, strategy: str, mode: str) -> None:
-    """As in Pulsar, all that ThresholdShedder sheds in a round goes to one broker (parity mode), and so it takes longer."""
-    result = demo("--out", str(tmp_path / "demo"), "--strategy", strategy, "--mode", mode, "--rounds", "40", "--json")
+    """As in Pulsar, all that ThresholdShedder sheds in a round goes to one broker (parity mode),
+    and so it takes longer.
+    """
+    result = demo(
+        "--out",
+        str(tmp_path / "demo"),
+        "--strategy",
+        strategy,
+        "--mode",
+        mode,
+        "--rounds",
+        "40",
+        "--json",
+    )
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert told["balanced"]
     assert told["spread_last_points"] < told["spread_first_points"]
-    assert told["threshold_points"] is None or told["spread_last_points"] <= told["threshold_points"] < told["spread_first_points"]
+    assert (
+        told["threshold_points"] is None
+        or told["spread_last_points"] <= told["threshold_points"] < told["spread_first_points"]
+    )
     assert 0 < told["moved"] < told["bundles"] == 256
 
 
@@ -102,7 +128,10 @@ def test_too_few_rounds_are_said_to_be_too_few(tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     def files_of(name: str, seed: str) -> dict[str, bytes]:
         demo("--out", str(tmp_path / name), "--seed", seed)
-        return {path.parent.name: path.read_bytes() for path in sorted((tmp_path / name).glob("*/*.jsonl"))}
+        return {
+            path.parent.name: path.read_bytes()
+            for path in sorted((tmp_path / name).glob("*/*.jsonl"))
+        }
 
     first = files_of("first", "7")
     assert files_of("second", "7") == first
@@ -114,7 +143,9 @@ def test_topics_hold_what_was_shown(tmp_path: Path) -> None:
     settings = load(plan.settings_file).engine
     result = run_demo(plan, settings, goal_of(settings), Silence())
     rounds = [decode_round(one.value) for one in FileTopicReader(plan.topic("rounds")).read()[0]]
-    outcomes = [decode_outcome(one.value) for one in FileTopicReader(plan.topic("outcomes")).read()[0]]
+    outcomes = [
+        decode_outcome(one.value) for one in FileTopicReader(plan.topic("outcomes")).read()[0]
+    ]
     assert rounds == [step.round for step in result.steps]
     assert outcomes == [outcome for step in result.steps for outcome in step.outcomes]
     assert FileTopicReader(plan.topic("rejected")).read()[0] == []
@@ -174,7 +205,9 @@ def test_an_unknown_strategy_is_named_before_anything_is_written(tmp_path: Path)
 @pytest.mark.parametrize("width", [80, 120])
 def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     printed = StringIO()
-    console = Console(file=printed, width=width, force_terminal=True, no_color=True, highlight=False)
+    console = Console(
+        file=printed, width=width, force_terminal=True, no_color=True, highlight=False
+    )
     with Screen(console, goal_of(EngineSettings())) as screen:
         screen.say(["a word " * 40])
         screen.step(one_step())

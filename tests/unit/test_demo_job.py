@@ -15,7 +15,9 @@ from rebalancer.cli.demo.job import JobFailed, JobProcess
 
 
 def job(tmp_path: Path, program: str, environment: Mapping[str, str] = os.environ) -> JobProcess:
-    return JobProcess(tmp_path / "demo.toml", tmp_path / "job.log", (sys.executable, "-c", program), environment)
+    return JobProcess(
+        tmp_path / "demo.toml", tmp_path / "job.log", (sys.executable, "-c", program), environment
+    )
 
 
 def said(tmp_path: Path, word: str, seconds: float = 300.0) -> str:
@@ -32,11 +34,18 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z" if Path("/proc").is_dir() else True
+    return (
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        if Path("/proc").is_dir()
+        else True
+    )
 
 
 def test_it_is_asked_to_stop_and_waited_for(tmp_path: Path) -> None:
-    polite = "import signal,sys\nsignal.signal(15, lambda *_: (print('bye'), sys.exit(0)))\nprint('up', flush=True)\nsignal.pause()"
+    polite = (
+        "import signal,sys\nsignal.signal(15, lambda *_: (print('bye'), "
+        "sys.exit(0)))\nprint('up', flush=True)\nsignal.pause()"
+    )
     with job(tmp_path, polite) as running:
         said(tmp_path, "up")
         running.check()
@@ -44,7 +53,10 @@ def test_it_is_asked_to_stop_and_waited_for(tmp_path: Path) -> None:
 
 
 def test_what_it_started_goes_with_it(tmp_path: Path) -> None:
-    parent = "import subprocess,signal\nprint(subprocess.Popen(['sleep','600']).pid, 'up', flush=True)\nsignal.pause()"
+    parent = (
+        "import subprocess,signal\nprint(subprocess.Popen(['sleep','600']).pid, 'up', "
+        "flush=True)\nsignal.pause()"
+    )
     with job(tmp_path, parent):
         child = int(said(tmp_path, "up").split()[0])
         assert is_alive(child)
@@ -55,7 +67,10 @@ def test_what_it_started_goes_with_it(tmp_path: Path) -> None:
 
 
 def test_a_job_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
-    with job(tmp_path, "import sys\nprint('starting')\nprint('error: no Java here.')\nprint('bye')\nsys.exit(1)") as running:
+    with job(
+        tmp_path,
+        "import sys\nprint('starting')\nprint('error: no Java here.')\nprint('bye')\nsys.exit(1)",
+    ) as running:
         said(tmp_path, "bye")
         with pytest.raises(JobFailed, match=r"exit code 1\): no Java here; its log is .*job\.log"):
             wait_for_failure(running)
@@ -78,7 +93,8 @@ def wait_for_failure(running: JobProcess) -> None:
 def test_settings_in_the_environment_do_not_reach_it(tmp_path: Path) -> None:
     environment = {**os.environ, "REBALANCER_ROUND__INTERVAL_MS": "1000"}
     show = (
-        "import os\nprint([name for name in os.environ if name.startswith('REBALANCER_')], 'up', flush=True)\nimport signal; signal.pause()"
+        "import os\nprint([name for name in os.environ if name.startswith('REBALANCER_')], 'up', "
+        "flush=True)\nimport signal; signal.pause()"
     )
     with job(tmp_path, show, environment):
         assert said(tmp_path, "up").startswith("[] up")
@@ -87,12 +103,16 @@ def test_settings_in_the_environment_do_not_reach_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_a_demo_that_is_killed_takes_the_job_along(tmp_path: Path) -> None:
     demo = (
-        "import sys, time\nfrom pathlib import Path\nfrom rebalancer.cli.demo.job import JobProcess\n"
-        "job = (sys.executable, '-c', 'import os, signal; print(os.getpid(), \"up\", flush=True); signal.pause()')\n"
+        "import sys, time\nfrom pathlib import Path\nfrom rebalancer.cli.demo.job import "
+        "JobProcess\n"
+        "job = (sys.executable, '-c', 'import os, signal; print(os.getpid(), \"up\", "
+        "flush=True); signal.pause()')\n"
         "with JobProcess(Path('x.toml'), Path(sys.argv[1]), job):\n    time.sleep(600)\n"
     )
     (tmp_path / "job.log").touch()
-    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", demo, str(tmp_path / "job.log")])
+    pid = os.spawnv(
+        os.P_NOWAIT, sys.executable, [sys.executable, "-c", demo, str(tmp_path / "job.log")]
+    )
     child = int(said(tmp_path, "up").split()[0])
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)

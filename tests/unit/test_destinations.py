@@ -33,18 +33,32 @@ def destinations(
     on_the_way: Sequence[CountedMove] = (),
     settings: FilterSettings | None = None,
 ) -> Destinations:
-    """A round of these brokers, with one bundle of a namespace per broker allowed by even distribution unless `settings` says otherwise."""
+    """A round of these brokers, with one bundle of a namespace per broker allowed by even
+    distribution unless `settings` says otherwise.
+    """
     rules = DestinationRules(
-        placer(placement, None, mode), Filters(settings or FilterSettings(distribute_evenly=False), mode), DestinationSettings(), WEIGHTS
+        placer(placement, None, mode),
+        Filters(settings or FilterSettings(distribute_evenly=False), mode),
+        DestinationSettings(),
+        WEIGHTS,
     )
     seen = view(*brokers)
-    return Destinations(seen, 7, rules, policies=known or PoliciesView(), memory=memory or Memory(), on_the_way=on_the_way)
+    return Destinations(
+        seen,
+        7,
+        rules,
+        policies=known or PoliciesView(),
+        memory=memory or Memory(),
+        on_the_way=on_the_way,
+    )
 
 
 def named(round_: Destinations, *decisions: Decision) -> list[str]:
     """Where the bundles go, or the code of the reason why they stay."""
     answers = [round_.name(decision) for decision in decisions]
-    return [answer.code if isinstance(answer, Skip) else str(answer.destination) for answer in answers]
+    return [
+        answer.code if isinstance(answer, Skip) else str(answer.destination) for answer in answers
+    ]
 
 
 def hot(count: int = 4, mib: float = 10.0) -> BrokerLoad:
@@ -54,7 +68,9 @@ def hot(count: int = 4, mib: float = 10.0) -> BrokerLoad:
 
 
 def cool(name: str, percent: float, owned: Mapping[str, Load] | None = None) -> BrokerLoad:
-    return broker(name, percent, 1.0, owned or {f"t/of-{name}/0x0_0x1": Load(mib=1.0, rate=10.0)}, rate=10.0)
+    return broker(
+        name, percent, 1.0, owned or {f"t/of-{name}/0x0_0x1": Load(mib=1.0, rate=10.0)}, rate=10.0
+    )
 
 
 class TestAsInJava:
@@ -63,21 +79,35 @@ class TestAsInJava:
         assert named(round_, leave(ns(0)), leave(ns(1)), leave(ns(2))) == ["b2:1"] * 3
 
     def test_a_bundle_that_would_be_placed_where_it_is_stays(self) -> None:
-        round_ = destinations(broker("b1", 10.0, owned={ns(0): Load()}), cool("b2", 80), placement="least_long_term_rate", mode="parity")
+        round_ = destinations(
+            broker("b1", 10.0, owned={ns(0): Load()}),
+            cool("b2", 80),
+            placement="least_long_term_rate",
+            mode="parity",
+        )
         answer = round_.name(leave(ns(0)))
         assert isinstance(answer, Skip)
         assert answer.code == "placed-on-source"
-        assert answer.text == "it would be placed where it is: b1:1 has the lowest long-term message rate, 0 msg/s"
+        assert (
+            answer.text
+            == "it would be placed where it is: b1:1 has the lowest long-term message rate, 0 msg/s"
+        )
 
     def test_a_policy_that_leaves_no_other_broker(self) -> None:
         known = policies(policy("p", ["t/ns"], ["b1"]))
-        assert named(destinations(hot(), cool("b2", 10), mode="parity", known=known), leave(ns(0))) == ["no-broker-by-policy"]
+        assert named(
+            destinations(hot(), cool("b2", 10), mode="parity", known=known), leave(ns(0))
+        ) == ["no-broker-by-policy"]
 
     def test_an_overloaded_first_choice_drops_every_filter_but_isolation(self) -> None:
-        """Only b2 has few enough bundles of the namespace, and it is overloaded: all brokers are candidates again."""
+        """Only b2 has few enough bundles of the namespace, and it is overloaded: all brokers are
+        candidates again.
+        """
         crowded = {ns(k): Load(mib=1.0, rate=10.0) for k in (8, 9)}
         brokers = [hot(2), cool("b2", 95), cool("b3", 10, crowded)]
-        round_ = destinations(*brokers, placement="least_long_term_rate", mode="parity", settings=FilterSettings())
+        round_ = destinations(
+            *brokers, placement="least_long_term_rate", mode="parity", settings=FilterSettings()
+        )
         assert named(round_, leave(ns(0))) == ["b3:1"]
 
     def test_the_history_of_the_placement_is_handed_back(self) -> None:
@@ -88,8 +118,12 @@ class TestAsInJava:
     def test_the_extensible_load_manager_keeps_its_choice_or_the_bundle(self) -> None:
         known = policies(brokers={"b3:1": BrokerFacts(draining=True)})
         rules = FilterSettings(load_manager="extensible")
-        round_ = destinations(hot(), cool("b2", 10), cool("b3", 10), mode="parity", known=known, settings=rules)
-        assert named(round_, leave(ns(0), destination="b2:1"), leave(ns(1), destination="b3:1"), leave(ns(2))) == [
+        round_ = destinations(
+            hot(), cool("b2", 10), cool("b3", 10), mode="parity", known=known, settings=rules
+        )
+        assert named(
+            round_, leave(ns(0), destination="b2:1"), leave(ns(1), destination="b3:1"), leave(ns(2))
+        ) == [
             "b2:1",
             "draining",
             "None",
@@ -100,21 +134,35 @@ class TestAsInJava:
 class TestEveryMoveCounts:
     def test_a_round_does_not_send_everything_to_one_broker(self) -> None:
         round_ = destinations(hot(), cool("b2", 10), cool("b3", 20), placement="avg")
-        assert named(round_, leave(ns(0)), leave(ns(1)), leave(ns(2))) == ["b2:1", "b3:1", "no-relief"]
+        assert named(round_, leave(ns(0)), leave(ns(1)), leave(ns(2))) == [
+            "b2:1",
+            "b3:1",
+            "no-relief",
+        ]
 
     def test_nor_by_message_rate(self) -> None:
-        round_ = destinations(hot(), cool("b2", 10), cool("b3", 10), placement="least_long_term_rate")
+        round_ = destinations(
+            hot(), cool("b2", 10), cool("b3", 10), placement="least_long_term_rate"
+        )
         assert sorted(named(round_, leave(ns(0)), leave(ns(1)))) == ["b2:1", "b3:1"]
 
     def test_the_reason_says_where_to_and_why(self) -> None:
-        answer = destinations(hot(), cool("b2", 10), cool("b3", 60), placement="least_long_term_rate").name(leave(ns(0)))
+        answer = destinations(
+            hot(), cool("b2", 10), cool("b3", 60), placement="least_long_term_rate"
+        ).name(leave(ns(0)))
         assert isinstance(answer, Decision)
         assert answer.text.startswith("it is too full; b")
         assert answer.evidence["placement"] == "least-rate"
 
     def test_moves_of_earlier_rounds_count_as_well(self) -> None:
         before = CountedMove("t/x/0x0_0x1", "b9:1", "b2:1", UNKNOWN, shown=True)
-        round_ = destinations(hot(), cool("b2", 10), cool("b3", 10), placement="least_long_term_rate", on_the_way=[before])
+        round_ = destinations(
+            hot(),
+            cool("b2", 10),
+            cool("b3", 10),
+            placement="least_long_term_rate",
+            on_the_way=[before],
+        )
         assert named(round_, leave(ns(0))) == ["b3:1"]
 
     def test_a_destination_that_shedding_named_is_kept(self) -> None:
@@ -127,11 +175,15 @@ class TestEveryMoveCounts:
         answer = round_.name(leave(ns(0), destination="b3:1"))
         assert isinstance(answer, Decision)
         assert answer.destination == "b2:1"
-        assert "; b3:1 is being drained, but b2:1 is at 10.0 % with all moves counted" in answer.text
+        assert (
+            "; b3:1 is being drained, but b2:1 is at 10.0 % with all moves counted" in answer.text
+        )
 
     def test_a_broker_that_the_bundle_would_overload_is_passed_over(self) -> None:
         known = Memory(cluster=ClusterMemory(rotation=("b1:1",)))
-        round_ = destinations(hot(2), cool("b2", 70), cool("b3", 30), placement="round_robin", memory=known)
+        round_ = destinations(
+            hot(2), cool("b2", 70), cool("b3", 30), placement="round_robin", memory=known
+        )
         assert named(round_, leave(ns(0))) == ["b3:1"]
 
     def test_and_the_bundle_stays_when_that_is_true_of_all(self) -> None:
@@ -142,18 +194,30 @@ class TestEveryMoveCounts:
         known = policies(brokers={"b2:1": BrokerFacts(draining=True)})
         answer = destinations(hot(), cool("b2", 10), known=known).name(leave(ns(0)))
         assert isinstance(answer, Skip)
-        assert (answer.code, answer.text) == ("no-destination", "it may go to no broker: 1 draining, 1 source")
+        assert (answer.code, answer.text) == (
+            "no-destination",
+            "it may go to no broker: 1 draining, 1 source",
+        )
 
     def test_a_bundle_stays_evenly_spread_as_the_round_goes_on(self) -> None:
         """b2 is used less, even with the first bundle, but b3 has none of the namespace yet."""
-        full = broker("b1", 80.0, 40.0, {ns(0): Load(mib=10.0), ns(1): Load(mib=10.0), "t/other/0x0_0x1": Load(mib=20.0)})
-        round_ = destinations(full, cool("b2", 1), cool("b3", 25), placement="avg", settings=FilterSettings())
+        full = broker(
+            "b1",
+            80.0,
+            40.0,
+            {ns(0): Load(mib=10.0), ns(1): Load(mib=10.0), "t/other/0x0_0x1": Load(mib=20.0)},
+        )
+        round_ = destinations(
+            full, cool("b2", 1), cool("b3", 25), placement="avg", settings=FilterSettings()
+        )
         assert named(round_, leave(ns(0)), leave(ns(1))) == ["b2:1", "b3:1"]
 
     @pytest.mark.parametrize("destination", ["b2:1", "b9:1"])
     def test_why_a_broker_may_not_take_a_bundle(self, destination: str) -> None:
         known = policies(brokers={"b2:1": BrokerFacts(draining=True)})
-        refusal = destinations(hot(), cool("b2", 10), known=known).refusal(ns(0), "b1:1", destination)
+        refusal = destinations(hot(), cool("b2", 10), known=known).refusal(
+            ns(0), "b1:1", destination
+        )
         assert refusal is not None
         assert refusal.code == {"b2:1": "draining", "b9:1": "not-there"}[destination]
         assert destinations(hot(), cool("b2", 10)).refusal(ns(0), "b1:1", "b2:1") is None
@@ -163,14 +227,22 @@ def test_what_a_bundle_brings_counts_wherever_a_broker_is_asked_about() -> None:
     """b2 has room for a bundle without topics, not for one of five."""
     table = loads({ns(0): Load(mib=10.0), ns(1): Load(mib=10.0)})
     table = replace(table, topics=np.array([5, 0]))
-    full = replace(broker("b1", 80.0, 20.0, {ns(0): Load(mib=10.0), ns(1): Load(mib=10.0)}), load_bundles=lambda: table)
-    round_ = destinations(full, cool("b2", 10), settings=FilterSettings(distribute_evenly=False, max_topics=4))
+    full = replace(
+        broker("b1", 80.0, 20.0, {ns(0): Load(mib=10.0), ns(1): Load(mib=10.0)}),
+        load_bundles=lambda: table,
+    )
+    round_ = destinations(
+        full, cool("b2", 10), settings=FilterSettings(distribute_evenly=False, max_topics=4)
+    )
     refusal = round_.refusal(ns(0), "b1:1", "b2:1")
     assert refusal is not None
     assert refusal.code == "too-many-topics"
     assert round_.refusal(ns(1), "b1:1", "b2:1") is None
     assert (round_.takers(ns(0), "b1:1"), round_.takers(ns(1), "b1:1")) == ((), ("b2:1",))
-    assert (round_.may_be_relieved(ns(0), "b1:1"), round_.may_be_relieved(ns(1), "b1:1")) == (False, True)
+    assert (round_.may_be_relieved(ns(0), "b1:1"), round_.may_be_relieved(ns(1), "b1:1")) == (
+        False,
+        True,
+    )
 
 
 def test_a_ledger_moves_figures_bundles_and_topics() -> None:

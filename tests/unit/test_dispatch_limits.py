@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter
-from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, absolute, effective
+from rebalancer.simulation.dispatch_limits.rates import (
+    BrokerRates,
+    DispatchRate,
+    PublishRate,
+    RatePolicies,
+    Scope,
+    absolute,
+    effective,
+)
 from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
 from strategies.errors import SettingsError
 
@@ -21,13 +29,19 @@ NOTHING = DispatchRate(-1, -1)
         ("topic", RatePolicies(topic=TOPIC, namespace=NAMESPACE), TOPIC),
         ("topic", RatePolicies(topic=NOTHING, namespace=NAMESPACE), NAMESPACE),
         ("topic", RatePolicies(topic=NOTHING), DispatchRate(7)),
-        ("topic", RatePolicies(topic=DispatchRate(-1, 5), namespace=NAMESPACE), DispatchRate(-1, 5)),
+        (
+            "topic",
+            RatePolicies(topic=DispatchRate(-1, 5), namespace=NAMESPACE),
+            DispatchRate(-1, 5),
+        ),
         ("subscription", RatePolicies(topic=TOPIC), TOPIC),
         ("subscription", RatePolicies(), DispatchRate()),
         ("broker", RatePolicies(topic=TOPIC, namespace=NAMESPACE), DispatchRate(9)),
     ],
 )
-def test_the_nearest_level_that_limits_anything_counts(scope: Scope, policies: RatePolicies, counts: DispatchRate) -> None:
+def test_the_nearest_level_that_limits_anything_counts(
+    scope: Scope, policies: RatePolicies, counts: DispatchRate
+) -> None:
     assert effective(scope, policies, BrokerRates(messages=9, topic_messages=7)) == counts
 
 
@@ -44,14 +58,20 @@ def test_the_classic_limiter_refuses_a_policy_without_a_period() -> None:
 
 
 def test_message_tokens_are_compared_with_entries() -> None:
-    """Ten messages a second, six messages in an entry: ten entries hold sixty, and the debt takes five periods."""
+    """Ten messages a second, six messages in an entry: ten entries hold sixty, and the debt takes
+    five periods.
+    """
     ten = BucketLimiter.started(DispatchRate(10), 0).charged(60, 0, 0)
-    balances = [ten.seen((second * SECOND_NS) + second).available.messages for second in range(1, 7)]
+    balances = [
+        ten.seen((second * SECOND_NS) + second).available.messages for second in range(1, 7)
+    ]
     assert balances == [0, 0, 0, 0, 0, 10]
 
 
 def test_readers_of_a_shared_limit_see_the_same_tokens() -> None:
-    """Check and charge are two steps: two dispatchers that check before either charges get twice the limit."""
+    """Check and charge are two steps: two dispatchers that check before either charges get twice
+    the limit.
+    """
     shared = BucketLimiter.started(DispatchRate(10), 0)
     reads = [shared.available.messages for _ in range(2)]
     assert reads == [10, 10]
@@ -61,7 +81,9 @@ def test_readers_of_a_shared_limit_see_the_same_tokens() -> None:
 
 
 @pytest.mark.parametrize(("limiter", "available"), [("token_bucket", 20), ("classic", 0)])
-def test_a_new_policy_forgives_debt_in_buckets_but_not_in_counters(limiter: str, available: int) -> None:
+def test_a_new_policy_forgives_debt_in_buckets_but_not_in_counters(
+    limiter: str, available: int
+) -> None:
     used = LIMITERS[limiter](DispatchRate(10), 0, PublishRate(), "fixed").charged(30, 0, 0)
     assert used.updated(DispatchRate(20), 0).available.messages == available
 

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from rebalancer.cli.doctor.brokers import Broker
-from rebalancer.cli.doctor.cluster import check_brokers, check_clocks, check_filters, check_rhythm, check_rivals, cluster_checks
+from rebalancer.cli.doctor.cluster import (
+    check_brokers,
+    check_clocks,
+    check_filters,
+    check_rhythm,
+    check_rivals,
+    cluster_checks,
+)
 from rebalancer.cli.doctor.finding import Finding
 from rebalancer.cli.doctor.load_manager import check_load_manager
 from rebalancer.settings.load import Settings, load
@@ -20,7 +27,11 @@ from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import REPORT
 
-QUIET = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "true", "statsUpdateFrequencyInSecs": "60"}
+QUIET = {
+    "loadBalancerSheddingEnabled": "false",
+    "loadBalancerAutoBundleSplitEnabled": "true",
+    "statsUpdateFrequencyInSecs": "60",
+}
 ANSWERS = PulsarSettings("c", "http://a:8080")
 
 
@@ -31,7 +42,16 @@ def pulsar() -> Iterator[FakePulsar]:
 
 
 def settings(pulsar: FakePulsar, *more: str) -> Settings:
-    return load(None, {}, ["pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", "pulsar.backoff_ms=0", *more])
+    return load(
+        None,
+        {},
+        [
+            "pulsar.cluster=c",
+            f"pulsar.admin_urls={pulsar.admin_urls}",
+            "pulsar.backoff_ms=0",
+            *more,
+        ],
+    )
 
 
 def findings(pulsar: FakePulsar, *more: str, shadow: bool = False) -> dict[str, Finding]:
@@ -42,14 +62,27 @@ def of_clusters(settings: Settings, shadow: bool = False) -> list[Finding]:
     return [finding for _, check in cluster_checks(settings, shadow, 0) for finding in check()]
 
 
-def broker(name: str, version: str = "4.2.4", manager: str = "ModularLoadManagerImpl", **given: str) -> Broker:
-    return Broker(name, version, {"loadManagerClassName": f"org.apache.pulsar.{manager}", **QUIET, **given})
+def broker(
+    name: str, version: str = "4.2.4", manager: str = "ModularLoadManagerImpl", **given: str
+) -> Broker:
+    return Broker(
+        name, version, {"loadManagerClassName": f"org.apache.pulsar.{manager}", **QUIET, **given}
+    )
 
 
 def test_a_cluster_in_order(pulsar: FakePulsar) -> None:
     found = findings(pulsar)
     assert {check: finding.status for check, finding in found.items()} == dict.fromkeys(found, "ok")
-    assert found.keys() >= {"brokers", "load manager", "built-in shedding", "built-in splitting", "reports", "rhythm", "token", "clocks"}
+    assert found.keys() >= {
+        "brokers",
+        "load manager",
+        "built-in shedding",
+        "built-in splitting",
+        "reports",
+        "rhythm",
+        "token",
+        "clocks",
+    }
     assert found["brokers"].text == "3 of 3 answer, version 4.2.4"
 
 
@@ -59,12 +92,20 @@ def test_no_cluster_is_no_failure() -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
-    (found,) = of_clusters(load(None, {}, ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "pulsar.attempts=1"]))
+    (found,) = of_clusters(
+        load(
+            None,
+            {},
+            ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "pulsar.attempts=1"],
+        )
+    )
     assert (found.check, found.status) == ("cluster", "fail")
     assert "does not accept connections" in found.text
 
 
-def test_a_token_that_does_not_open_is_one_finding_without_the_token(pulsar: FakePulsar, tmp_path: Path) -> None:
+def test_a_token_that_does_not_open_is_one_finding_without_the_token(
+    pulsar: FakePulsar, tmp_path: Path
+) -> None:
     pulsar.cluster.token = "the right one"
     (tmp_path / "token").write_text("wrong-token", "utf-8")
     (found,) = findings(pulsar, f"pulsar.token_file={tmp_path / 'token'}").values()
@@ -85,30 +126,44 @@ def test_filters_of_the_other_load_manager_are_told() -> None:
     def found(listed: list[Broker], *given: str) -> Finding:
         return check_filters(listed, load(None, {}, list(given)).engine)
 
-    assert (found(modular).status, found(extensible, "shedding.strategy=transfer").status) == ("ok", "ok")
+    assert (found(modular).status, found(extensible, "shedding.strategy=transfer").status) == (
+        "ok",
+        "ok",
+    )
     assert found(extensible, "filters.load_manager=extensible").status == "ok"
     wrong = found(extensible, "shedding.strategy=uniform")
     assert (wrong.status, wrong.remedy) == ("warn", "set filters.load_manager to extensible")
-    assert found(modular, "shedding.strategy=transfer").remedy == "set filters.load_manager to modular"
+    assert (
+        found(modular, "shedding.strategy=transfer").remedy == "set filters.load_manager to modular"
+    )
 
 
-def test_the_built_in_shedder_must_be_off_unless_it_is_only_compared_with(pulsar: FakePulsar) -> None:
+def test_the_built_in_shedder_must_be_off_unless_it_is_only_compared_with(
+    pulsar: FakePulsar,
+) -> None:
     pulsar.cluster.configuration["loadBalancerSheddingEnabled"] = "true"
     found = findings(pulsar)["built-in shedding"]
     assert found.status == "fail"
-    assert "update-dynamic-config --config loadBalancerSheddingEnabled --value false" in found.remedy
+    assert (
+        "update-dynamic-config --config loadBalancerSheddingEnabled --value false" in found.remedy
+    )
     assert findings(pulsar, shadow=True)["built-in shedding"].status == "ok"
     pulsar.cluster.configuration["loadBalancerSheddingEnabled"] = "false"
     assert findings(pulsar, shadow=True)["built-in shedding"].status == "warn"
 
 
 def test_brokers_and_job_that_both_split_are_told() -> None:
-    found = {finding.check: finding for finding in check_rivals([broker("a:1")], splitting=True, shadow=False)}
+    found = {
+        finding.check: finding
+        for finding in check_rivals([broker("a:1")], splitting=True, shadow=False)
+    }
     assert found["built-in splitting"].status == "warn"
 
 
 def test_a_broker_without_load_balancing_reports_nothing() -> None:
-    found = [*check_rivals([broker("a:1", loadBalancerEnabled="false")], splitting=False, shadow=False)]
+    found = [
+        *check_rivals([broker("a:1", loadBalancerEnabled="false")], splitting=False, shadow=False)
+    ]
     assert (found[-1].status, found[-1].check) == ("fail", "load balancer")
 
 
@@ -122,20 +177,32 @@ def test_a_dead_broker_is_named_in_brokers_and_reports(pulsar: FakePulsar) -> No
 
 
 def test_reports_that_cannot_be_had_are_a_failure(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: Fault(instead=Answer(503)) if "load-report" in request.target else None
+    pulsar.faults = lambda request: (
+        Fault(instead=Answer(503)) if "load-report" in request.target else None
+    )
     assert findings(pulsar)["reports"].status == "fail"
 
 
 def test_versions_and_load_managers_that_differ() -> None:
     assert check_brokers([broker("a:1"), broker("b:1", version="4.1.0")]).status == "warn"
-    assert check_load_manager([broker("a:1"), broker("b:1", manager="ExtensibleLoadManagerImpl")], ANSWERS).status == "fail"
+    assert (
+        check_load_manager(
+            [broker("a:1"), broker("b:1", manager="ExtensibleLoadManagerImpl")], ANSWERS
+        ).status
+        == "fail"
+    )
     stated = replace(ANSWERS, load_manager="extensible")
     assert "set pulsar.load_manager to auto" in check_load_manager([broker("a:1")], stated).remedy
 
 
 def test_rounds_that_close_more_often_than_brokers_measure() -> None:
     assert check_rhythm([broker("a:1")], 60_000).status == "ok"
-    assert check_rhythm([broker("a:1"), broker("b:1", statsUpdateFrequencyInSecs="120")], 60_000).status == "warn"
+    assert (
+        check_rhythm(
+            [broker("a:1"), broker("b:1", statsUpdateFrequencyInSecs="120")], 60_000
+        ).status
+        == "warn"
+    )
 
 
 def test_clocks_that_differ(pulsar: FakePulsar) -> None:
@@ -147,7 +214,15 @@ def test_clocks_that_differ(pulsar: FakePulsar) -> None:
 
 
 def test_doctor_ends_with_1_when_the_cluster_has_a_rival(pulsar: FakePulsar) -> None:
-    words = ["doctor", "--no-spark-start", "--json", "--set", "pulsar.cluster=c", "--set", f"pulsar.admin_urls={pulsar.admin_urls}"]
+    words = [
+        "doctor",
+        "--no-spark-start",
+        "--json",
+        "--set",
+        "pulsar.cluster=c",
+        "--set",
+        f"pulsar.admin_urls={pulsar.admin_urls}",
+    ]
     told = {finding["check"]: finding["status"] for finding in rebalancer(*words).json["findings"]}
     assert told["built-in shedding"] == "ok"
     pulsar.cluster.configuration["loadBalancerSheddingEnabled"] = "true"

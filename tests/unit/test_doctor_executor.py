@@ -1,4 +1,6 @@
-"""Doctor looks at what an executor needs on this machine: its folder, its journal, its brake, and the key that it demands."""
+"""Doctor looks at what an executor needs on this machine: its folder, its journal, its brake, and
+the key that it demands.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def test_a_journal_is_read_and_left_as_it_is(tmp_path: Path) -> None:
     for _ in range(2):
         found = executor(tmp_path)
         assert found.status == "ok"
-        assert found.text == f"{tmp_path}, no executor runs; 1 commands are unfinished; the next start checks them"
+        assert (
+            found.text
+            == f"{tmp_path}, no executor runs; 1 commands are unfinished; the next start checks "
+            "them"
+        )
 
 
 def test_a_running_executor_is_fine(tmp_path: Path) -> None:
@@ -56,7 +62,9 @@ def test_a_running_executor_is_fine(tmp_path: Path) -> None:
     assert (found.status, found.text) == ("ok", f"{tmp_path} is in use by a running executor")
 
 
-@pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 200])
+@pytest.mark.parametrize(
+    "content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 200]
+)
 def test_a_damaged_journal_is_a_failure(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "journal.sqlite").write_bytes(content)
     found = executor(tmp_path)
@@ -73,13 +81,19 @@ class Keys:
     """A control topic, and the key of the settings in a file of its own."""
 
     def __init__(self, folder: Path, text: str = "0123456789abcdef") -> None:
-        self.control, self.file, self.key = Control(folder), folder / "key", SigningKey(Secret(text.encode()))
+        self.control, self.file, self.key = (
+            Control(folder),
+            folder / "key",
+            SigningKey(Secret(text.encode())),
+        )
         self.file.write_text(text)
         self.file.chmod(0o600)
 
     def found(self) -> Finding:
         topics = topics_of(commands=self.control.uri("commands"))
-        return check_signing(JobSettings(topics=topics, signing=SigningSettings(str(self.file))), now_ms())
+        return check_signing(
+            JobSettings(topics=topics, signing=SigningSettings(str(self.file))), now_ms()
+        )
 
 
 OTHER = SigningKey(Secret(b"a key of another job"))
@@ -103,25 +117,45 @@ def test_a_key_that_is_missing_is_a_failure(tmp_path: Path) -> None:
 
 def test_the_newest_commands_are_compared_with_the_key(tmp_path: Path) -> None:
     keys = Keys(tmp_path)
-    assert keys.found().text == f"{keys.file} is usable; there are no commands of the last day to compare with"
+    assert (
+        keys.found().text
+        == f"{keys.file} is usable; there are no commands of the last day to compare with"
+    )
     keys.control.send(command("t/ns/0x00000000_0xffffffff", "a:1"), key=OTHER)
     wrong = keys.found()
     assert (wrong.status, "wrong-signature" in wrong.remedy) == ("fail", True)
     keys.control.send(command("t/ns/0x00000000_0xffffffff", "a:1"), key=keys.key)
     mixed = keys.found()
     assert mixed.status == "warn"
-    assert "of the newest 2 commands 1 are signed with it, 1 are signed with another key" in mixed.text
-    keys.control.send(*[command("t/ns/0x00000000_0xffffffff", "a:1") for _ in range(20)], key=keys.key)
-    assert (keys.found().status, keys.found().text) == ("ok", f"{keys.file} is usable and signed the newest 20 commands")
+    assert (
+        "of the newest 2 commands 1 are signed with it, 1 are signed with another key" in mixed.text
+    )
+    keys.control.send(
+        *[command("t/ns/0x00000000_0xffffffff", "a:1") for _ in range(20)], key=keys.key
+    )
+    assert (keys.found().status, keys.found().text) == (
+        "ok",
+        f"{keys.file} is usable and signed the newest 20 commands",
+    )
     keys.control.send(command("t/ns/0x00000000_0xffffffff", "a:1"))
     unsigned = keys.found()
     assert (unsigned.status, "(unsigned)" in unsigned.remedy) == ("fail", True)
 
 
 @pytest.mark.parametrize(
-    ("mode", "status"), [(0o600, "ok"), (0o400, "ok"), (0o440, "ok"), (0o644, "warn"), (0o660, "warn"), (0o602, "warn")]
+    ("mode", "status"),
+    [
+        (0o600, "ok"),
+        (0o400, "ok"),
+        (0o440, "ok"),
+        (0o644, "warn"),
+        (0o660, "warn"),
+        (0o602, "warn"),
+    ],
 )
-def test_a_key_that_others_can_read_or_change_is_told(tmp_path: Path, mode: int, status: str) -> None:
+def test_a_key_that_others_can_read_or_change_is_told(
+    tmp_path: Path, mode: int, status: str
+) -> None:
     keys = Keys(tmp_path)
     keys.file.chmod(mode)
     found = keys.found()
@@ -129,7 +163,9 @@ def test_a_key_that_others_can_read_or_change_is_told(tmp_path: Path, mode: int,
     assert found.remedy == ("" if status == "ok" else f"chmod 600 {keys.file}")
 
 
-def test_what_is_wrong_with_the_commands_counts_more_than_who_can_read_the_key(tmp_path: Path) -> None:
+def test_what_is_wrong_with_the_commands_counts_more_than_who_can_read_the_key(
+    tmp_path: Path,
+) -> None:
     keys = Keys(tmp_path)
     keys.file.chmod(0o644)
     keys.control.send(command("t/ns/0x00000000_0xffffffff", "a:1"), key=OTHER)
@@ -137,6 +173,12 @@ def test_what_is_wrong_with_the_commands_counts_more_than_who_can_read_the_key(t
 
 
 def test_commands_that_cannot_be_read_leave_the_key_usable(tmp_path: Path) -> None:
-    topics, kafka = topics_of(commands="kafka://127.0.0.1:1/commands"), KafkaSettings(timeout_ms=100)
-    found = check_signing(JobSettings(topics=topics, kafka=kafka, signing=SigningSettings(str(Keys(tmp_path).file))), now_ms())
+    topics, kafka = (
+        topics_of(commands="kafka://127.0.0.1:1/commands"),
+        KafkaSettings(timeout_ms=100),
+    )
+    found = check_signing(
+        JobSettings(topics=topics, kafka=kafka, signing=SigningSettings(str(Keys(tmp_path).file))),
+        now_ms(),
+    )
     assert (found.status, found.remedy) == ("warn", "see the finding about topic commands")

@@ -42,30 +42,49 @@ def words(server: socket.socket, folder: Path, *more: str) -> list[str]:
 
 def expired(folder: Path) -> str:
     """The setting of a token that expired in 1970."""
-    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in ({}, {"exp": 1})]
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in ({}, {"exp": 1})
+    ]
     (folder / "token").write_text(".".join([*parts, "signature"]), "utf-8")
     return f"pulsar.token_file={folder / 'token'}"
 
 
-def test_an_expired_token_is_the_first_finding_and_no_topic_is_asked_with_it(silent: socket.socket, tmp_path: Path) -> None:
-    answer = rebalancer("doctor", "--no-spark-start", "--json", *words(silent, tmp_path, expired(tmp_path)))
+def test_an_expired_token_is_the_first_finding_and_no_topic_is_asked_with_it(
+    silent: socket.socket, tmp_path: Path
+) -> None:
+    answer = rebalancer(
+        "doctor", "--no-spark-start", "--json", *words(silent, tmp_path, expired(tmp_path))
+    )
     findings = answer.json["findings"]
     assert [finding["check"] for finding in findings[:2]] == ["settings", "token expiry"]
     assert findings[1]["status"] == "fail"
-    topics = {finding["check"]: finding for finding in findings if finding["check"].startswith("topic ")}
-    assert [finding["text"].rpartition(": ")[2] for finding in topics.values()] == ["not checked"] * 5
-    assert {finding["remedy"] for finding in topics.values()} == {"see the finding about token expiry"}
+    topics = {
+        finding["check"]: finding for finding in findings if finding["check"].startswith("topic ")
+    }
+    assert [finding["text"].rpartition(": ")[2] for finding in topics.values()] == [
+        "not checked"
+    ] * 5
+    assert {finding["remedy"] for finding in topics.values()} == {
+        "see the finding about token expiry"
+    }
     assert answer.code == 1
     with pytest.raises(TimeoutError):
         silent.accept()
 
 
-def test_a_health_check_with_an_expired_token_asks_nothing(silent: socket.socket, tmp_path: Path) -> None:
+def test_a_health_check_with_an_expired_token_asks_nothing(
+    silent: socket.socket, tmp_path: Path
+) -> None:
     answer = rebalancer("doctor", "--health", "--json", *words(silent, tmp_path, expired(tmp_path)))
-    assert ([finding["check"] for finding in answer.json["findings"]], answer.code) == (["token expiry"], 1)
+    assert ([finding["check"] for finding in answer.json["findings"]], answer.code) == (
+        ["token expiry"],
+        1,
+    )
 
 
-def test_pulsar_brokers_that_do_not_answer_are_asked_about_one_topic(silent: socket.socket, tmp_path: Path) -> None:
+def test_pulsar_brokers_that_do_not_answer_are_asked_about_one_topic(
+    silent: socket.socket, tmp_path: Path
+) -> None:
     answer = rebalancer("doctor", "--no-spark-start", "--json", *words(silent, tmp_path))
     found = {finding["check"]: finding for finding in answer.json["findings"]}
     assert ": timeout; check that the brokers run" in found["topic telemetry"]["text"]
@@ -74,14 +93,24 @@ def test_pulsar_brokers_that_do_not_answer_are_asked_about_one_topic(silent: soc
         assert found[f"topic {name}"]["remedy"] == "see the finding about topic telemetry"
 
 
-def test_a_token_that_brokers_refuse_is_found_by_the_admin_api_and_no_topic_is_asked_with_it(silent: socket.socket, tmp_path: Path) -> None:
+def test_a_token_that_brokers_refuse_is_found_by_the_admin_api_and_no_topic_is_asked_with_it(
+    silent: socket.socket, tmp_path: Path
+) -> None:
     (tmp_path / "token").write_text("signed-with-another-key", "utf-8")
     with FakePulsar(Cluster(token="the right one")) as pulsar:
-        given = [f"pulsar.token_file={tmp_path / 'token'}", "pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}"]
-        answer = rebalancer("doctor", "--no-spark-start", "--json", *words(silent, tmp_path, *given))
+        given = [
+            f"pulsar.token_file={tmp_path / 'token'}",
+            "pulsar.cluster=c",
+            f"pulsar.admin_urls={pulsar.admin_urls}",
+        ]
+        answer = rebalancer(
+            "doctor", "--no-spark-start", "--json", *words(silent, tmp_path, *given)
+        )
     found = {finding["check"]: finding for finding in answer.json["findings"]}
     assert "answered 401 to the partitions of t/ns/telemetry" in found["topic telemetry"]["text"]
-    assert {found[f"topic {name}"]["remedy"] for name in TOPICS[1:]} == {"see the finding about topic telemetry"}
+    assert {found[f"topic {name}"]["remedy"] for name in TOPICS[1:]} == {
+        "see the finding about topic telemetry"
+    }
     assert "signed-with-another-key" not in answer.out + answer.err
     with pytest.raises(TimeoutError):
         silent.accept()
@@ -98,7 +127,9 @@ def test_a_check_that_does_not_end_is_a_finding_and_the_next_one_runs() -> None:
 
     found = limit.run("topics", stuck)
     assert [(one.check, one.status, one.text) for one in found[:1]] == [("topic a", "ok", "fine")]
-    assert [(one.check, one.status, one.text) for one in found[1:]] == [("topics", "fail", "not finished within 1 s")]
+    assert [(one.check, one.status, one.text) for one in found[1:]] == [
+        ("topics", "fail", "not finished within 1 s")
+    ]
     assert limit.exceeded
     assert said[0] == "doctor: topics: not finished after 0 s; the limit is 1 s"
     assert limit.run("disk", lambda: [ok("disk", "fine")]) == [ok("disk", "fine")]
@@ -108,7 +139,11 @@ def test_a_check_that_does_not_end_is_a_finding_and_the_next_one_runs() -> None:
 def test_no_check_begins_when_the_time_of_all_is_over() -> None:
     limit = TimeLimit(print, total_s=0)
     (found,) = limit.run("cluster", lambda: [ok("cluster", "fine")], "warn")
-    assert (found.check, found.status, found.text) == ("cluster", "warn", "not checked: doctor's limit of 0 s is reached")
+    assert (found.check, found.status, found.text) == (
+        "cluster",
+        "warn",
+        "not checked: doctor's limit of 0 s is reached",
+    )
     assert not limit.exceeded
 
 
@@ -121,15 +156,28 @@ def test_what_a_check_raises_is_raised() -> None:
 
 
 @pytest.mark.heavy  # five seconds, which is enough for all other checks on a busy machine
-def test_a_cluster_that_does_not_answer_takes_no_longer_than_its_part_of_the_time(silent: socket.socket, tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer_takes_no_longer_than_its_part_of_the_time(
+    silent: socket.socket, tmp_path: Path
+) -> None:
     places = {f"topics.{name}": f"file://{tmp_path}/{name}" for name in TOPICS}
-    places |= {"job.checkpoint": f"{tmp_path}/checkpoint", "executor.state": f"{tmp_path}/executor", "pulsar.cluster": "c"}
+    places |= {
+        "job.checkpoint": f"{tmp_path}/checkpoint",
+        "executor.state": f"{tmp_path}/executor",
+        "pulsar.cluster": "c",
+    }
     given = [f"{key}={value}" for key, value in places.items()]
-    given += [f"pulsar.admin_urls=http://127.0.0.1:{silent.getsockname()[1]}", "pulsar.deadline_ms=60000"]
+    given += [
+        f"pulsar.admin_urls=http://127.0.0.1:{silent.getsockname()[1]}",
+        "pulsar.deadline_ms=60000",
+    ]
     limit = TimeLimit(print, check_s=5.0)
     findings = examine(None, given, spark_start=False, shadow=False, limit=limit)
     assert (findings[-2].check, findings[-2].status) == ("executor", "ok")
-    assert (findings[-1].check, findings[-1].status, findings[-1].text) == ("cluster", "fail", "not finished within 5 s")
+    assert (findings[-1].check, findings[-1].status, findings[-1].text) == (
+        "cluster",
+        "fail",
+        "not finished within 5 s",
+    )
     assert limit.exceeded
 
 
@@ -141,5 +189,7 @@ threading.Thread(target=time.sleep, args=(600,)).start()
 print("the table")
 process_exit.abandon(1)
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "the table\n", "")

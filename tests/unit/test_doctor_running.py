@@ -37,8 +37,17 @@ def running(control: Control, epoch: int = 1) -> Iterator[None]:
         yield
 
 
-def close_round(control: Control, ago_ms: int, *, number: int = 1, cluster: str = "prod", epoch: int = 1) -> None:
-    told = {"v": 1, "cluster": cluster, "epoch": epoch, "round": number, "ts": now_ms() - ago_ms, "commands": []}
+def close_round(
+    control: Control, ago_ms: int, *, number: int = 1, cluster: str = "prod", epoch: int = 1
+) -> None:
+    told = {
+        "v": 1,
+        "cluster": cluster,
+        "epoch": epoch,
+        "round": number,
+        "ts": now_ms() - ago_ms,
+        "commands": [],
+    }
     control.write("rounds", [msgspec.json.encode(told)])
 
 
@@ -47,9 +56,19 @@ def found(control: Control, *, expected: bool = True, later_ms: int = 0) -> Find
 
 
 def health(control: Control, *more: str) -> Answer:
-    given = (f"job.checkpoint={control.folder}/checkpoint", f"topics.rounds={control.uri('rounds')}")
+    given = (
+        f"job.checkpoint={control.folder}/checkpoint",
+        f"topics.rounds={control.uri('rounds')}",
+    )
     return rebalancer(
-        "doctor", "--health", *more, *(word for one in (*given, f"topics.telemetry={control.uri('telemetry')}") for word in ("--set", one))
+        "doctor",
+        "--health",
+        *more,
+        *(
+            word
+            for one in (*given, f"topics.telemetry={control.uri('telemetry')}")
+            for word in ("--set", one)
+        ),
     )
 
 
@@ -70,7 +89,11 @@ def test_a_job_whose_last_round_is_too_old_fails_the_health_check(control: Contr
         assert found(control, later_ms=3 * MINUTE).status == "ok"
         for expected in (True, False):
             late = found(control, expected=expected, later_ms=5 * MINUTE)
-            assert (late.status, "3 min" in late.text, "rebalancer collect" in late.remedy) == ("fail", True, True)
+            assert (late.status, "3 min" in late.text, "rebalancer collect" in late.remedy) == (
+                "fail",
+                True,
+                True,
+            )
 
 
 def test_a_job_that_never_closed_a_round_has_three_intervals_for_it(control: Control) -> None:
@@ -89,7 +112,9 @@ def test_a_job_that_has_just_begun_may_catch_up(control: Control) -> None:
 def test_rounds_of_another_epoch_are_of_another_job(control: Control) -> None:
     with running(control, epoch=2):
         close_round(control, 0, epoch=1)
-        assert found(control, later_ms=HOUR, expected=False).text.endswith("closed no round within the last 3 min")
+        assert found(control, later_ms=HOUR, expected=False).text.endswith(
+            "closed no round within the last 3 min"
+        )
 
 
 def test_a_cluster_that_fell_silent_is_named_while_the_others_go_on(control: Control) -> None:
@@ -110,12 +135,18 @@ def test_without_a_job_only_the_health_check_fails(control: Control) -> None:
     assert (ended.status, ended.remedy) == ("fail", "start it: rebalancer run")
     assert found(control, expected=False).status == "ok"
     answer = health(control, "--json")
-    assert (answer.code, [one["check"] for one in answer.json["findings"]]) == (exit_codes.ERROR, ["job"])
+    assert (answer.code, [one["check"] for one in answer.json["findings"]]) == (
+        exit_codes.ERROR,
+        ["job"],
+    )
 
 
 def test_quiet_says_nothing_of_what_is_well(control: Control) -> None:
     with running(control):
-        assert (health(control, "--quiet").code, health(control, "--quiet").out) == (exit_codes.OK, "")
+        assert (health(control, "--quiet").code, health(control, "--quiet").out) == (
+            exit_codes.OK,
+            "",
+        )
     assert "start it: rebalancer run" in health(control, "--quiet").words
 
 
@@ -123,7 +154,10 @@ def test_rounds_that_cannot_be_read_leave_the_health_unknown(control: Control) -
     topics = replace(a_job(control).topics, rounds=topic_of("kafka://127.0.0.1:1/rounds"))
     elsewhere = replace(a_job(control), topics=topics, kafka=KafkaSettings(timeout_ms=100))
     with running(control):
-        told = [check_job(elsewhere, ENGINE, now_ms(), expected=expected).status for expected in (True, False)]
+        told = [
+            check_job(elsewhere, ENGINE, now_ms(), expected=expected).status
+            for expected in (True, False)
+        ]
     assert told == ["fail", "warn"]
 
 

@@ -1,4 +1,6 @@
-"""Where Pulsar's documentation and its code differ: every row of docs/STRATEGIES.md names a test that shows what we do; some are here."""
+"""Where Pulsar's documentation and its code differ: every row of docs/STRATEGIES.md names a test
+that shows what we do; some are here.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,10 @@ def test_no_release_that_counts_heap_is_imitated() -> None:
 
 
 def test_threshold_aims_at_average_plus_threshold_minus_five_points() -> None:
-    (round_,) = play(shedder("threshold", None, WEIGHTS, "parity"), view(broker("b1", 40.0, 100.0, bundles(20, 20)), broker("b2", 0.0)))
+    (round_,) = play(
+        shedder("threshold", None, WEIGHTS, "parity"),
+        view(broker("b1", 40.0, 100.0, bundles(20, 20)), broker("b2", 0.0)),
+    )
     decision = round_.decisions[0]
     mean, to_shed = float(str(decision.evidence["mean"])), float(str(decision.evidence["to_shed"]))
     usage_after = 0.4 - to_shed / (100 * 1048576)
@@ -63,7 +68,9 @@ def test_threshold_aims_at_average_plus_threshold_minus_five_points() -> None:
 
 
 def test_avg_moves_nothing_of_the_documented_example() -> None:
-    seen = view(broker("b1", 10.0, rate=500), broker("b2", 90.0, rate=1000, owned=talking(250, 200)))
+    seen = view(
+        broker("b1", 10.0, rate=500), broker("b2", 90.0, rate=1000, owned=talking(250, 200))
+    )
     rounds = play(shedder("avg", AvgSettings(max_unload=0.5), WEIGHTS, "parity"), seen, seen)
     assert not any(round_.decisions for round_ in rounds)
     assert codes(rounds[1])["b2:1"] == "too-little-traffic"

@@ -1,4 +1,6 @@
-"""A dry run changes nothing: the bundles that it answered are free for the next round, and nothing of what they would have done counts."""
+"""A dry run changes nothing: the bundles that it answered are free for the next round, and nothing
+of what they would have done counts.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,26 @@ MODES: tuple[Mode, ...] = ("fixed", "parity")
 class Cluster:
     """A hot broker and a cold one, an engine, and what it has published."""
 
-    def __init__(self, mode: Mode = "fixed", limits: LimitSettings = LimitSettings(), splits: bool = False) -> None:
+    def __init__(
+        self, mode: Mode = "fixed", limits: LimitSettings = LimitSettings(), splits: bool = False
+    ) -> None:
         filters, splitting = FilterSettings(distribute_evenly=False), SplitSettings(enabled=splits)
         shedding = OverloadSettings(threshold_percent=99.0 if splits else 85.0)
-        self.engine = Engine(EngineSettings("overload", mode, shedding, filters=filters, limits=limits, splitting=splitting))
-        self.store, self.events, self.minute, self.topics = InMemoryStore(), list[Event](), -1, 5000 if splits else 1
+        self.engine = Engine(
+            EngineSettings(
+                "overload", mode, shedding, filters=filters, limits=limits, splitting=splitting
+            )
+        )
+        self.store, self.events, self.minute, self.topics = (
+            InMemoryStore(),
+            list[Event](),
+            -1,
+            5000 if splits else 1,
+        )
 
-    def round(self, hot: dict[str, float] | None = None, cold: dict[str, float] | None = None) -> list[Command]:
+    def round(
+        self, hot: dict[str, float] | None = None, cold: dict[str, float] | None = None
+    ) -> list[Command]:
         """The next pass a minute later; the commands of the round that it closes."""
         self.minute += 1
         start, jitter = self.minute * 60, self.minute / 100
@@ -44,12 +59,19 @@ class Cluster:
 
     def answer(self, command: Command, *statuses: OutcomeStatus, seconds: float = 10) -> None:
         owner = command.destination
-        self.fold(*(outcome(command.id, command.bundle, self.minute * 60 + seconds, one, owner) for one in statuses))
+        self.fold(
+            *(
+                outcome(command.id, command.bundle, self.minute * 60 + seconds, one, owner)
+                for one in statuses
+            )
+        )
 
     def fold(self, *records: TelemetryRecord) -> list[Command]:
         events = fold_all(self.engine, records, self.store)
         self.events += events
-        return [event for event in events if isinstance(event, Command) and event.action != "throttle"]
+        return [
+            event for event in events if isinstance(event, Command) and event.action != "throttle"
+        ]
 
     @property
     def state(self) -> ClusterState:
@@ -83,10 +105,14 @@ def test_it_does_not_count_as_done_and_the_figures_are_those_of_the_reports() ->
         cluster.answer(command, "dry-run")
     cluster.round()
     assert cluster.last.usage["hot:1"] == pytest.approx(0.9001)
-    assert not any(broker.judged_after_ms > broker.sampled_at_ms for broker in cluster.store.brokers())
+    assert not any(
+        broker.judged_after_ms > broker.sampled_at_ms for broker in cluster.store.brokers()
+    )
 
 
-@pytest.mark.parametrize("limits", [LimitSettings(moves_per_hour=1), LimitSettings(moved_mib_per_hour=210.0)])
+@pytest.mark.parametrize(
+    "limits", [LimitSettings(moves_per_hour=1), LimitSettings(moved_mib_per_hour=210.0)]
+)
 def test_the_budget_of_the_hour_is_given_back(limits: LimitSettings) -> None:
     cluster = Cluster(limits=limits)
     for _ in range(5):
@@ -118,20 +144,33 @@ def test_a_split_that_was_only_a_dry_run_frees_its_bundle_too() -> None:
 
 
 @pytest.mark.parametrize("verdict", ["applied", "already-done"])
-def test_beside_an_executor_that_acts_its_word_counts_whichever_comes_first(verdict: OutcomeStatus) -> None:
+def test_beside_an_executor_that_acts_its_word_counts_whichever_comes_first(
+    verdict: OutcomeStatus,
+) -> None:
     alone, dry_first, dry_last = Cluster(), Cluster(), Cluster()
-    for cluster, statuses in ((alone, [verdict]), (dry_first, ["dry-run", verdict]), (dry_last, [verdict, "dry-run", "dry-run"])):
+    for cluster, statuses in (
+        (alone, [verdict]),
+        (dry_first, ["dry-run", verdict]),
+        (dry_last, [verdict, "dry-run", "dry-run"]),
+    ):
         for command in cluster.round():
             cluster.answer(command, *statuses)
-        assert (cluster.state.cooling, cluster.state.in_flight) == (alone.state.cooling, alone.state.in_flight)
+        assert (cluster.state.cooling, cluster.state.in_flight) == (
+            alone.state.cooling,
+            alone.state.in_flight,
+        )
         assert sum(one.bundles for one in cluster.state.spent) == len(alone.state.cooling)
     cooling = set(alone.state.cooling)
     assert cooling
-    assert all(cooling.isdisjoint(names(cluster.round())) for cluster in (alone, dry_first, dry_last))
+    assert all(
+        cooling.isdisjoint(names(cluster.round())) for cluster in (alone, dry_first, dry_last)
+    )
 
 
 def test_a_slow_executor_that_acted_after_the_next_round_keeps_the_bundle_at_rest() -> None:
-    """The newer command finds the bundle gone and is refused, which must not free what has just moved."""
+    """The newer command finds the bundle gone and is refused, which must not free what has just
+    moved.
+    """
     cluster = Cluster()
     (first,) = cluster.round()
     cluster.answer(first, "dry-run")

@@ -1,4 +1,6 @@
-"""The fold: when a round closes, whom it trusts, and what a move changes until the reports show it."""
+"""The fold: when a round closes, whom it trusts, and what a move changes until the reports show
+it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ import pytest
 
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings
-from strategies.model import NO_MEMORY, Command, Event, Note, Rejection, Round, TelemetryRecord, Tombstone
+from strategies.model import (
+    NO_MEMORY,
+    Command,
+    Event,
+    Note,
+    Rejection,
+    Round,
+    TelemetryRecord,
+    Tombstone,
+)
 from strategies.reports import MOVING_AT_MOST
 from strategies.settings import Mode, RoundSettings
 from strategies.store import InMemoryStore
@@ -46,7 +57,11 @@ def skewed(minute: int, hot: float = 90.0) -> list[TelemetryRecord]:
 class TestWhenARoundCloses:
     def test_the_first_sweep_closes_the_first_round(self) -> None:
         (first,) = rounds(fold_all(engine(), skewed(0)))
-        assert (first.round, first.closed_by, first.brokers) == (1, "sweep", ("hot:1", "cool:1", "cold:1"))
+        assert (first.round, first.closed_by, first.brokers) == (
+            1,
+            "sweep",
+            ("hot:1", "cool:1", "cold:1"),
+        )
 
     def test_sweeps_that_come_too_soon_close_nothing(self) -> None:
         passes = [sweep(10 * i, "a:1") for i in range(13)]
@@ -56,12 +71,20 @@ class TestWhenARoundCloses:
     def test_without_sweeps_when_everybody_has_reported_and_the_interval_has_passed(self) -> None:
         records = [report(name, 20 * i, 20 + i) for i in range(8) for name in ("a:1", "b:1")]
         closed = rounds(fold_all(engine(), records))
-        assert [(record.closed_by, (record.ts - T0) // 1000) for record in closed] == [("all-reported", 60), ("all-reported", 120)]
+        assert [(record.closed_by, (record.ts - T0) // 1000) for record in closed] == [
+            ("all-reported", 60),
+            ("all-reported", 120),
+        ]
 
-    def test_without_sweeps_a_silent_broker_delays_a_round_by_no_more_than_the_lateness(self) -> None:
+    def test_without_sweeps_a_silent_broker_delays_a_round_by_no_more_than_the_lateness(
+        self,
+    ) -> None:
         talking = [report("a:1", 5 * i, 20 + i) for i in range(1, 40)]
         closed = rounds(fold_all(engine(), [report("a:1", 0), report("b:1", 0), *talking]))
-        assert [(record.closed_by, (record.ts - T0) // 1000) for record in closed][:2] == [("all-reported", 60), ("lateness", 135)]
+        assert [(record.closed_by, (record.ts - T0) // 1000) for record in closed][:2] == [
+            ("all-reported", 60),
+            ("lateness", 135),
+        ]
 
     def test_when_the_collector_stops_sweeping_rounds_go_on(self) -> None:
         reports = [report(name, 20 * i, 20 + i) for i in range(1, 20) for name in ("a:1", "b:1")]
@@ -76,16 +99,30 @@ class TestWhenARoundCloses:
 
 class TestWhoIsTrusted:
     def test_one_broker_alone_gives_a_round_without_commands(self) -> None:
-        (alone,) = rounds(fold_all(engine(), [report("hot:1", 1, 95.0, {bundle(0): 300.0, bundle(1): 200.0}), sweep(2, "hot:1")]))
+        (alone,) = rounds(
+            fold_all(
+                engine(),
+                [report("hot:1", 1, 95.0, {bundle(0): 300.0, bundle(1): 200.0}), sweep(2, "hot:1")],
+            )
+        )
         assert (alone.commands, [skip.code for skip in alone.skips]) == ((), ["too-few-brokers"])
 
     def test_a_broker_whose_report_is_old_is_left_out_and_named(self) -> None:
-        records: list[TelemetryRecord] = [report("a:1", 0), report("b:1", 0), sweep(1, "a:1", "b:1")]
+        records: list[TelemetryRecord] = [
+            report("a:1", 0),
+            report("b:1", 0),
+            sweep(1, "a:1", "b:1"),
+        ]
         for i in range(1, 5):
-            records += [report("a:1", 50 * i, 20 + i), sweep(50 * i + 1, "a:1", missing={"b:1": "timed out"})]
+            records += [
+                report("a:1", 50 * i, 20 + i),
+                sweep(50 * i + 1, "a:1", missing={"b:1": "timed out"}),
+            ]
         last = rounds(fold_all(engine(), records))[-1]
         assert last.brokers == ("a:1",)
-        assert last.stale == {"b:1": "newest report is 201 s old, round.stale_after_ms = 180000 (timed out)"}
+        assert last.stale == {
+            "b:1": "newest report is 201 s old, round.stale_after_ms = 180000 (timed out)"
+        }
 
     def test_a_broker_nobody_lists_any_more_is_forgotten(self) -> None:
         store = InMemoryStore()
@@ -102,12 +139,16 @@ class TestWhoIsTrusted:
 
     def test_a_broker_that_withdrew_its_report_is_forgotten(self) -> None:
         store = InMemoryStore()
-        fold_all(engine(), [report("a:1", 0), report("b:1", 0), Tombstone("c", "b:1", T0 + 1000)], store)
+        fold_all(
+            engine(), [report("a:1", 0), report("b:1", 0), Tombstone("c", "b:1", T0 + 1000)], store
+        )
         assert [broker.broker for broker in store.brokers()] == ["a:1"]
 
     @pytest.mark.parametrize("mode", ["fixed", "parity"])
     @pytest.mark.parametrize("strategy", ["threshold", "avg", "transfer"])
-    def test_a_broker_that_comes_back_starts_without_memory(self, strategy: str, mode: Mode) -> None:
+    def test_a_broker_that_comes_back_starts_without_memory(
+        self, strategy: str, mode: Mode
+    ) -> None:
         held, store = Engine(EngineSettings(strategy, mode)), InMemoryStore()
         fold_all(held, skewed(0), store)
         before = store.get_broker("hot:1")
@@ -118,12 +159,18 @@ class TestWhoIsTrusted:
         assert before.memory != after.memory == NO_MEMORY
 
     @pytest.mark.parametrize(("seconds", "cpu"), [(10, 51), (5, 50)])
-    def test_a_report_of_other_content_that_comes_late_is_rejected(self, seconds: float, cpu: float) -> None:
-        events = fold_all(engine(), [report("a:1", 10, 50), report("b:1", 10), report("a:1", seconds, cpu)])
+    def test_a_report_of_other_content_that_comes_late_is_rejected(
+        self, seconds: float, cpu: float
+    ) -> None:
+        events = fold_all(
+            engine(), [report("a:1", 10, 50), report("b:1", 10), report("a:1", seconds, cpu)]
+        )
         assert [rejection.code for rejection in rejections(events)] == ["out-of-order"]
 
     def test_records_that_are_repeated_change_nothing_and_are_no_fault(self) -> None:
-        """As after an outage, when a collector publishes its pass again, and as extensible brokers do within a millisecond."""
+        """As after an outage, when a collector publishes its pass again, and as extensible brokers
+        do within a millisecond.
+        """
         once = [*skewed(0), *skewed(1)]
         for start in range(len(once)):
             for end in range(start + 1, len(once) + 1):
@@ -165,15 +212,21 @@ class TestWhatAMoveChanges:
         first, again = fold_all(engine(), skewed(0)), fold_all(engine(), skewed(0))
         assert first == again
         other_epoch = fold_all(engine(epoch=2), skewed(0))
-        assert not {command.id for command in commands(first)} & {command.id for command in commands(other_epoch)}
+        assert not {command.id for command in commands(first)} & {
+            command.id for command in commands(other_epoch)
+        }
 
     def test_a_moved_bundle_rests(self) -> None:
-        events = fold_all(engine(command_ttl_ms=1000), skewed(0) + skewed(1) + skewed(2) + skewed(3))
+        events = fold_all(
+            engine(command_ttl_ms=1000), skewed(0) + skewed(1) + skewed(2) + skewed(3)
+        )
         moved = [command.bundle for command in commands(events)]
         assert len(moved) == len(set(moved))
 
     @pytest.mark.parametrize(("cool_down_ms", "rests"), [(60_000, True), (59_999, False)])
-    def test_a_bundle_exactly_as_old_as_the_cool_down_still_rests(self, cool_down_ms: int, rests: bool) -> None:
+    def test_a_bundle_exactly_as_old_as_the_cool_down_still_rests(
+        self, cool_down_ms: int, rests: bool
+    ) -> None:
         store, machine = InMemoryStore(), engine(cool_down_ms=cool_down_ms)
         first = commands(fold_all(machine, skewed(0), store))[0]
         (later,) = rounds(fold_all(machine, skewed(1), store))
@@ -187,13 +240,17 @@ class TestWhatAMoveChanges:
         assert first.bundle not in store.get_cluster().cooling
         assert first.bundle not in store.get_cluster().in_flight
 
-    def test_a_command_that_came_too_late_frees_its_bundle_although_its_outcome_comes_later_still(self) -> None:
+    def test_a_command_that_came_too_late_frees_its_bundle_although_its_outcome_comes_later_still(
+        self,
+    ) -> None:
         store, machine = InMemoryStore(), engine(command_ttl_ms=70_000)
         first = commands(fold_all(machine, skewed(0), store))[0]
         fold_all(machine, [*skewed(1), *skewed(2)], store)
         fold_all(machine, [outcome(first.id, first.bundle, 130, "expired")], store)
         assert first.bundle not in store.get_cluster().cooling
-        assert first.bundle in [command.bundle for command in commands(fold_all(machine, skewed(3), store))]
+        assert first.bundle in [
+            command.bundle for command in commands(fold_all(machine, skewed(3), store))
+        ]
 
     def test_an_outcome_of_another_command_changes_nothing(self) -> None:
         store, machine = InMemoryStore(), engine()
@@ -206,7 +263,11 @@ class TestWhatAMoveChanges:
         store, machine = InMemoryStore(), engine()
         first = commands(fold_all(machine, skewed(0), store))[0]
         fold_all(machine, [outcome(first.id, first.bundle, 30, "applied", "cold:1")], store)
-        touched = {broker.broker for broker in store.brokers() if broker.judged_after_ms > broker.sampled_at_ms}
+        touched = {
+            broker.broker
+            for broker in store.brokers()
+            if broker.judged_after_ms > broker.sampled_at_ms
+        }
         assert touched == {"hot:1", "cold:1"}
 
     def test_a_move_counts_as_done_until_a_report_shows_it(self) -> None:
@@ -217,10 +278,17 @@ class TestWhatAMoveChanges:
 
     def test_a_bundle_takes_its_averages_to_its_new_broker_whoever_reports_first(self) -> None:
         moving = bundle(0)
-        before: list[TelemetryRecord] = [report("a:1", 0, 50, {moving: 100.0}), report("b:1", 0, 50, {}), sweep(1, "a:1", "b:1")]
+        before: list[TelemetryRecord] = [
+            report("a:1", 0, 50, {moving: 100.0}),
+            report("b:1", 0, 50, {}),
+            sweep(1, "a:1", "b:1"),
+        ]
         leaves, arrives = report("a:1", 60, 10, {}), report("b:1", 61, 90, {moving: 200.0})
         tables = []
-        for order in ([leaves, arrives], [replace(arrives, ts=leaves.ts), replace(leaves, ts=arrives.ts)]):
+        for order in (
+            [leaves, arrives],
+            [replace(arrives, ts=leaves.ts), replace(leaves, ts=arrives.ts)],
+        ):
             store = InMemoryStore()
             fold_all(engine(), [*before, *order], store)
             tables.append(store.get_table("b:1"))
@@ -231,7 +299,10 @@ class TestWhatAMoveChanges:
 def test_the_state_stays_small_when_a_large_part_of_the_cluster_leaves() -> None:
     store, machine = InMemoryStore(), engine()
     names = [f"b{i}:1" for i in range(120)]
-    crowded = [report(name, i / 10, 50, {bundle(k, f"t/n{i}"): 1.0 for k in range(100)}) for i, name in enumerate(names)]
+    crowded = [
+        report(name, i / 10, 50, {bundle(k, f"t/n{i}"): 1.0 for k in range(100)})
+        for i, name in enumerate(names)
+    ]
     fold_all(machine, [*crowded, sweep(20, *names)], store)
     assert len(store.get_cluster().departed) == 0
     fold_all(machine, [report("b0:1", 80, 20), sweep(81, "b0:1")], store)
@@ -249,7 +320,9 @@ def test_an_empty_cluster_has_rounds_too() -> None:
 
 
 def test_a_bundle_under_way_gets_no_second_command_however_short_the_cool_down() -> None:
-    events = fold_all(engine(cool_down_ms=0), [record for minute in range(4) for record in skewed(minute)])
+    events = fold_all(
+        engine(cool_down_ms=0), [record for minute in range(4) for record in skewed(minute)]
+    )
     ordered = [command.bundle for command in commands(events)]
     assert len(rounds(events)) == 4
     assert ordered
@@ -257,13 +330,17 @@ def test_a_bundle_under_way_gets_no_second_command_however_short_the_cool_down()
 
 
 def test_what_an_hour_may_move_is_not_given_twice_when_the_clock_goes_back() -> None:
-    """Nobody knows how long ago the moves before were, so that they count for an hour from now on."""
+    """Nobody knows how long ago the moves before were, so that they count for an hour from now
+    on.
+    """
     settings = EngineSettings(strategy="threshold", limits=LimitSettings(moves_per_hour=1))
     a_year = -365 * 24 * 60
     again = [record for minute in range(40) for record in skewed(a_year + minute)]
     events = fold_all(Engine(settings), [*skewed(0), *again])
     assert rounds(events)[-1].ts < T0
-    assert "budget" in {skip.code for round_ in rounds(events) for skip in round_.skips if round_.ts < T0}
+    assert "budget" in {
+        skip.code for round_ in rounds(events) for skip in round_.skips if round_.ts < T0
+    }
     assert len(commands(events)) == 1
     later = [record for minute in range(40, 90) for record in skewed(a_year + minute)]
     assert len(commands(fold_all(Engine(settings), [*skewed(0), *again, *later]))) > 1

@@ -1,4 +1,6 @@
-"""Logs that begin with broken clocks, or repeat what is no longer true: the decisions are those of the log without such records."""
+"""Logs that begin with broken clocks, or repeat what is no longer true: the decisions are those of
+the log without such records.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def three_passes() -> list[TelemetryRecord]:
 
 
 def one_pass(seconds: int) -> list[TelemetryRecord]:
-    return [report("a:1", seconds, 90 - seconds / 60), report("b:1", seconds + 1, 10 + seconds / 60), sweep(seconds + 2, "a:1", "b:1")]
+    return [
+        report("a:1", seconds, 90 - seconds / 60),
+        report("b:1", seconds + 1, 10 + seconds / 60),
+        sweep(seconds + 2, "a:1", "b:1"),
+    ]
 
 
 def tables_only(broker: str, seconds: float) -> LoadReport:
@@ -45,7 +51,9 @@ def figures_only(broker: str, seconds: float) -> LoadReport:
 
 
 @pytest.mark.parametrize("years", list(permutations((1, 20, 70))))
-def test_a_log_may_begin_with_several_broken_clocks_that_do_not_agree(years: tuple[int, ...]) -> None:
+def test_a_log_may_begin_with_several_broken_clocks_that_do_not_agree(
+    years: tuple[int, ...],
+) -> None:
     broken: list[TelemetryRecord] = [report("a:1", n * YEAR_S, 99) for n in years]
     events = fold_all(engine(), [*broken, *three_passes()])
     assert decided(events) == decided(fold_all(engine(), three_passes()))
@@ -54,25 +62,42 @@ def test_a_log_may_begin_with_several_broken_clocks_that_do_not_agree(years: tup
 
 @pytest.mark.parametrize("hours", [1, -1, 24 * 365])
 @pytest.mark.parametrize("count", [1, 2, 3, 20, 100])
-def test_a_log_may_begin_with_records_of_another_time_that_agree_with_each_other(count: int, hours: int) -> None:
-    """One clock that is ahead, or leftovers: the time of a sweep counts, however many came before it."""
-    wrong: list[TelemetryRecord] = [report("a:1", 3600 * hours + i / 10, 50 + i / 10) for i in range(count)]
+def test_a_log_may_begin_with_records_of_another_time_that_agree_with_each_other(
+    count: int, hours: int
+) -> None:
+    """One clock that is ahead, or leftovers: the time of a sweep counts, however many came before
+    it.
+    """
+    wrong: list[TelemetryRecord] = [
+        report("a:1", 3600 * hours + i / 10, 50 + i / 10) for i in range(count)
+    ]
     events = fold_all(engine(), [*wrong, *three_passes()])
     assert decided(events) == decided(fold_all(engine(), three_passes()))
     assert codes(events) == ["clock-ahead" if hours > 0 else "clock-behind"] * count
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_two_records_of_another_time_do_not_close_a_round_because_they_are_far_apart(hours: int) -> None:
-    wrong: list[TelemetryRecord] = [report("a:1", 3600 * hours, 50), report("b:1", 3600 * hours + 200, 60)]
+def test_two_records_of_another_time_do_not_close_a_round_because_they_are_far_apart(
+    hours: int,
+) -> None:
+    wrong: list[TelemetryRecord] = [
+        report("a:1", 3600 * hours, 50),
+        report("b:1", 3600 * hours + 200, 60),
+    ]
     events = fold_all(engine(), [*wrong, *three_passes()])
     assert decided(events) == decided(fold_all(engine(), three_passes()))
 
 
 @pytest.mark.parametrize("hours", [2, -2])
-def test_another_time_may_take_turns_with_the_right_one_from_the_first_record_on(hours: int) -> None:
+def test_another_time_may_take_turns_with_the_right_one_from_the_first_record_on(
+    hours: int,
+) -> None:
     right = three_passes()
-    turns = [record for i, one in enumerate(right) for record in (report("b:1", 3600 * hours + i, 60 + i), one)]
+    turns = [
+        record
+        for i, one in enumerate(right)
+        for record in (report("b:1", 3600 * hours + i, 60 + i), one)
+    ]
     events = fold_all(engine(), turns)
     assert decided(events) == decided(fold_all(engine(), right))
     assert codes(events) == ["clock-ahead" if hours > 0 else "clock-behind"] * len(right)
@@ -80,7 +105,9 @@ def test_another_time_may_take_turns_with_the_right_one_from_the_first_record_on
 
 @pytest.mark.parametrize("hours", [3, -3])
 def test_without_sweeps_the_time_counts_that_most_records_are_near_to(hours: int) -> None:
-    right: list[TelemetryRecord] = [report(name, 5 * i, 20 + i) for i in range(26) for name in ("a:1", "b:1")]
+    right: list[TelemetryRecord] = [
+        report(name, 5 * i, 20 + i) for i in range(26) for name in ("a:1", "b:1")
+    ]
     wrong: list[TelemetryRecord] = [report("a:1", 3600 * hours + 100 * i, 60 + i) for i in range(3)]
     expected = decided(fold_all(engine(), right))
     assert len(expected) == 2
@@ -89,7 +116,9 @@ def test_without_sweeps_the_time_counts_that_most_records_are_near_to(hours: int
 
 
 def test_what_was_taken_for_wrong_at_the_beginning_is_rejected_once() -> None:
-    """Repetitions, within the part that is told again too, are none; one record of long ago stays alone until the first round closes."""
+    """Repetitions, within the part that is told again too, are none; one record of long ago stays
+    alone until the first round closes.
+    """
     ahead, old = report("a:1", 3600), report("b:1", -3600)
     right = three_passes()
     log = [ahead, ahead, old, right[0], right[0], *right[1:]]
@@ -101,14 +130,20 @@ def test_what_was_taken_for_wrong_at_the_beginning_is_rejected_once() -> None:
 def test_a_log_that_begins_with_a_record_of_long_ago_goes_on_once_that_is_certain() -> None:
     passes: list[TelemetryRecord] = [record for i in range(30) for record in one_pass(60 * i)]
     events = fold_all(engine(), [report("a:1", -YEAR_S), *passes])
-    assert {event.ts for event in events if isinstance(event, Round)} <= {record.ts for record in passes}
+    assert {event.ts for event in events if isinstance(event, Round)} <= {
+        record.ts for record in passes
+    }
     assert len(decided(events)) >= 10
 
 
 def test_a_report_from_before_a_broker_withdrew_does_not_bring_it_back() -> None:
     store = InMemoryStore()
     old, gone = report("b:1", 5, 20), Tombstone("c", "b:1", T0 + 10_000)
-    events = fold_all(engine(), [report("a:1", 4), old, report("b:1", 6, 21), gone, old, replace(old, ts=gone.ts)], store)
+    events = fold_all(
+        engine(),
+        [report("a:1", 4), old, report("b:1", 6, 21), gone, old, replace(old, ts=gone.ts)],
+        store,
+    )
     assert codes(events) == ["out-of-order", "out-of-order"]
     assert [broker.broker for broker in store.brokers()] == ["a:1"]
 
@@ -131,7 +166,16 @@ def test_a_report_from_before_a_broker_left_does_not_bring_it_back() -> None:
 
 def test_a_broker_that_comes_back_reports_again() -> None:
     store = InMemoryStore()
-    fold_all(engine(), [report("a:1", 0), report("b:1", 1), Tombstone("c", "b:1", T0 + 2000), report("b:1", 3, 20)], store)
+    fold_all(
+        engine(),
+        [
+            report("a:1", 0),
+            report("b:1", 1),
+            Tombstone("c", "b:1", T0 + 2000),
+            report("b:1", 3, 20),
+        ],
+        store,
+    )
     assert {broker.broker for broker in store.brokers()} == {"a:1", "b:1"}
 
 
@@ -152,15 +196,23 @@ def test_a_broker_whose_bundles_came_before_its_figures_is_not_forgotten_between
 
 
 def test_a_broker_that_withdraws_its_figures_and_then_its_bundles_is_gone() -> None:
-    """The extensible load manager writes two tombstones; the second of them must not look like a newcomer."""
+    """The extensible load manager writes two tombstones; the second of them must not look like a
+    newcomer.
+    """
     store = InMemoryStore()
     empty = replace(report("b:1", 4, bundles={}), figures=None)
-    fold_all(engine(), [report("a:1", 0), report("b:1", 1), Tombstone("c", "b:1", T0 + 3000), empty], store)
+    fold_all(
+        engine(),
+        [report("a:1", 0), report("b:1", 1), Tombstone("c", "b:1", T0 + 3000), empty],
+        store,
+    )
     assert [broker.broker for broker in store.brokers()] == ["a:1"]
 
 
 def test_tombstones_are_never_rejected_in_whatever_order_and_however_often_they_come() -> None:
-    """The leader writes both when a broker dies, in one millisecond, on two topics that nothing keeps in order; messages may come twice."""
+    """The leader writes both when a broker dies, in one millisecond, on two topics that nothing
+    keeps in order; messages may come twice.
+    """
     figures = Tombstone("c", "b:1", T0 + 3000)
     bundles = replace(report("b:1", 3, bundles={}), figures=None)
     begin: list[TelemetryRecord] = [report("a:1", 0), report("b:1", 1), tables_only("b:1", 2)]
@@ -178,14 +230,35 @@ def test_tombstones_are_never_rejected_in_whatever_order_and_however_often_they_
 
 def test_a_tombstone_that_was_overtaken_by_new_figures_withdraws_nothing_and_is_no_error() -> None:
     store = InMemoryStore()
-    late, bundles = Tombstone("c", "b:1", T0 + 1000), replace(report("b:1", 1, bundles={}), figures=None)
-    assert fold_all(engine(), [report("a:1", 0), figures_only("b:1", 3), tables_only("b:1", 3), late, bundles], store) == []
+    late, bundles = (
+        Tombstone("c", "b:1", T0 + 1000),
+        replace(report("b:1", 1, bundles={}), figures=None),
+    )
+    assert (
+        fold_all(
+            engine(),
+            [report("a:1", 0), figures_only("b:1", 3), tables_only("b:1", 3), late, bundles],
+            store,
+        )
+        == []
+    )
     assert {broker.broker for broker in store.brokers()} == {"a:1", "b:1"}
     assert store.get_table("b:1") is not None
 
 
 def test_a_tombstone_withdraws_figures_also_where_bundles_were_listed_since() -> None:
-    """A collector repeats the list of bundles that still holds; the broker's own word about its figures is what counts."""
+    """A collector repeats the list of bundles that still holds; the broker's own word about its
+    figures is what counts.
+    """
     store = InMemoryStore()
-    fold_all(engine(), [report("a:1", 0), figures_only("b:1", 1), tables_only("b:1", 4), Tombstone("c", "b:1", T0 + 3000)], store)
+    fold_all(
+        engine(),
+        [
+            report("a:1", 0),
+            figures_only("b:1", 1),
+            tables_only("b:1", 4),
+            Tombstone("c", "b:1", T0 + 3000),
+        ],
+        store,
+    )
     assert [broker.broker for broker in store.brokers()] == ["a:1"]

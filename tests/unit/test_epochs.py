@@ -24,7 +24,9 @@ def told(*epochs: int, cluster: str = "c") -> list[bytes]:
 
 
 def a_round(number: int, *commands: str, epoch: int = 1, ts: int = 0) -> bytes:
-    return msgspec.json.encode({"v": 1, "cluster": "c", "epoch": epoch, "round": number, "ts": ts, "commands": commands})
+    return msgspec.json.encode(
+        {"v": 1, "cluster": "c", "epoch": epoch, "round": number, "ts": ts, "commands": commands}
+    )
 
 
 def following(control: Control) -> int:
@@ -46,7 +48,9 @@ def test_where_nothing_was_told_the_first_epoch_is_next(control: Control) -> Non
 
 
 def test_the_next_epoch_is_above_all_rounds_and_commands(control: Control) -> None:
-    control.write("rounds", [*told(2, 4), *told(3, cluster="other"), b'{"epoch":9}', b"\xff no JSON"])
+    control.write(
+        "rounds", [*told(2, 4), *told(3, cluster="other"), b'{"epoch":9}', b"\xff no JSON"]
+    )
     assert following(control) == 5
 
     control.send(command("t/ns/0x00000000_0xffffffff", "a:1", epoch=6))
@@ -60,7 +64,15 @@ def test_the_last_epoch_of_all_has_no_next_one(control: Control) -> None:
 
 
 def test_rounds_of_an_older_epoch_behind_newer_ones_are_late(control: Control) -> None:
-    control.write("rounds", [*told(1, 1), *told(1, cluster="other"), *told(2, 1, 2, 1, 2, 2), *told(2, cluster="other")])
+    control.write(
+        "rounds",
+        [
+            *told(1, 1),
+            *told(1, cluster="other"),
+            *told(2, 1, 2, 1, 2, 2),
+            *told(2, cluster="other"),
+        ],
+    )
 
     found = histories(topic_of(control.uri("rounds")))
 
@@ -70,7 +82,10 @@ def test_rounds_of_an_older_epoch_behind_newer_ones_are_late(control: Control) -
 
 def test_doctor_is_content_with_one_job_after_the_other(control: Control) -> None:
     found = examined(control)
-    assert (found.status, found.text) == ("ok", "none on topics.rounds yet; a new checkpoint takes the next")
+    assert (found.status, found.text) == (
+        "ok",
+        "none on topics.rounds yet; a new checkpoint takes the next",
+    )
 
     control.write("rounds", told(1, 1, 2, 2))
     found = examined(control, ours=2)
@@ -83,7 +98,11 @@ def test_doctor_tells_the_older_of_two_jobs_that_nobody_obeys_it(control: Contro
     found = examined(control, ours=1)
 
     assert found.status == "fail"
-    assert found.text == "a job of epoch 2 serves cluster c; executors refuse commands of this checkpoint's epoch 1"
+    assert (
+        found.text
+        == "a job of epoch 2 serves cluster c; executors refuse commands of this checkpoint's "
+        "epoch 1"
+    )
     assert "name a new job.checkpoint" in found.remedy
 
 
@@ -93,12 +112,17 @@ def test_doctor_tells_the_newer_of_two_jobs_that_the_older_still_writes(control:
     found = examined(control, ours=2)
 
     assert found.status == "warn"
-    assert "1 rounds of epoch 1 or older follow a newer job's first round (newest: epoch 2), the last of them 2 rounds ago" in found.text
+    assert (
+        "1 rounds of epoch 1 or older follow a newer job's first round (newest: epoch 2), the "
+        "last of them 2 rounds ago" in found.text
+    )
     assert found.remedy.startswith("stop the job of epoch 1")
 
 
 def test_doctor_tells_two_jobs_of_one_epoch_from_one_that_repeats_itself(control: Control) -> None:
-    control.write("rounds", [a_round(1), a_round(2, "a"), a_round(1), a_round(2, "a"), a_round(3, "b")])
+    control.write(
+        "rounds", [a_round(1), a_round(2, "a"), a_round(1), a_round(2, "a"), a_round(3, "b")]
+    )
     assert examined(control, ours=1).status == "ok"
 
     control.write("rounds", [a_round(3, "c"), a_round(4, ts=1), a_round(4, ts=2)])
@@ -109,11 +133,15 @@ def test_doctor_tells_two_jobs_of_one_epoch_from_one_that_repeats_itself(control
     assert found.remedy.startswith("stop both")
 
     control.write("rounds", [a_round(1, epoch=2)])
-    assert examined(control).text.startswith("a job of epoch 2 serves"), "which is the only one that is obeyed"
+    assert examined(control).text.startswith("a job of epoch 2 serves"), (
+        "which is the only one that is obeyed"
+    )
 
 
 def test_jobs_of_different_clusters_may_share_topics(control: Control) -> None:
-    control.write("rounds", [*told(1), *told(2, cluster="other"), *told(1), *told(2, cluster="other")])
+    control.write(
+        "rounds", [*told(1), *told(2, cluster="other"), *told(1), *told(2, cluster="other")]
+    )
     assert examined(control, ours=1).status == "ok"
 
 

@@ -1,4 +1,6 @@
-"""The examples run as they stand: on a file topic with everything that may happen to one, and on standard input."""
+"""The examples run as they stand: on a file topic with everything that may happen to one, and on
+standard input.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def program(example: str) -> list[str]:
 
 
 def shown(command: list[str], stdin: bytes = b"") -> list[str]:
-    return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=300).stdout.decode().splitlines()
+    return (
+        subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=300)
+        .stdout.decode()
+        .splitlines()
+    )
 
 
 @pytest.mark.parametrize("example", ["consume_commands.py", "consume_commands.mjs"])
@@ -52,14 +58,21 @@ def test_each_command_of_a_file_topic_is_acted_on_once(example: str, tmp_path: P
 
 @pytest.mark.parametrize("example", ["consume_commands.py", "consume_commands.mjs"])
 def test_commands_may_come_on_standard_input_among_rounds(example: str) -> None:
-    lines = [encode_command(MOVE), encode_round(ROUND), encode_command(MOVE), encode_command(UNLOAD)]
+    lines = [
+        encode_command(MOVE),
+        encode_round(ROUND),
+        encode_command(MOVE),
+        encode_command(UNLOAD),
+    ]
     assert shown(program(example), b"".join(line + b"\n" for line in lines)) == SHOWN
 
 
 def test_the_examples_stay_short() -> None:
     for example in EXAMPLES.glob("consume_commands.*"):
         code = [
-            line for line in example.read_text("utf-8").splitlines() if line.strip() and not line.strip().startswith(("#", "//", '"""'))
+            line
+            for line in example.read_text("utf-8").splitlines()
+            if line.strip() and not line.strip().startswith(("#", "//", '"""'))
         ]
         assert len(code) <= 15, example.name
 
@@ -69,5 +82,7 @@ def test_the_settings_of_a_small_cluster_are_settings() -> None:
 
     uris = [str(topic) for _, topic in settings.job.topics.named()]
     assert len(uris) == 5
-    assert all(uri.startswith("pulsar://broker-1:6650,broker-2:6650/ops/rebalancer/") for uri in uris)
+    assert all(
+        uri.startswith("pulsar://broker-1:6650,broker-2:6650/ops/rebalancer/") for uri in uris
+    )
     assert settings.job.pulsar.cluster == "c"

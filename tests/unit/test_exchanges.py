@@ -1,4 +1,6 @@
-"""Bundles that change places do so together or not at all, whatever refuses one of them, and as late as it may."""
+"""Bundles that change places do so together or not at all, whatever refuses one of them, and as
+late as it may.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,18 @@ def exchanged(bundle: str, source: str, destination: str, exchange: str) -> Deci
 
 
 def left(
-    brokers: Sequence[BrokerLoad], *decisions: Decision, filters: FilterSettings = ANYWHERE, limits: LimitSettings = LimitSettings()
+    brokers: Sequence[BrokerLoad],
+    *decisions: Decision,
+    filters: FilterSettings = ANYWHERE,
+    limits: LimitSettings = LimitSettings(),
 ) -> Leaving:
     seen = view(*brokers)
     rules = DestinationRules(None, Filters(filters, "fixed"), DestinationSettings(), WEIGHTS)
     destinations = Destinations(seen, 1, rules, policies=seen.policies, memory=Memory())
     gate = LeavingRules("fixed", Budget(limits, (), 0), seen.is_excluded, {})
-    return decide({one.broker: one for one in brokers}, Shedding(decisions, (), Memory()), destinations, gate)
+    return decide(
+        {one.broker: one for one in brokers}, Shedding(decisions, (), Memory()), destinations, gate
+    )
 
 
 def both(exchange: str = ns(0)) -> tuple[Decision, Decision]:
@@ -38,8 +45,14 @@ def both(exchange: str = ns(0)) -> tuple[Decision, Decision]:
 
 
 def test_both_go() -> None:
-    found = left([broker("b1", 90, 50, bundles(45, 5)), broker("b2", 10, 10, bundles(5, 5, first=4))], *both())
-    assert {bundle: one.destination for bundle, one in found.kept.items()} == {ns(4): "b1:1", ns(0): "b2:1"}
+    found = left(
+        [broker("b1", 90, 50, bundles(45, 5)), broker("b2", 10, 10, bundles(5, 5, first=4))],
+        *both(),
+    )
+    assert {bundle: one.destination for bundle, one in found.kept.items()} == {
+        ns(4): "b1:1",
+        ns(0): "b2:1",
+    }
 
 
 @pytest.mark.parametrize("moves_per_round", [1])
@@ -50,19 +63,39 @@ def test_a_budget_for_one_is_none_for_two(moves_per_round: int) -> None:
 
 
 def test_what_the_first_changes_may_forbid_the_second_and_then_neither_goes() -> None:
-    """Each of two may join the one bundle of the namespace that b2 has, as b1 has three of them; after the first the second may not."""
-    brokers = [broker("b1", 90, 50, bundles(30, 10, 10)), broker("b2", 10, 10, bundles(5, first=4)), broker("b3", 20, 10, {})]
+    """Each of two may join the one bundle of the namespace that b2 has, as b1 has three of them;
+    after the first the second may not.
+    """
+    brokers = [
+        broker("b1", 90, 50, bundles(30, 10, 10)),
+        broker("b2", 10, 10, bundles(5, first=4)),
+        broker("b3", 20, 10, {}),
+    ]
     together = exchanged(ns(0), "b1:1", "b2:1", ns(1)), exchanged(ns(1), "b1:1", "b2:1", ns(1))
-    alone = left(brokers, *(Decision(one.bundle, one.source, one.destination, one.code, one.text) for one in together), filters=EVEN)
+    alone = left(
+        brokers,
+        *(
+            Decision(one.bundle, one.source, one.destination, one.code, one.text)
+            for one in together
+        ),
+        filters=EVEN,
+    )
     assert list(alone.kept) == [ns(0)]
     found = left(brokers, *together, filters=EVEN)
     assert found.kept == {}
-    assert [(skip.names, skip.code) for skip in found.skips] == [((ns(0),), "exchange"), ((ns(1),), "uneven")]
+    assert [(skip.names, skip.code) for skip in found.skips] == [
+        ((ns(0),), "exchange"),
+        ((ns(1),), "uneven"),
+    ]
     assert found.rules.budget.spent is None
 
 
 def test_an_exchange_that_was_taken_back_leaves_no_trace() -> None:
-    brokers = [broker("b1", 90, 50, bundles(30, 10, 10)), broker("b2", 10, 10, bundles(5, first=4)), broker("b3", 20, 10, {})]
+    brokers = [
+        broker("b1", 90, 50, bundles(30, 10, 10)),
+        broker("b2", 10, 10, bundles(5, first=4)),
+        broker("b3", 20, 10, {}),
+    ]
     together = exchanged(ns(0), "b1:1", "b2:1", ns(1)), exchanged(ns(1), "b1:1", "b2:1", ns(1))
     found = left(brokers, *together, Decision(ns(2), "b1:1", "b2:1", "x", "x"), filters=EVEN)
     assert list(found.kept) == [ns(2)]

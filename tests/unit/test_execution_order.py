@@ -1,4 +1,6 @@
-"""The order in which Pulsar carries out what a shedder picked: brokers as its multimap has them, bundles as they were picked."""
+"""The order in which Pulsar carries out what a shedder picked: brokers as its multimap has them,
+bundles as they were picked.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from strategies.shedding.execution_order import as_executed
 
 def order(*picked: str, memory: Memory | None = None) -> tuple[list[str], Memory]:
     """Bundles by name; the broker is what stands before the hyphen."""
-    decisions = [Decision(name, f"{name.partition('-')[0]}:1", None, "code", "text") for name in picked]
+    decisions = [
+        Decision(name, f"{name.partition('-')[0]}:1", None, "code", "text") for name in picked
+    ]
     executed, memory = as_executed(decisions, memory or Memory(), "table")
     return [decision.bundle for decision in executed], memory
 

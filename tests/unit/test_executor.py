@@ -1,4 +1,6 @@
-"""The executor on a fake cluster: what it calls, what it leaves alone, and the one outcome it gives each command."""
+"""The executor on a fake cluster: what it calls, what it leaves alone, and the one outcome it gives
+each command.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,12 @@ def test_a_transfer_is_carried_out_and_told(pulsar: FakePulsar, control: Control
     assert run(pulsar, control) == [("applied", "")]
 
     (outcome,) = control.outcomes()
-    assert (outcome.command_id, outcome.bundle, outcome.owner_before, outcome.owner_after) == (move.id, ONE, one, two)
+    assert (outcome.command_id, outcome.bundle, outcome.owner_before, outcome.owner_after) == (
+        move.id,
+        ONE,
+        one,
+        two,
+    )
     assert pulsar.cluster.owners[ONE] == two
     assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
 
@@ -56,25 +63,40 @@ def test_an_unload_goes_where_pulsar_places_it(pulsar: FakePulsar, control: Cont
     assert control.outcomes()[0].owner_after == pulsar.cluster.owners[ONE] != one
 
 
-def test_a_split_is_carried_out_where_the_command_says(pulsar: FakePulsar, control: Control) -> None:
+def test_a_split_is_carried_out_where_the_command_says(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, _, _ = pulsar.cluster.brokers
     record = encode_command(command(ONE, one, action="split"))
-    control.write("commands", [record[:-1] + b',"boundaries":[268435456],"algorithm":"specified_positions_divide"}'])
+    control.write(
+        "commands",
+        [record[:-1] + b',"boundaries":[268435456],"algorithm":"specified_positions_divide"}'],
+    )
 
     assert run(pulsar, control) == [("applied", "")]
-    assert sorted(pulsar.cluster.owners)[:2] == ["t/ns/0x00000000_0x10000000", "t/ns/0x10000000_0x40000000"]
+    assert sorted(pulsar.cluster.owners)[:2] == [
+        "t/ns/0x00000000_0x10000000",
+        "t/ns/0x10000000_0x40000000",
+    ]
 
 
-def test_without_apply_nothing_is_called_and_the_intention_is_told(pulsar: FakePulsar, control: Control) -> None:
+def test_without_apply_nothing_is_called_and_the_intention_is_told(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, three = pulsar.cluster.brokers
     control.send(command(ONE, one, two), command(TWO, two, three))
 
-    assert run(pulsar, control, ExecutorConfig("c")) == [("dry-run", "dry-run"), ("refused", "moved-on")]
+    assert run(pulsar, control, ExecutorConfig("c")) == [
+        ("dry-run", "dry-run"),
+        ("refused", "moved-on"),
+    ]
     assert control.outcomes()[0].reason == f"dry-run: would transfer {ONE} from {one} to {two}"
     assert pulsar.asked("PUT") == []
 
 
-def test_a_command_that_was_only_rehearsed_may_come_again_for_real(pulsar: FakePulsar, control: Control) -> None:
+def test_a_command_that_was_only_rehearsed_may_come_again_for_real(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     move = command(ONE, one, two)
     control.send(move)
@@ -84,7 +106,9 @@ def test_a_command_that_was_only_rehearsed_may_come_again_for_real(pulsar: FakeP
     assert run(pulsar, control) == [("dry-run", "dry-run"), ("applied", "")]
 
 
-def test_a_bundle_that_is_at_its_destination_is_left_alone(pulsar: FakePulsar, control: Control) -> None:
+def test_a_bundle_that_is_at_its_destination_is_left_alone(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     pulsar.cluster.owners[ONE] = two
     control.send(command(ONE, one, two))
@@ -106,17 +130,33 @@ def test_the_same_command_twice_is_applied_once(pulsar: FakePulsar, control: Con
     assert len(pulsar.cluster.applied) == 1
 
 
-def test_several_commands_have_their_outcomes_in_their_order(pulsar: FakePulsar, control: Control) -> None:
+def test_several_commands_have_their_outcomes_in_their_order(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, three = pulsar.cluster.brokers
-    moves = [command(ONE, one, two), command(TWO, one, three), command(ONE, two, three), command(THREE, three, two), command(FOUR, one)]
+    moves = [
+        command(ONE, one, two),
+        command(TWO, one, three),
+        command(ONE, two, three),
+        command(THREE, three, two),
+        command(FOUR, one),
+    ]
     control.send(*moves)
 
-    assert run(pulsar, control) == [("applied", ""), ("applied", ""), ("applied", ""), ("refused", "moved-on"), ("applied", "")]
+    assert run(pulsar, control) == [
+        ("applied", ""),
+        ("applied", ""),
+        ("applied", ""),
+        ("refused", "moved-on"),
+        ("applied", ""),
+    ]
     assert [outcome.command_id for outcome in control.outcomes()] == [move.id for move in moves]
     assert pulsar.cluster.owners[ONE] == three
 
 
-def test_what_is_refused_is_explained_and_never_called(pulsar: FakePulsar, control: Control) -> None:
+def test_what_is_refused_is_explained_and_never_called(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     move = command(ONE, one, two, epoch=2)
     control.send(
@@ -147,13 +187,18 @@ def test_what_is_refused_is_explained_and_never_called(pulsar: FakePulsar, contr
     assert len(pulsar.cluster.applied) == 1
 
 
-def test_a_destination_that_isolation_forbids_is_refused(pulsar: FakePulsar, control: Control) -> None:
+def test_a_destination_that_isolation_forbids_is_refused(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     pulsar.cluster.policies["mine"] = {
         "namespaces": ["other/.*"],
         "primary": [r"127\.0\.0\.1"],
         "secondary": [],
-        "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}},
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": "1", "usage_threshold": "80"},
+        },
     }
     control.send(command(ONE, one, two))
 
@@ -161,19 +206,25 @@ def test_a_destination_that_isolation_forbids_is_refused(pulsar: FakePulsar, con
     assert pulsar.asked("PUT") == []
 
 
-def test_only_commands_with_our_signature_are_believed(pulsar: FakePulsar, control: Control) -> None:
+def test_only_commands_with_our_signature_are_believed(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     forged, true = command(ONE, one, two, epoch=99), command(TWO, one, two)
     control.send(forged)
     control.send(forged, key=SigningKey(Secret(b"x" * 32)))
     control.send(true, key=KEY)
 
-    assert run(pulsar, control, replace(APPLY, key=KEY)) == [("refused", "unsigned"), ("refused", "wrong-signature"), ("applied", "")], (
-        "what nobody believes does not raise the epoch either"
-    )
+    assert run(pulsar, control, replace(APPLY, key=KEY)) == [
+        ("refused", "unsigned"),
+        ("refused", "wrong-signature"),
+        ("applied", ""),
+    ], "what nobody believes does not raise the epoch either"
 
 
-def test_a_newer_epoch_is_known_from_rounds_and_across_restarts(pulsar: FakePulsar, control: Control) -> None:
+def test_a_newer_epoch_is_known_from_rounds_and_across_restarts(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     control.write(
         "rounds",
@@ -190,7 +241,9 @@ def test_a_newer_epoch_is_known_from_rounds_and_across_restarts(pulsar: FakePuls
     assert run(pulsar, control) == [("refused", "older-epoch"), ("applied", "")]
 
 
-def test_commands_of_other_clusters_are_left_to_others(pulsar: FakePulsar, control: Control) -> None:
+def test_commands_of_other_clusters_are_left_to_others(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     control.send(command(ONE, one, two, cluster="other"), command(ONE, one, two))
 
@@ -199,11 +252,22 @@ def test_commands_of_other_clusters_are_left_to_others(pulsar: FakePulsar, contr
 
 def test_what_is_no_command_becomes_a_rejected_record(pulsar: FakePulsar, control: Control) -> None:
     one, two, _ = pulsar.cluster.brokers
-    control.write("commands", [b"{", encode_command(command("t/ns/0x0_0x1", one, two)), encode_command(command(ONE, one, "b c:1"))])
+    control.write(
+        "commands",
+        [
+            b"{",
+            encode_command(command("t/ns/0x0_0x1", one, two)),
+            encode_command(command(ONE, one, "b c:1")),
+        ],
+    )
     control.send(command(ONE, one, two))
 
     assert run(pulsar, control) == [("applied", "")]
-    assert [decode_rejected(value).code for value in control.read("rejected")] == ["not-json", "bundle-name", "broker-id"]
+    assert [decode_rejected(value).code for value in control.read("rejected")] == [
+        "not-json",
+        "bundle-name",
+        "broker-id",
+    ]
 
 
 def test_the_pause_file_is_honoured_at_once(pulsar: FakePulsar, control: Control) -> None:
@@ -213,20 +277,28 @@ def test_the_pause_file_is_honoured_at_once(pulsar: FakePulsar, control: Control
     control.send(command(ONE, one, two), command(TWO, one, two), command(THREE, one, two))
 
     def pause(request: Request) -> Fault | None:
-        """Somebody pauses while the first command is being carried out; the second has not begun."""
+        """Somebody pauses while the first command is being carried out; the second has not
+        begun.
+        """
         if request.method == "PUT":
             brake.touch()
         return None
 
     pulsar.faults = pause
-    assert run(pulsar, control, config) == [("applied", ""), ("refused", "paused"), ("refused", "paused")]
+    assert run(pulsar, control, config) == [
+        ("applied", ""),
+        ("refused", "paused"),
+        ("refused", "paused"),
+    ]
 
     brake.unlink()
     control.send(command(TWO, one, two))
     assert run(pulsar, control, config)[3:] == [("applied", "")]
 
 
-def test_a_pause_is_seen_even_after_the_cluster_was_looked_at(pulsar: FakePulsar, control: Control) -> None:
+def test_a_pause_is_seen_even_after_the_cluster_was_looked_at(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     brake = control.folder / "pause"
     control.send(command(ONE, one, two))
@@ -239,7 +311,9 @@ def test_a_pause_is_seen_even_after_the_cluster_was_looked_at(pulsar: FakePulsar
     assert pulsar.asked("PUT") == []
 
 
-def test_an_executor_that_stops_while_it_waits_for_its_turn_leaves_the_command_to_the_next(pulsar: FakePulsar, control: Control) -> None:
+def test_an_executor_that_stops_while_it_waits_for_its_turn_leaves_the_command_to_the_next(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     control.send(command(ONE, one, two), command(TWO, one, two))
     with pytest.raises(Stopped):
@@ -250,14 +324,19 @@ def test_an_executor_that_stops_while_it_waits_for_its_turn_leaves_the_command_t
     assert len(pulsar.cluster.applied) == 2
 
 
-def test_a_command_that_waited_for_its_turn_is_judged_by_the_newest_epoch(pulsar: FakePulsar, control: Control) -> None:
+def test_a_command_that_waited_for_its_turn_is_judged_by_the_newest_epoch(
+    pulsar: FakePulsar, control: Control
+) -> None:
     """The first round of a newer job comes while the second command waits."""
     one, two, _ = pulsar.cluster.brokers
     control.send(command(ONE, one, two), command(TWO, one, two))
     now = [0.0]
 
     def rounds_are_read() -> bool:
-        told = [json.loads(file.read_text("utf-8")) for file in (control.folder / "state").glob("executor-*.json")]
+        told = [
+            json.loads(file.read_text("utf-8"))
+            for file in (control.folder / "state").glob("executor-*.json")
+        ]
         return any(position["topic"] == control.uri("rounds") for position in told)
 
     def wait(seconds: float) -> bool:
@@ -267,13 +346,24 @@ def test_a_command_that_waited_for_its_turn_is_judged_by_the_newest_epoch(pulsar
         return False
 
     life = Life(limiter=RateLimiter(1, wait, lambda: now[0]))
-    assert run(pulsar, control, replace(APPLY, at_once=1), life) == [("applied", ""), ("refused", "older-epoch")]
+    assert run(pulsar, control, replace(APPLY, at_once=1), life) == [
+        ("applied", ""),
+        ("refused", "older-epoch"),
+    ]
 
 
-def test_with_a_key_only_signed_rounds_raise_the_epoch(pulsar: FakePulsar, control: Control) -> None:
+def test_with_a_key_only_signed_rounds_raise_the_epoch(
+    pulsar: FakePulsar, control: Control
+) -> None:
     """Whoever may write to the rounds topic cannot stop an executor; a newer job can."""
     one, two, _ = pulsar.cluster.brokers
-    control.write("rounds", [b'{"v":1,"cluster":"c","epoch":99}', SigningKey(Secret(b"x" * 32)).sign(b'{"v":1,"cluster":"c","epoch":98}')])
+    control.write(
+        "rounds",
+        [
+            b'{"v":1,"cluster":"c","epoch":99}',
+            SigningKey(Secret(b"x" * 32)).sign(b'{"v":1,"cluster":"c","epoch":98}'),
+        ],
+    )
     control.send(command(ONE, one, two, epoch=6), key=KEY)
     assert run(pulsar, control, replace(APPLY, key=KEY)) == [("applied", "")]
 
@@ -282,17 +372,27 @@ def test_with_a_key_only_signed_rounds_raise_the_epoch(pulsar: FakePulsar, contr
     assert run(pulsar, control, replace(APPLY, key=KEY))[1:] == [("refused", "older-epoch")]
 
 
-def test_an_executor_forgets_as_it_goes_and_applies_nothing_twice(pulsar: FakePulsar, control: Control) -> None:
+def test_an_executor_forgets_as_it_goes_and_applies_nothing_twice(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     hours = 3_600_000
-    long_ago = [command(ONE, one, two, issued_at_ms=now_ms() - 3 * hours, expires_at_ms=now_ms() - 2 * hours) for _ in range(30)]
+    long_ago = [
+        command(
+            ONE, one, two, issued_at_ms=now_ms() - 3 * hours, expires_at_ms=now_ms() - 2 * hours
+        )
+        for _ in range(30)
+    ]
     control.send(*long_ago)
     run(pulsar, control, life=Life(later_ms=-3 * hours + 60_000))
     control.send(command(TWO, one, two))
     run(pulsar, control)
     journal = Journal(control.folder / "state")
     try:
-        kept = sum(journal.earlier(Received(old.id, Position("", 0, 0), b""))[1] is not None for old in long_ago)
+        kept = sum(
+            journal.earlier(Received(old.id, Position("", 0, 0), b""))[1] is not None
+            for old in long_ago
+        )
     finally:
         journal.close()
     assert kept == 0

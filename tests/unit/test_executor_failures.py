@@ -1,4 +1,6 @@
-"""The executor when calls fail and when it dies: retried only where that is safe, applied once, told once."""
+"""The executor when calls fail and when it dies: retried only where that is safe, applied once,
+told once.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,19 @@ from tests.unit.executor_lives import APPLY, ONE, TWO, Death, Life, run
 
 
 def scene_of_another_unload(pulsar: FakePulsar, bundle: str, *, looks: int, then: str) -> Faults:
-    """Another unload begins just before the first of ours, ends after `looks` looks at the owner, and leaves the bundle to `then`."""
+    """Another unload begins just before the first of ours, ends after `looks` looks at the owner,
+    and leaves the bundle to `then`.
+    """
     seen = count()
 
     def under_way(request: Request) -> None:
         if request.method == "PUT" and not next(seen):
             pulsar.cluster.being_unloaded.add(bundle)
-        elif bundle in pulsar.cluster.being_unloaded and "/non-persistent/" in request.target and next(seen) > looks:
+        elif (
+            bundle in pulsar.cluster.being_unloaded
+            and "/non-persistent/" in request.target
+            and next(seen) > looks
+        ):
             pulsar.cluster.being_unloaded.clear()
             pulsar.cluster.owners[bundle] = then
 
@@ -42,39 +50,63 @@ class TestWhenCallsFail:
         assert run(pulsar, control) == [("applied", "")]
         assert len(pulsar.cluster.applied) == 1
 
-    def test_a_busy_broker_is_not_asked_for_ever(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_a_busy_broker_is_not_asked_for_ever(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, two, _ = pulsar.cluster.brokers
-        pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.method == "PUT" else None
+        pulsar.faults = lambda request: (
+            Fault(instead=Answer(503)) if request.method == "PUT" else None
+        )
         control.send(command(ONE, one, two))
 
         assert run(pulsar, control) == [("failed", "broker-unavailable")]
         assert len(pulsar.asked("PUT")) == 3
 
     @pytest.mark.parametrize(
-        ("status", "code"), [(409, "refused-by-broker"), (412, "not-found"), (404, "not-found"), (500, "refused-by-broker")]
+        ("status", "code"),
+        [
+            (409, "refused-by-broker"),
+            (412, "not-found"),
+            (404, "not-found"),
+            (500, "refused-by-broker"),
+        ],
     )
-    def test_a_refusal_is_final(self, pulsar: FakePulsar, control: Control, status: int, code: str) -> None:
+    def test_a_refusal_is_final(
+        self, pulsar: FakePulsar, control: Control, status: int, code: str
+    ) -> None:
         one, two, _ = pulsar.cluster.brokers
-        pulsar.faults = lambda request: Fault(instead=Answer(status)) if request.method == "PUT" else None
+        pulsar.faults = lambda request: (
+            Fault(instead=Answer(status)) if request.method == "PUT" else None
+        )
         control.send(command(ONE, one, two))
 
         assert run(pulsar, control) == [("failed", code)]
         assert len(pulsar.asked("PUT")) == 1
 
     @pytest.mark.parametrize("plain", [True, False])
-    def test_a_lost_answer_is_looked_after_and_not_repeated(self, pulsar: FakePulsar, control: Control, plain: bool) -> None:
+    def test_a_lost_answer_is_looked_after_and_not_repeated(
+        self, pulsar: FakePulsar, control: Control, plain: bool
+    ) -> None:
         one, two, _ = pulsar.cluster.brokers
         pulsar.faults = lambda request: (
-            Fault(drop_after=True) if request.method == "PUT" and request.broker == one and "authoritative" in request.target else None
+            Fault(drop_after=True)
+            if request.method == "PUT"
+            and request.broker == one
+            and "authoritative" in request.target
+            else None
         )
         control.send(command(ONE, one, None if plain else two))
         if plain:
-            pulsar.faults = lambda request: Fault(drop_after=True) if request.method == "PUT" else None
+            pulsar.faults = lambda request: (
+                Fault(drop_after=True) if request.method == "PUT" else None
+            )
 
         assert run(pulsar, control)[0][0] == "applied"
         assert len(pulsar.cluster.applied) == 1
 
-    def test_an_unload_without_destination_is_never_repeated_on_a_guess(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_an_unload_without_destination_is_never_repeated_on_a_guess(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, _, _ = pulsar.cluster.brokers
         pulsar.faults = lambda request: Fault(drop=True) if request.method == "PUT" else None
         control.send(command(ONE, one))
@@ -82,7 +114,9 @@ class TestWhenCallsFail:
         assert run(pulsar, control) == [("failed", "unanswered")]
         assert len(pulsar.asked("PUT")) == 1
 
-    def test_a_destination_that_dies_in_the_middle(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_a_destination_that_dies_in_the_middle(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, two, three = pulsar.cluster.brokers
         control.send(command(ONE, one, three))
 
@@ -93,10 +127,14 @@ class TestWhenCallsFail:
         pulsar.faults = die
         told = run(pulsar, control)
 
-        assert told == [("failed", "refused-by-broker")], "Pulsar answers 409 for a destination that has left"
+        assert told == [("failed", "refused-by-broker")], (
+            "Pulsar answers 409 for a destination that has left"
+        )
         assert pulsar.cluster.owners[ONE] == one != two
 
-    @pytest.mark.parametrize(("back", "told"), [(False, ("applied", "elsewhere")), (True, ("failed", "came-back"))])
+    @pytest.mark.parametrize(
+        ("back", "told"), [(False, ("applied", "elsewhere")), (True, ("failed", "came-back"))]
+    )
     def test_a_destination_that_pulsar_loses_is_told_and_not_tried_again(
         self, pulsar: FakePulsar, control: Control, back: bool, told: tuple[str, str]
     ) -> None:
@@ -114,7 +152,9 @@ class TestWhenCallsFail:
         assert len(pulsar.cluster.applied) == 1
 
     @pytest.mark.parametrize("back", [False, True])
-    def test_a_transfer_during_another_unload_waits_for_its_end(self, pulsar: FakePulsar, control: Control, back: bool) -> None:
+    def test_a_transfer_during_another_unload_waits_for_its_end(
+        self, pulsar: FakePulsar, control: Control, back: bool
+    ) -> None:
         one, two, _ = pulsar.cluster.brokers
         pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=5, then=one if back else two)
         control.send(command(ONE, one, two))
@@ -122,7 +162,9 @@ class TestWhenCallsFail:
         assert run(pulsar, control) == [("applied", "")]
         assert pulsar.cluster.applied == ([Applied("unload", ONE, one, two)] if back else [])
 
-    def test_a_transfer_that_brokers_pass_to_and_fro_is_tried_again(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_a_transfer_that_brokers_pass_to_and_fro_is_tried_again(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, two, three = pulsar.cluster.brokers
         passed_on = count()
 
@@ -138,7 +180,9 @@ class TestWhenCallsFail:
         assert run(pulsar, control) == [("applied", "")]
         assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
 
-    def test_a_release_during_another_unload_is_not_repeated(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_a_release_during_another_unload_is_not_repeated(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, _, _ = pulsar.cluster.brokers
         pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=5, then=one)
         control.send(command(ONE, one))
@@ -146,14 +190,18 @@ class TestWhenCallsFail:
         assert run(pulsar, control) == [("failed", "not-owned")]
         assert pulsar.cluster.applied == []
 
-    def test_an_unload_that_does_not_end_is_not_waited_for_without_end(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_an_unload_that_does_not_end_is_not_waited_for_without_end(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, two, _ = pulsar.cluster.brokers
         pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=10**6, then=two)
         control.send(command(ONE, one, two))
 
         assert run(pulsar, control) == [("failed", "not-owned")]
 
-    def test_without_clients_nobody_looks_the_bundle_up(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_without_clients_nobody_looks_the_bundle_up(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, two, _ = pulsar.cluster.brokers
         pulsar.cluster.lookups = False
         control.send(command(ONE, one, two))
@@ -161,7 +209,9 @@ class TestWhenCallsFail:
         modular = pulsar.cluster.manager == "modular"
         assert run(pulsar, control) == [("applied", "not-looked-up" if modular else "")]
 
-    def test_a_wrong_token_ends_the_program_and_the_command_comes_again(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_a_wrong_token_ends_the_program_and_the_command_comes_again(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, two, _ = pulsar.cluster.brokers
         control.send(command(ONE, one, two))
         pulsar.cluster.token = "changed"
@@ -174,10 +224,16 @@ class TestWhenCallsFail:
 
 
 class TestAfterADeath:
-    """The process died at some point between reading a command and committing it; the next one makes the best of it."""
+    """The process died at some point between reading a command and committing it; the next one
+    makes the best of it.
+    """
 
-    @pytest.mark.parametrize("moment", ["before the call", "after the call", "before publishing", "before committing"])
-    def test_a_transfer_is_applied_once_and_told_once(self, pulsar: FakePulsar, control: Control, moment: Any) -> None:
+    @pytest.mark.parametrize(
+        "moment", ["before the call", "after the call", "before publishing", "before committing"]
+    )
+    def test_a_transfer_is_applied_once_and_told_once(
+        self, pulsar: FakePulsar, control: Control, moment: Any
+    ) -> None:
         one, two, three = pulsar.cluster.brokers
         control.send(move := command(ONE, one, two), command(TWO, two, three))
         with pytest.raises(Death):
@@ -185,10 +241,17 @@ class TestAfterADeath:
 
         assert run(pulsar, control) == [("applied", ""), ("refused", "moved-on")]
         assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
-        assert (control.outcomes()[0].command_id, control.outcomes()[0].owner_before) == (move.id, one)
+        assert (control.outcomes()[0].command_id, control.outcomes()[0].owner_before) == (
+            move.id,
+            one,
+        )
 
-    @pytest.mark.parametrize("moment", ["before the call", "after the call", "before publishing", "before committing"])
-    def test_a_split_is_applied_once(self, pulsar: FakePulsar, control: Control, moment: Any) -> None:
+    @pytest.mark.parametrize(
+        "moment", ["before the call", "after the call", "before publishing", "before committing"]
+    )
+    def test_a_split_is_applied_once(
+        self, pulsar: FakePulsar, control: Control, moment: Any
+    ) -> None:
         one, _, _ = pulsar.cluster.brokers
         control.send(command(ONE, one, action="split"))
         with pytest.raises(Death):
@@ -197,7 +260,9 @@ class TestAfterADeath:
         assert run(pulsar, control) == [("applied", "")]
         assert [done.action for done in pulsar.cluster.applied] == ["split"]
 
-    def test_a_release_that_nobody_can_be_sure_of_is_not_repeated(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_a_release_that_nobody_can_be_sure_of_is_not_repeated(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, _, _ = pulsar.cluster.brokers
         control.send(command(ONE, one))
         with pytest.raises(Death):
@@ -206,7 +271,9 @@ class TestAfterADeath:
         assert run(pulsar, control) == [("failed", "interrupted")]
         assert pulsar.cluster.applied == []
 
-    def test_an_interrupted_command_that_has_expired_meanwhile(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_an_interrupted_command_that_has_expired_meanwhile(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, two, _ = pulsar.cluster.brokers
         control.send(command(ONE, one, two))
         with pytest.raises(Death):
@@ -215,7 +282,9 @@ class TestAfterADeath:
         assert run(pulsar, control, life=Life(later_ms=400_000)) == [("expired", "expired")]
         assert pulsar.cluster.applied == []
 
-    def test_a_dry_run_after_a_death_calls_nothing(self, pulsar: FakePulsar, control: Control) -> None:
+    def test_a_dry_run_after_a_death_calls_nothing(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
         one, two, _ = pulsar.cluster.brokers
         control.send(command(ONE, one, two))
         with pytest.raises(Death):

@@ -1,4 +1,6 @@
-"""The way of one command through the executor: intake, judge and publish are entered once each, in this order."""
+"""The way of one command through the executor: intake, judge and publish are entered once each, in
+this order.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,17 @@ def parts_entered(pulsar: FakePulsar, control: Control, config: ExecutorConfig) 
     [
         (lambda config: config, ("applied", "")),
         (lambda config: replace(config, apply=False), ("dry-run", "dry-run")),
-        (lambda config: replace(config, rules=replace(config.rules, deny=("t/*",))), ("refused", "namespace-denied")),
+        (
+            lambda config: replace(config, rules=replace(config.rules, deny=("t/*",))),
+            ("refused", "namespace-denied"),
+        ),
     ],
 )
 def test_a_command_enters_each_part_once(
-    pulsar: FakePulsar, control: Control, change: Callable[[ExecutorConfig], ExecutorConfig], verdict: tuple[str, str]
+    pulsar: FakePulsar,
+    control: Control,
+    change: Callable[[ExecutorConfig], ExecutorConfig],
+    verdict: tuple[str, str],
 ) -> None:
     one, two, _ = pulsar.cluster.brokers
     control.send(command(ONE, one, two))
@@ -63,7 +71,9 @@ def test_a_command_enters_each_part_once(
     assert control.verdicts() == [verdict]
 
 
-def test_a_command_that_is_refused_right_before_the_call_is_not_judged_twice(pulsar: FakePulsar, control: Control) -> None:
+def test_a_command_that_is_refused_right_before_the_call_is_not_judged_twice(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     control.send(command(ONE, one, two))
     pause_file = control.folder / "pause"
@@ -73,7 +83,9 @@ def test_a_command_that_is_refused_right_before_the_call_is_not_judged_twice(pul
     assert control.verdicts() == [("refused", "paused")]
 
 
-def test_an_expired_command_is_judged_once_and_never_shown_to_the_cluster(pulsar: FakePulsar, control: Control) -> None:
+def test_an_expired_command_is_judged_once_and_never_shown_to_the_cluster(
+    pulsar: FakePulsar, control: Control
+) -> None:
     one, two, _ = pulsar.cluster.brokers
     control.send(command(ONE, one, two, expires_at_ms=now_ms() - 1))
 

@@ -1,4 +1,6 @@
-"""A pass over extensible brokers: everything they said, once more what still holds, and who has no figures and why."""
+"""A pass over extensible brokers: everything they said, once more what still holds, and who has no
+figures and why.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Owners:
 
 @dataclass
 class Cluster:
-    """Brokers that publish what a test says, and answer unless they are `silent`; time goes by when it says so."""
+    """Brokers that publish what a test says, and answer unless they are `silent`; time goes by when
+    it says so.
+    """
 
     now_ms: int = 1_000_000
     said: list[Report] = field(default_factory=list)
@@ -40,7 +44,9 @@ class Cluster:
     poll: ExtensiblePoll = field(init=False)
 
     def __post_init__(self) -> None:
-        self.poll = ExtensiblePoll(self, BrokerPoll(self.answer, 4, 0, self.clock), Owners(), 60_000, self.clock)
+        self.poll = ExtensiblePoll(
+            self, BrokerPoll(self.answer, 4, 0, self.clock), Owners(), 60_000, self.clock
+        )
 
     def take(self) -> list[Report]:
         said, self.said = self.said, []
@@ -57,7 +63,9 @@ class Cluster:
         return b"null"
 
     def says(self, broker: str, cpu: int | None, kind: Kind = "broker-load-data") -> None:
-        self.said.append(Report(broker, self.now_ms, WITHDRAWN if cpu is None else b'{"cpu":%d}' % cpu, kind))
+        self.said.append(
+            Report(broker, self.now_ms, WITHDRAWN if cpu is None else b'{"cpu":%d}' % cpu, kind)
+        )
 
     def run(self, *brokers: str, after_s: int = 10) -> Pass:
         self.now_ms += after_s * 1000
@@ -87,7 +95,9 @@ def test_all_that_was_said_in_its_order_and_then_what_still_holds() -> None:
         (B, bundles, b'{"cpu":5}'),
     ]
     assert (done.answered, done.missing, done.number) == ((A, B), {}, 2)
-    assert [report.ts for report in done.reports] == [1_010_000, 1_010_001, 1_020_000, 1_020_000], "later than the word before, always"
+    assert [report.ts for report in done.reports] == [1_010_000, 1_010_001, 1_020_000, 1_020_000], (
+        "later than the word before, always"
+    )
 
 
 def test_who_has_not_said_anything_yet_is_named() -> None:
@@ -135,7 +145,9 @@ def test_who_is_gone_is_forgotten_but_its_last_word_is_passed_on() -> None:
     done = cluster.run(A)
     assert told(done)[0] == (B, "broker-load-data", WITHDRAWN)
     assert (done.answered, done.missing) == ((A,), {})
-    assert "since the collector started" in cluster.run().missing[B], "when it comes back, it has said nothing yet"
+    assert "since the collector started" in cluster.run().missing[B], (
+        "when it comes back, it has said nothing yet"
+    )
 
 
 def test_owners_are_asked_of_the_brokers_that_answer() -> None:
@@ -159,12 +171,24 @@ def admin() -> Iterator[PulsarAdmin]:
         yield made
 
 
-def test_a_broker_says_which_load_manager_runs_and_where_clients_connect(admin: PulsarAdmin) -> None:
+def test_a_broker_says_which_load_manager_runs_and_where_clients_connect(
+    admin: PulsarAdmin,
+) -> None:
     auto = PulsarSettings("c", "http://one:8080")
     assert load_manager_of(admin, auto) == "extensible"
-    assert load_manager_of(admin, PulsarSettings("c", "http://one:8080", load_manager="modular")) == "modular"
-    assert service_url_of(admin, auto) == "pulsar://127.0.0.1:6650", "one does not answer; the brokers that are listed do"
-    assert service_url_of(admin, PulsarSettings("c", "http://one:8080", service_url="pulsar://x:1,y:1")) == "pulsar://x:1,y:1"
+    assert (
+        load_manager_of(admin, PulsarSettings("c", "http://one:8080", load_manager="modular"))
+        == "modular"
+    )
+    assert service_url_of(admin, auto) == "pulsar://127.0.0.1:6650", (
+        "one does not answer; the brokers that are listed do"
+    )
+    assert (
+        service_url_of(
+            admin, PulsarSettings("c", "http://one:8080", service_url="pulsar://x:1,y:1")
+        )
+        == "pulsar://x:1,y:1"
+    )
     with pytest.raises(Refused, match=r"name the binary protocol's address as pulsar\.service_url"):
         service_url_of(admin, PulsarSettings("c", "https://one:8443"))
 
@@ -174,7 +198,12 @@ def test_only_the_brokers_that_are_needed_are_asked_where_clients_connect() -> N
         """Every broker has a port of its own, which is that of its web service and 1."""
         if request.parts[-2:] != ["configuration", "runtime"]:
             return None
-        return Fault(instead=Answer(200, json.dumps({"brokerServicePort": request.broker.rpartition(":")[2] + "1"}).encode()))
+        return Fault(
+            instead=Answer(
+                200,
+                json.dumps({"brokerServicePort": request.broker.rpartition(":")[2] + "1"}).encode(),
+            )
+        )
 
     def asked(admin_urls: str) -> tuple[str, list[list[str]]]:
         pulsar.calls.clear()
@@ -186,5 +215,8 @@ def test_only_the_brokers_that_are_needed_are_asked_where_clients_connect() -> N
         pulsar.faults = ports
         one, two, *_ = brokers = sorted(pulsar.cluster.brokers)
         configuration, both = ["brokers", "configuration", "runtime"], f"pulsar://{one}1,{two}1"
-        assert asked(",".join(f"http://{broker}" for broker in brokers)) == (both, [configuration] * 2)
+        assert asked(",".join(f"http://{broker}" for broker in brokers)) == (
+            both,
+            [configuration] * 2,
+        )
         assert asked(f"http://{one}") == (both, [configuration, ["brokers", "c"], configuration])

@@ -1,4 +1,6 @@
-"""File topics: many writers, one order; readers that never see half a line; writers that die; segments that roll and go."""
+"""File topics: many writers, one order; readers that never see half a line; writers that die;
+segments that roll and go.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def append(folder: Path, *lines: bytes, segment_bytes: int = 2**20) -> Offset:
 
 def start(program: str, *arguments: object) -> subprocess.Popen[bytes]:
     """A Python program of its own, so that it can be killed."""
-    return subprocess.Popen([sys.executable, "-c", program, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE
+    )
 
 
 def test_what_was_appended_is_read_in_order_with_its_place(tmp_path: Path) -> None:
@@ -75,7 +79,10 @@ def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
 def test_segments_roll_and_are_read_as_one_topic(tmp_path: Path) -> None:
     for number in range(10):
         append(tmp_path, b"%d" % number * 9, segment_bytes=20)
-    assert sorted(path.name for path in tmp_path.glob("*.jsonl"))[:2] == [SEGMENT, "segment-00000001.jsonl"]
+    assert sorted(path.name for path in tmp_path.glob("*.jsonl"))[:2] == [
+        SEGMENT,
+        "segment-00000001.jsonl",
+    ]
     records, end = FileTopicReader(tmp_path).read()
     assert values(records) == [b"%d" % number * 9 for number in range(10)]
     assert [record.position.partition for record in records] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
@@ -84,13 +91,20 @@ def test_segments_roll_and_are_read_as_one_topic(tmp_path: Path) -> None:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=5), max_size=8),
+    st.lists(
+        st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=5),
+        max_size=8,
+    ),
     st.integers(1, 60),
     st.integers(1, 5),
     st.integers(1, 60),
 )
 def test_however_it_is_cut_into_reads_the_topic_is_the_same(
-    tmp_path_factory: pytest.TempPathFactory, batches: list[list[bytes]], segment_bytes: int, max_records: int, max_bytes: int
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[list[bytes]],
+    segment_bytes: int,
+    max_records: int,
+    max_bytes: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("topic")
     for batch in batches:
@@ -102,7 +116,10 @@ def test_however_it_is_cut_into_reads_the_topic_is_the_same(
     pieces: list[TopicRecord] = []
     offset = reader.begin()
     while True:
-        assert reader.advance(offset, max_records, max_bytes) == reader.read(offset, max_records, max_bytes)[1]
+        assert (
+            reader.advance(offset, max_records, max_bytes)
+            == reader.read(offset, max_records, max_bytes)[1]
+        )
         piece, after = reader.read(offset, max_records, max_bytes)
         assert reader.read(offset, end=after) == (piece, after)
         if after == offset:
@@ -151,7 +168,11 @@ def test_a_line_that_is_too_long_is_cut_and_its_size_told(tmp_path: Path) -> Non
     append(tmp_path, b"short", b"l" * 3_000_000, b"after")
     reader = FileTopicReader(tmp_path, limits=WireLimits(max_record_bytes=2_000_000, kept_bytes=7))
     records, end = reader.read()
-    assert [(record.value, record.size) for record in records] == [(b"short", 5), (b"l" * 7, 3_000_000), (b"after", 5)]
+    assert [(record.value, record.size) for record in records] == [
+        (b"short", 5),
+        (b"l" * 7, 3_000_000),
+        (b"after", 5),
+    ]
     assert end == reader.end()
 
 
@@ -160,9 +181,13 @@ def test_a_line_that_is_too_long_is_cut_and_its_size_told(tmp_path: Path) -> Non
 def test_lines_do_not_depend_on_where_blocks_end(blocks: list[bytes], longest: int) -> None:
     limits = WireLimits(max_record_bytes=longest, kept_bytes=3)
     pieces = b"".join(blocks).split(b"\n")
-    expected = [(piece if len(piece) <= longest else piece[:3], len(piece), True) for piece in pieces[:-1]]
+    expected = [
+        (piece if len(piece) <= longest else piece[:3], len(piece), True) for piece in pieces[:-1]
+    ]
     if pieces[-1]:
-        expected.append((pieces[-1] if len(pieces[-1]) <= longest else pieces[-1][:3], len(pieces[-1]), False))
+        expected.append(
+            (pieces[-1] if len(pieces[-1]) <= longest else pieces[-1][:3], len(pieces[-1]), False)
+        )
     assert list(split_lines(blocks, limits)) == expected
 
 
@@ -177,12 +202,16 @@ def test_a_newline_in_a_record_is_our_bug(tmp_path: Path) -> None:
     [(Offset(0, 0), "0:0"), (Offset(1, 3), "1:3"), (Offset(1, 99), "1:99"), (Offset(7, 0), "7:0")],
     ids=["deleted segment", "middle of a line", "beyond the end", "never written"],
 )
-def test_an_offset_that_is_gone_is_an_error_that_says_what_to_do(tmp_path: Path, offset: Offset, gone: str) -> None:
+def test_an_offset_that_is_gone_is_an_error_that_says_what_to_do(
+    tmp_path: Path, offset: Offset, gone: str
+) -> None:
     for line in (b"first", b"second", b"third"):
         append(tmp_path, line, segment_bytes=1)
     (tmp_path / SEGMENT).unlink()
     reader = FileTopicReader(tmp_path)
-    with pytest.raises(SinkError, match=rf"Offset {gone} of .* is gone: .* start with a new checkpoint"):
+    with pytest.raises(
+        SinkError, match=rf"Offset {gone} of .* is gone: .* start with a new checkpoint"
+    ):
         reader.read(offset)
     assert values(reader.read()[0]) == [b"second", b"third"]
     assert values(reader.read(Offset(1, 7))[0]) == [b"third"]
@@ -222,7 +251,10 @@ def test_a_folder_that_was_made_anew_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_never_lets_go_is_told_about(tmp_path: Path) -> None:
-    with FileTopicWriter(tmp_path, lock_timeout_s=0.05) as writer, (tmp_path / ".lock").open("w") as held:
+    with (
+        FileTopicWriter(tmp_path, lock_timeout_s=0.05) as writer,
+        (tmp_path / ".lock").open("w") as held,
+    ):
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(PublishTimeout, match="locked by another writer") as raised:
             writer.append([b"x"])
@@ -254,7 +286,9 @@ def test_a_line_that_is_being_written_byte_by_byte_is_never_half_read(tmp_path: 
             if finished:
                 break
     assert writer.returncode == 0
-    assert seen == ['{"n":%d,"text":"größe"}'.replace("%d", str(number)).encode() for number in range(60)]
+    assert seen == [
+        '{"n":%d,"text":"größe"}'.replace("%d", str(number)).encode() for number in range(60)
+    ]
     assert looks_in_between > 10
 
 
@@ -264,7 +298,8 @@ from pathlib import Path
 from sinks.topics.files.topic import FileTopicWriter
 writer = FileTopicWriter(Path(sys.argv[1]), segment_bytes=5000)
 for number in range(int(sys.argv[3])):
-    writer.append([b"%s %d %d %s" % (sys.argv[2].encode(), number, part, b"x" * (number % 97)) for part in range(3)])
+    name, rest = sys.argv[2].encode(), b"x" * (number % 97)
+    writer.append([b"%s %d %d %s" % (name, number, part, rest) for part in range(3)])
     if number == 0:
         print("begun", flush=True)
 """
@@ -326,4 +361,16 @@ def test_lines_and_names_are_on_the_disk_when_append_returns(tmp_path: Path) -> 
             flushed.append("append")
             writer.append([line])
     names = [name.removeprefix("segment-0000000").removesuffix(".jsonl") for name in flushed]
-    assert names == ["append", "0", "topic", tmp_path.name, "append", "0", "append", "0", "1", "topic", tmp_path.name]
+    assert names == [
+        "append",
+        "0",
+        "topic",
+        tmp_path.name,
+        "append",
+        "0",
+        "append",
+        "0",
+        "1",
+        "topic",
+        tmp_path.name,
+    ]

@@ -1,4 +1,6 @@
-"""Filters of candidate brokers: what the rules allow, and what fixed mode does about their defects."""
+"""Filters of candidate brokers: what the rules allow, and what fixed mode does about their
+defects.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,27 @@ class TestIsolation:
 
     def test_too_few_primaries_call_the_secondaries(self) -> None:
         live = ["p1:8080", "s1:8080", "x:8080"]
-        assert remaining(live, isolated(policies(self.R12), "t/gold", live)) == ("p1:8080", "s1:8080")
+        assert remaining(live, isolated(policies(self.R12), "t/gold", live)) == (
+            "p1:8080",
+            "s1:8080",
+        )
 
     def test_enough_primaries_do_not(self) -> None:
         enough = policy("gold", ["t/gold"], ["p1", "p2"], ["s1"], min_limit=1)
         refused = isolated(policies(enough), "t/gold", ["p1:8080", "s1:8080"])
-        assert {broker: refusal.code for broker, refusal in refused.items()} == {"s1:8080": "isolation-standby"}
-        assert refused["s1:8080"].text == "is secondary of isolation policy gold, which has 1 primary brokers and needs 1"
+        assert {broker: refusal.code for broker, refusal in refused.items()} == {
+            "s1:8080": "isolation-standby"
+        }
+        assert (
+            refused["s1:8080"].text
+            == "is secondary of isolation policy gold, which has 1 primary brokers and needs 1"
+        )
 
     def test_others_get_shared_brokers_and_a_secondary_is_shared(self) -> None:
         refused = isolated(policies(self.R12), "t/other", ["p1:8080", "s1:8080", "x:8080"])
-        assert {broker: refusal.code for broker, refusal in refused.items()} == {"p1:8080": "isolation-reserved"}
+        assert {broker: refusal.code for broker, refusal in refused.items()} == {
+            "p1:8080": "isolation-reserved"
+        }
 
     def test_the_first_policy_that_matches_governs(self) -> None:
         both = policies(policy("b", ["t/.*"], ["x"]), policy("a", ["t/gold"], ["y"]))
@@ -44,7 +56,9 @@ class TestIsolation:
         assert found is not None
         assert found.name == "b"
 
-    @pytest.mark.parametrize(("pattern", "matches"), [("t/n", False), ("t/n.", True), ("/ns", False), ("t/ns", True)])
+    @pytest.mark.parametrize(
+        ("pattern", "matches"), [("t/n", False), ("t/n.", True), ("/ns", False), ("t/ns", True)]
+    )
     def test_a_pattern_matches_the_whole_name(self, pattern: str, matches: bool) -> None:
         assert (governing(policies(policy("a", [pattern], ["x"])), "t/ns") is not None) is matches
 
@@ -53,9 +67,16 @@ class TestIsolation:
         assert isolated(policies(policy("a", ["t/ns"], ["::1:8080"])), "t/ns", ["::1:8080"])
 
     def test_a_broker_that_does_not_serve_such_topics_is_out(self) -> None:
-        known = policies(brokers={"b1:1": BrokerFacts(persistent=False), "b2:1": BrokerFacts(non_persistent=False)})
+        known = policies(
+            brokers={
+                "b1:1": BrokerFacts(persistent=False),
+                "b2:1": BrokerFacts(non_persistent=False),
+            }
+        )
         assert remaining(["b1:1", "b2:1"], isolated(known, "t/ns", ["b1:1", "b2:1"])) == ("b2:1",)
-        assert remaining(["b1:1", "b2:1"], isolated(known, "t/ns", ["b1:1", "b2:1"], non_persistent=True)) == ("b1:1",)
+        assert remaining(
+            ["b1:1", "b2:1"], isolated(known, "t/ns", ["b1:1", "b2:1"], non_persistent=True)
+        ) == ("b1:1",)
 
     def test_a_policy_that_cannot_be_read_keeps_everybody_out(self) -> None:
         broken = policy("bad", ["t/("], ["x"])
@@ -83,17 +104,24 @@ class TestAntiAffinity:
 
     def test_brokers_of_no_domain_share_one(self) -> None:
         refused = anti_affine(["b1", "b2", "b3"], counts(1, 1, 1), {"b3": "d"})
-        assert {broker: refusal.code for broker, refusal in refused.items()} == {"b1": "failure-domain", "b2": "failure-domain"}
+        assert {broker: refusal.code for broker, refusal in refused.items()} == {
+            "b1": "failure-domain",
+            "b2": "failure-domain",
+        }
 
     @pytest.mark.parametrize(
         ("served", "allowed"),
         [((2, 1, 1), True), ((1, 1, 1), False), ((1, 1, 0), True), ((1, 1, 2), True)],
     )
-    def test_a_bundle_may_leave_unless_all_are_equal(self, served: tuple[int, int, int], allowed: bool) -> None:
+    def test_a_bundle_may_leave_unless_all_are_equal(
+        self, served: tuple[int, int, int], allowed: bool
+    ) -> None:
         assert may_leave("b1", THREE, counts(*served)) is allowed
 
     def test_a_broker_that_may_keep_nothing_itself_still_serves_what_it_serves(self) -> None:
-        """Java counts nothing for a present broker that is no candidate, and keeps the bundle there."""
+        """Java counts nothing for a present broker that is no candidate, and keeps the bundle
+        there.
+        """
         assert may_leave("b1", ("b2", "b3"), counts(2, 1, 1), "fixed")
         assert not may_leave("b1", ("b2", "b3"), counts(2, 1, 1), "parity")
 
@@ -102,7 +130,9 @@ class TestAntiAffinity:
         assert group_members({"t/a": ""}, "t/a") == ()
 
     def test_a_move_must_not_crowd_the_group(self) -> None:
-        """Java allows it: it would leave a broker with one namespace of the group for another that then has two."""
+        """Java allows it: it would leave a broker with one namespace of the group for another that
+        then has two.
+        """
         assert set(more_crowded(("b2", "b3"), counts(1, 1, 0), "b1", lambda _: False)) == {"b2"}
         assert not more_crowded(("b2",), counts(1, 1, 0), "b1", lambda _: True)
 
@@ -110,9 +140,13 @@ class TestAntiAffinity:
         grouped = policies(groups={"t/a": "g", "t/b": "g"})
         served = {"b1": {"t/a": 5}, "b2": {"t/a": 1, "t/b": 1}}
         subject = FilteredBundle("t/b/0x0_0x1")
-        assert filters("parity", distribute_evenly=False).allowed(subject, ["b1", "b2"], fleet(grouped, served=served)).brokers == ("b1",)
+        assert filters("parity", distribute_evenly=False).allowed(
+            subject, ["b1", "b2"], fleet(grouped, served=served)
+        ).brokers == ("b1",)
         extensible = filters("parity", load_manager="extensible")
-        assert extensible.allowed(subject, ["b1", "b2"], fleet(grouped, served=served)).brokers == ("b2",)
+        assert extensible.allowed(subject, ["b1", "b2"], fleet(grouped, served=served)).brokers == (
+            "b2",
+        )
 
 
 class TestEvenDistribution:
@@ -120,7 +154,10 @@ class TestEvenDistribution:
         assert remaining(THREE, uneven(THREE, counts(2, 1, 1))) == ("b2", "b3")
 
     def test_fixed_any_broker_will_do_that_is_no_more_crowded_than_the_source(self) -> None:
-        assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(3, 2, 0), "b1")) == ("b2", "b3")
+        assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(3, 2, 0), "b1")) == (
+            "b2",
+            "b3",
+        )
         assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(2, 2, 0), "b1")) == ("b3",)
         assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(1, 5, 4), "b1")) == ("b3",)
 
@@ -136,14 +173,22 @@ class TestTopicCount:
         assert remaining(THREE, topics_at_limit(THREE, R11, 50_000)) == ("b3",)
 
     def test_modular_forgets_the_limit_when_all_are_above_it(self) -> None:
-        assert remaining(("b1", "b2"), too_many_topics(("b1", "b2"), R11, {"b1": 1}, 50_000)) == ("b1", "b2")
+        assert remaining(("b1", "b2"), too_many_topics(("b1", "b2"), R11, {"b1": 1}, 50_000)) == (
+            "b1",
+            "b2",
+        )
         assert remaining(("b2",), topics_at_limit(("b2",), R11, 50_000)) == ()
 
     def test_fixed_counts_the_topics_of_the_bundle(self) -> None:
         seen = fleet(topics={"b1": 95, "b2": 96})
-        allowed = filters(max_topics=100).allowed(FilteredBundle("t/ns/0x0_0x1", topics=5), ["b1", "b2"], seen)
+        allowed = filters(max_topics=100).allowed(
+            FilteredBundle("t/ns/0x0_0x1", topics=5), ["b1", "b2"], seen
+        )
         assert allowed.brokers == ("b1",)
-        assert allowed.refused["b2"].text == "would serve 101 topics, filters.max_topics = 100 are allowed"
+        assert (
+            allowed.refused["b2"].text
+            == "would serve 101 topics, filters.max_topics = 100 are allowed"
+        )
 
 
 class TestVersions:
@@ -179,9 +224,14 @@ class TestAllFilters:
     def test_fixed_says_why_for_every_broker_that_is_left_out(self) -> None:
         known = policies(
             policy("p", ["other/.*"], ["b3"]),
-            brokers={"b2:1": BrokerFacts(draining=True), "b4:1": BrokerFacts(load_manager="SimpleLoadManager")},
+            brokers={
+                "b2:1": BrokerFacts(draining=True),
+                "b4:1": BrokerFacts(load_manager="SimpleLoadManager"),
+            },
         )
-        allowed = filters().allowed(self.SUBJECT, (*self.LIVE, "b4:1", "b5:1", "b6:1"), fleet(known, settling=["b5:1"]))
+        allowed = filters().allowed(
+            self.SUBJECT, (*self.LIVE, "b4:1", "b5:1", "b6:1"), fleet(known, settling=["b5:1"])
+        )
         assert allowed.brokers == ("b6:1",)
         assert {broker: refusal.code for broker, refusal in allowed.refused.items()} == {
             "b1:1": "source",
@@ -190,15 +240,24 @@ class TestAllFilters:
             "b4:1": "other-load-manager",
             "b5:1": "settling",
         }
-        assert allowed.summary() == "1 draining, 1 isolation-reserved, 1 other-load-manager, 1 settling, 1 source"
+        assert (
+            allowed.summary()
+            == "1 draining, 1 isolation-reserved, 1 other-load-manager, 1 settling, 1 source"
+        )
 
     def test_java_goes_back_to_what_policies_allow_when_a_filter_fails(self) -> None:
-        known = policies(policy("p", ["t/ns"], ["b1", "b2"]), brokers={"b1:1": BrokerFacts("4.2.4")})
+        known = policies(
+            policy("p", ["t/ns"], ["b1", "b2"]), brokers={"b1:1": BrokerFacts("4.2.4")}
+        )
         seen = fleet(known, served={"b2:1": {"t/ns": 3}})
-        allowed = filters("parity", prefer_later_versions=True).allowed(self.SUBJECT, self.LIVE, seen)
+        allowed = filters("parity", prefer_later_versions=True).allowed(
+            self.SUBJECT, self.LIVE, seen
+        )
         assert allowed.brokers == ("b1:1",), "one candidate with a version is no reason to give up"
         seen = fleet(known, served={"b1:1": {"t/ns": 3}})
-        allowed = filters("parity", prefer_later_versions=True).allowed(self.SUBJECT, self.LIVE, seen)
+        allowed = filters("parity", prefer_later_versions=True).allowed(
+            self.SUBJECT, self.LIVE, seen
+        )
         assert allowed.brokers == ("b1:1", "b2:1")
         assert allowed.forgotten == {"all but isolation": "'' is no semantic version"}
 
@@ -221,4 +280,9 @@ class TestAllFilters:
         stays = filters("parity").must_stay(self.SUBJECT, self.LIVE, fleet(known, served=served))
         assert stays is not None
         assert stays.code == "anti-affinity-even"
-        assert filters("parity").must_stay(self.SUBJECT, self.LIVE, fleet(known, served={"b1:1": {"t/ns": 1}})) is None
+        assert (
+            filters("parity").must_stay(
+                self.SUBJECT, self.LIVE, fleet(known, served={"b1:1": {"t/ns": 1}})
+            )
+            is None
+        )

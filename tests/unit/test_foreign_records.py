@@ -1,4 +1,6 @@
-"""Records that are not of their topic's kind: reading commands skip them, count them and say where they are."""
+"""Records that are not of their topic's kind: reading commands skip them, count them and say where
+they are.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,18 @@ FOREIGN = [b"\x00\xff no JSON", b'{"hello":"world"}', b"[]", b"", b'"' + b"x" * 
 @pytest.fixture
 def control(tmp_path: Path) -> Control:
     """What a job left on its topics, with foreign records before, between and behind."""
-    rebalancer("replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS)
+    rebalancer(
+        "replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS
+    )
     control = Control(tmp_path)
     for kind in ("rounds", "commands"):
         lines = (tmp_path / "out" / f"{kind}.jsonl").read_bytes().splitlines()
         first = json.loads(lines[0])
         later = json.dumps({**first, "v": 99}).encode()
         unknown = json.dumps({**first, "action": "explode", "closed_by": "magic"}).encode()
-        control.write(kind, [later, *FOREIGN, *lines[:1], unknown, *lines[1:], *FOREIGN, later, later, later])
+        control.write(
+            kind, [later, *FOREIGN, *lines[:1], unknown, *lines[1:], *FOREIGN, later, later, later]
+        )
     return control
 
 
@@ -42,7 +48,9 @@ def explained(control: Control, *more: str) -> Answer:
     return rebalancer("explain", "1", *words(control, "rounds", "commands"), *more)
 
 
-def test_explain_reads_past_foreign_records_and_says_where_they_are(control: Control, tmp_path: Path) -> None:
+def test_explain_reads_past_foreign_records_and_says_where_they_are(
+    control: Control, tmp_path: Path
+) -> None:
     whole = rebalancer("explain", "1", "--from", tmp_path / "out")
 
     answer = explained(control)
@@ -50,13 +58,21 @@ def test_explain_reads_past_foreign_records_and_says_where_they_are(control: Con
     assert (answer.code, answer.out) == (0, whole.out)
     lines = answer.err.splitlines()
     sources = [control.uri("rounds")] * 6 + [control.uri("commands")] * 6
-    assert [line.partition(": skipped ")[0] for line in lines] == [f"warning: {source}" for source in sources]
+    assert [line.partition(": skipped ")[0] for line in lines] == [
+        f"warning: {source}" for source in sources
+    ]
     (later,) = (line for line in lines if "no command" in line and "unknown-version" in line)
-    assert "skipped 4 records that are no commands [unknown-version]: segment 0, byte 0; segment 0, byte " in later
+    assert (
+        "skipped 4 records that are no commands [unknown-version]: segment 0, byte 0; segment "
+        "0, byte " in later
+    )
     assert (later.count("byte"), " and 1 more. $.v is 99" in later) == (3, True)
     (unknown,) = (line for line in lines if "explode" in line)
     written = b"".join(file.read_bytes() for file in (tmp_path / "commands").iterdir())
-    assert b"explode" in written[int(unknown.partition("byte ")[2].partition(".")[0]) :].splitlines()[0], "the place is that of the record"
+    assert (
+        b"explode"
+        in written[int(unknown.partition("byte ")[2].partition(".")[0]) :].splitlines()[0]
+    ), "the place is that of the record"
 
 
 def test_json_output_stays_one_document(control: Control) -> None:
@@ -77,13 +93,18 @@ def test_a_control_topic_with_nothing_but_foreign_records(tmp_path: Path) -> Non
 
 def test_shadow_reads_past_foreign_records_on_all_three_topics(control: Control) -> None:
     one = bundle(1)
-    control.write("telemetry", [b"foreign", load_report("a:1", 0, {one: 10.0}), b"", sweep(1, "a:1")])
+    control.write(
+        "telemetry", [b"foreign", load_report("a:1", 0, {one: 10.0}), b"", sweep(1, "a:1")]
+    )
 
     answer = rebalancer("shadow", "--json", *words(control, "telemetry", "rounds", "commands"))
 
     assert answer.code == 0
     assert answer.json["rounds"] == 3
-    assert f"{control.uri('telemetry')}: skipped 2 records that are no telemetry records [not-json]: segment 0, byte 0; " in answer.err
+    assert (
+        f"{control.uri('telemetry')}: skipped 2 records that are no telemetry records "
+        "[not-json]: segment 0, byte 0; " in answer.err
+    )
     assert "that are no rounds [unknown-version]" in answer.err
     assert "that are no commands [unknown-version]" in answer.err
 
@@ -95,16 +116,23 @@ def test_a_replay_of_a_topic_names_positions_of_the_topic(tmp_path: Path) -> Non
     at = len(first) + 1
 
     told = rebalancer("replay", "--from-topic", control.uri("telemetry"))
-    quiet = rebalancer("replay", "--from-topic", control.uri("telemetry"), "--out", tmp_path / "out")
+    quiet = rebalancer(
+        "replay", "--from-topic", control.uri("telemetry"), "--out", tmp_path / "out"
+    )
 
     assert f"rejected not-json at segment 0, byte {at} of {control.uri('telemetry')}: " in told.out
-    assert f"skipped 1 record that is no usable telemetry record [not-json]: segment 0, byte {at}. " in quiet.err
+    assert (
+        f"skipped 1 record that is no usable telemetry record [not-json]: segment 0, byte {at}. "
+        in quiet.err
+    )
     (row,) = (tmp_path / "out" / "rejected.jsonl").read_bytes().splitlines()
     assert (json.loads(row)["topic"], json.loads(row)["offset"]) == (control.uri("telemetry"), at)
 
 
 def test_doctor_counts_foreign_records_on_the_rounds_topic(control: Control) -> None:
-    answer = rebalancer("doctor", "--no-spark-start", "--json", *words(control, "rounds", "commands"))
+    answer = rebalancer(
+        "doctor", "--no-spark-start", "--json", *words(control, "rounds", "commands")
+    )
 
     (found,) = [one for one in answer.json["findings"] if one["check"] == "epochs"]
     assert found["status"] == "warn"
@@ -114,9 +142,19 @@ def test_doctor_counts_foreign_records_on_the_rounds_topic(control: Control) -> 
 
 def test_times_that_no_calendar_has_are_shown_as_they_are(tmp_path: Path) -> None:
     control = Control(tmp_path)
-    rebalancer("replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS)
+    rebalancer(
+        "replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS
+    )
     control.write("rounds", (tmp_path / "out" / "rounds.jsonl").read_bytes().splitlines())
-    control.send(command("t/ns/0x00000000_0xffffffff", "hot:1", id="last", issued_at_ms=LARGEST_TIME, expires_at_ms=LARGEST_TIME))
+    control.send(
+        command(
+            "t/ns/0x00000000_0xffffffff",
+            "hot:1",
+            id="last",
+            issued_at_ms=LARGEST_TIME,
+            expires_at_ms=LARGEST_TIME,
+        )
+    )
 
     answer = rebalancer("explain", "last", *words(control, "rounds", "commands"))
 
@@ -139,7 +177,10 @@ def test_places_are_named_as_the_tools_of_the_topic_name_them(topic: str, named:
 
 def test_a_place_in_a_batch_beyond_the_numbers_says_so() -> None:
     offset = MessageId(12, 34, 5_000).offset
-    assert place(Position("pulsar://h:1/t/n/t", 0, offset)) == "partition 0, message 12:34:4095 or a later one"
+    assert (
+        place(Position("pulsar://h:1/t/n/t", 0, offset))
+        == "partition 0, message 12:34:4095 or a later one"
+    )
 
 
 def test_an_offset_is_a_message_id() -> None:
@@ -151,10 +192,14 @@ def test_an_offset_is_a_message_id() -> None:
 def test_what_is_readable_keeps_its_position() -> None:
     good = command("t/ns/0x00000000_0xffffffff", "hot:1")
     skipped = Skipped("kafka://h:1/t", "command")
-    records = [Placed(Position("kafka://h:1/t", 0, number), value) for number, value in enumerate([b"x", encode_command(good)])]
+    records = [
+        Placed(Position("kafka://h:1/t", 0, number), value)
+        for number, value in enumerate([b"x", encode_command(good)])
+    ]
 
     assert list(readable(records, decode_command, skipped)) == [(records[1].position, good)]
     assert skipped.lines() == [
         "kafka://h:1/t: skipped 1 record that is no command [not-json]: partition 0, offset 0. "
-        "The record is not JSON: Expecting value (character 0); write one JSON object per line, in UTF-8."
+        "The record is not JSON: Expecting value (character 0); write one JSON object per "
+        "line, in UTF-8."
     ]

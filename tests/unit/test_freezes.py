@@ -1,4 +1,6 @@
-"""A frozen broker answers and stays listed, but no read of metadata ends there. Nothing else is called frozen."""
+"""A frozen broker answers and stays listed, but no read of metadata ends there. Nothing else is
+called frozen.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def settings(pulsar: FakePulsar) -> PulsarSettings:
 
 
 def frozen(*brokers: str) -> Callable[[Request], Fault | None]:
-    return lambda request: NO_ANSWER if request.broker in brokers and request.parts[0] in METADATA else None
+    return lambda request: (
+        NO_ANSWER if request.broker in brokers and request.parts[0] in METADATA else None
+    )
 
 
 def stopped(*brokers: str) -> Callable[[Request], Fault | None]:
@@ -87,12 +91,16 @@ def test_a_stopped_or_dead_broker_is_not_frozen(pulsar: FakePulsar, admin: Pulsa
 def test_one_slow_answer_is_no_freeze(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
     two = pulsar.cluster.brokers[1]
     slow = iter([NO_ANSWER])
-    pulsar.faults = lambda request: next(slow, None) if request.broker == two and request.parts[0] == "tenants" else None
+    pulsar.faults = lambda request: (
+        next(slow, None) if request.broker == two and request.parts[0] == "tenants" else None
+    )
 
     assert not find_stuck(admin, pulsar.cluster.brokers, pulsar.cluster.brokers)
 
 
-def test_where_no_broker_reads_it_may_be_the_metadata_store(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
+def test_where_no_broker_reads_it_may_be_the_metadata_store(
+    pulsar: FakePulsar, admin: PulsarAdmin
+) -> None:
     pulsar.faults = frozen(*pulsar.cluster.brokers)
 
     found = find_stuck(admin, pulsar.cluster.brokers, pulsar.cluster.brokers)
@@ -101,7 +109,9 @@ def test_where_no_broker_reads_it_may_be_the_metadata_store(pulsar: FakePulsar, 
     assert "check the metadata store" in str(found)
 
 
-def test_a_frozen_broker_whose_web_threads_are_used_up_is_still_frozen(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
+def test_a_frozen_broker_whose_web_threads_are_used_up_is_still_frozen(
+    pulsar: FakePulsar, admin: PulsarAdmin
+) -> None:
     brokers, two = pulsar.cluster.brokers, pulsar.cluster.brokers[1]
     watch = FreezeWatch(admin, every_s=0)
     pulsar.faults = frozen(two)
@@ -122,7 +132,9 @@ def test_looks_are_rare(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
     assert len([request for request, _ in pulsar.calls if request.parts[0] == "tenants"]) == 3
 
 
-def test_the_executor_moves_nothing_while_a_broker_is_frozen(pulsar: FakePulsar, admin: PulsarAdmin, control: Control) -> None:
+def test_the_executor_moves_nothing_while_a_broker_is_frozen(
+    pulsar: FakePulsar, admin: PulsarAdmin, control: Control
+) -> None:
     one, two, three = pulsar.cluster.brokers
     watch = FreezeWatch(admin, every_s=0)
     control.send(command(ONE, one, two), command(TWO, two, one))
@@ -141,7 +153,9 @@ def test_the_executor_moves_nothing_while_a_broker_is_frozen(pulsar: FakePulsar,
     assert control.verdicts()[2:] == [("applied", "")]
 
 
-def test_a_frozen_broker_is_asked_for_one_report_only(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
+def test_a_frozen_broker_is_asked_for_one_report_only(
+    pulsar: FakePulsar, admin: PulsarAdmin
+) -> None:
     two = pulsar.cluster.brokers[1]
     now = [0.0]
     reports, unanswered = FrozenReports(admin, lambda: now[0]), list[str]()
@@ -161,7 +175,9 @@ def test_a_frozen_broker_is_asked_for_one_report_only(pulsar: FakePulsar, admin:
         with pytest.raises(BrokerUnavailable, match=reason):
             reports.load_report(two)
 
-    assert [path for path in unanswered if "load-report" in path] == ["/admin/v2/broker-stats/load-report"]
+    assert [path for path in unanswered if "load-report" in path] == [
+        "/admin/v2/broker-stats/load-report"
+    ]
     pulsar.faults = lambda _: None
     assert reports.load_report(two)
 

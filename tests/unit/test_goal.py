@@ -20,7 +20,9 @@ RECORD = next(iter(closed_loop(skewed_cluster(), EngineDecider(EngineSettings())
 
 def seen(*percents: float, skips: tuple[Skip, ...] = ()) -> Round:
     usage = {f"b{number}:1": percent / 100 for number, percent in enumerate(percents, start=1)}
-    return replace(RECORD, brokers=tuple(usage), usage=usage, spread=spread(list(usage.values())), skips=skips)
+    return replace(
+        RECORD, brokers=tuple(usage), usage=usage, spread=spread(list(usage.values())), skips=skips
+    )
 
 
 def goal(strategy: str) -> Goal:
@@ -54,11 +56,21 @@ def test_uniform_goes_by_its_own_verdict_on_traffic() -> None:
 
 
 def test_the_words_of_a_goal() -> None:
-    assert goal("avg").text == "spread (max − min of the brokers' usage) below the strategy's threshold of 15 points"
+    assert (
+        goal("avg").text
+        == "spread (max − min of the brokers' usage) below the strategy's threshold of 15 points"
+    )
     assert goal("avg").verdict(seen(50, 40)) == "below AvgShedder's threshold of 15"
-    assert goal("overload").verdict(seen(90, 40)) == "which is not below OverloadShedder's threshold of 85"
+    assert (
+        goal("overload").verdict(seen(90, 40))
+        == "which is not below OverloadShedder's threshold of 85"
+    )
     tight = goal_of(EngineSettings("transfer", shedding=TransferSettings(target_std=0.05)))
-    assert tight.text == "spread (standard deviation of the brokers' usage) within the strategy's target of 5 points"
+    assert (
+        tight.text
+        == "spread (standard deviation of the brokers' usage) within the strategy's target of 5 "
+        "points"
+    )
 
 
 @pytest.mark.parametrize("strategy", list(SHEDDERS))

@@ -1,4 +1,6 @@
-"""Jars are fetched once, whole, and only if they are what the lock says; what goes wrong is told with the next step."""
+"""Jars are fetched once, whole, and only if they are what the lock says; what goes wrong is told
+with the next step.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def serving(repository: Repository) -> Iterator[Repository]:
             self.send_header("Content-Length", str(len(body) - start))
             self.end_headers()
             repository.breaks, broken = max(0, repository.breaks - 1), repository.breaks > 0
-            self.wfile.write(body[start : start + (len(body) - start) // 2] if broken else body[start:])
+            self.wfile.write(
+                body[start : start + (len(body) - start) // 2] if broken else body[start:]
+            )
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -84,21 +88,33 @@ def test_jars_come_once_and_are_those_of_the_lock(repository: Repository, tmp_pa
     said: list[str] = []
     files = fetch(jars, tmp_path / "new", repository.url, said.append)
     assert [file.name for file in files] == [f"a{i}-1.0.jar" for i in range(12)]
-    assert fetch(jars, tmp_path / "new", repository.url, said.append) == files == present(jars, tmp_path / "new")
+    assert (
+        fetch(jars, tmp_path / "new", repository.url, said.append)
+        == files
+        == present(jars, tmp_path / "new")
+    )
     assert len(repository.asked) == 12
     assert len(said) == 1
-    assert sorted(file.name for file in (tmp_path / "new").iterdir() if not file.name.startswith(".")) == sorted(f.name for f in files)
+    assert sorted(
+        file.name for file in (tmp_path / "new").iterdir() if not file.name.startswith(".")
+    ) == sorted(f.name for f in files)
 
 
 def test_a_broken_download_is_gone_on_with(repository: Repository, tmp_path: Path) -> None:
     repository.put(jar("a"))
     repository.breaks = 2
     fetch([jar("a")], tmp_path, repository.url, pause_s=0)
-    assert [asked for _, asked in repository.asked] == [None, f"bytes={len(BODY) // 2}-", f"bytes={len(BODY) * 3 // 4}-"]
+    assert [asked for _, asked in repository.asked] == [
+        None,
+        f"bytes={len(BODY) // 2}-",
+        f"bytes={len(BODY) * 3 // 4}-",
+    ]
     assert present([jar("a")], tmp_path)
 
 
-def test_what_an_interrupted_process_left_is_gone_on_with(repository: Repository, tmp_path: Path) -> None:
+def test_what_an_interrupted_process_left_is_gone_on_with(
+    repository: Repository, tmp_path: Path
+) -> None:
     repository.put(jar("a"))
     (tmp_path / ".a-1.0.jar.part").write_bytes(BODY[:100])
     fetch([jar("a")], tmp_path, repository.url)
@@ -106,23 +122,35 @@ def test_what_an_interrupted_process_left_is_gone_on_with(repository: Repository
     assert present([jar("a")], tmp_path)
 
 
-def test_another_file_than_the_locked_one_is_never_kept(repository: Repository, tmp_path: Path) -> None:
+def test_another_file_than_the_locked_one_is_never_kept(
+    repository: Repository, tmp_path: Path
+) -> None:
     repository.put(jar("a"), body=BODY[::-1])
     with pytest.raises(JarsMissing, match="its digest differs"):
         fetch([jar("a")], tmp_path, repository.url)
     assert [file.name for file in tmp_path.iterdir()] == [".lock"]
 
 
-def test_two_processes_that_want_the_same_jars_fetch_them_once(repository: Repository, tmp_path: Path) -> None:
+def test_two_processes_that_want_the_same_jars_fetch_them_once(
+    repository: Repository, tmp_path: Path
+) -> None:
     repository.put(jar("a"), jar("b"))
     with ThreadPoolExecutor(4) as pool:
-        for task in [pool.submit(fetch, [jar("a"), jar("b")], tmp_path, repository.url) for _ in range(4)]:
+        for task in [
+            pool.submit(fetch, [jar("a"), jar("b")], tmp_path, repository.url) for _ in range(4)
+        ]:
             task.result()
     assert len(repository.asked) == 2
 
 
-def test_a_server_without_the_jar_is_asked_once_and_named(repository: Repository, tmp_path: Path) -> None:
-    with pytest.raises(JarsMissing, match=r"a-1\.0\.jar could not be downloaded from http.*answers 404.*rebalancer jars fetch DIR"):
+def test_a_server_without_the_jar_is_asked_once_and_named(
+    repository: Repository, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        JarsMissing,
+        match=r"a-1\.0\.jar could not be downloaded from http.*answers 404.*rebalancer jars fetch "
+        r"DIR",
+    ):
         fetch([jar("a")], tmp_path, repository.url)
     assert len(repository.asked) == 1
 
@@ -130,7 +158,9 @@ def test_a_server_without_the_jar_is_asked_once_and_named(repository: Repository
 def test_no_server_at_all_is_told_with_the_next_step(tmp_path: Path) -> None:
     with serving(Repository()) as gone:
         pass
-    with pytest.raises(JarsMissing, match=r"refused.*Without network: run `rebalancer jars fetch DIR`"):
+    with pytest.raises(
+        JarsMissing, match=r"refused.*Without network: run `rebalancer jars fetch DIR`"
+    ):
         fetch([jar("a")], tmp_path, gone.url, pause_s=0)
 
 
@@ -147,7 +177,9 @@ def test_a_folder_that_cannot_be_made_is_a_wrong_setting(tmp_path: Path) -> None
 
 
 def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> None:
-    with pytest.raises(JarsMissing, match="does not exist; fill the folder with: rebalancer jars fetch"):
+    with pytest.raises(
+        JarsMissing, match="does not exist; fill the folder with: rebalancer jars fetch"
+    ):
         connector_settings(JarSettings(folder=str(tmp_path)))
     for one in connector_jars():
         (tmp_path / one.name).write_bytes(b"something else")
@@ -156,16 +188,31 @@ def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> No
 
 
 def test_coordinates_for_spark_replace_the_lock() -> None:
-    assert connector_settings(JarSettings(packages="a:b:1,c:d:2")) == {"spark.jars.packages": "a:b:1,c:d:2"}
+    assert connector_settings(JarSettings(packages="a:b:1,c:d:2")) == {
+        "spark.jars.packages": "a:b:1,c:d:2"
+    }
 
 
 def test_the_connector_is_that_of_the_pinned_spark() -> None:
-    pinned = next(line for line in (ROOT / "requirements/job.lock").read_text("utf-8").splitlines() if line.startswith("pyspark=="))
-    (connector,) = [one for one in connector_jars() if one.coordinates[1] == "spark-sql-kafka-0-10_2.13"]
+    pinned = next(
+        line
+        for line in (ROOT / "requirements/job.lock").read_text("utf-8").splitlines()
+        if line.startswith("pyspark==")
+    )
+    (connector,) = [
+        one for one in connector_jars() if one.coordinates[1] == "spark-sql-kafka-0-10_2.13"
+    ]
     assert pinned.split()[0] == f"pyspark=={connector.coordinates[2]}"
 
 
-@pytest.mark.parametrize("file", ["streaming/jars/kafka_jars.json", "tests/servers/jars/kafka.json", "tests/servers/jars/pulsar.json"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "streaming/jars/kafka_jars.json",
+        "tests/servers/jars/kafka.json",
+        "tests/servers/jars/pulsar.json",
+    ],
+)
 def test_no_two_jars_of_a_lock_have_one_name(file: str) -> None:
     jars = read_lock(ROOT / file)
     assert len({one.name for one in jars}) == len(jars) > 3

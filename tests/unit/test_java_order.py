@@ -1,4 +1,6 @@
-"""Java's hash order, against the published walks and against a node-by-node imitation of the two maps."""
+"""Java's hash order, against the published walks and against a node-by-node imitation of the two
+maps.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strategies.java.hash_order import concurrent_hash_map_order, copied_order, double_keys, hash_map_order, java_hash
+from strategies.java.hash_order import (
+    concurrent_hash_map_order,
+    copied_order,
+    double_keys,
+    hash_map_order,
+    java_hash,
+)
 from tests.unit.shedding_builders import ns
 
 
@@ -18,7 +26,9 @@ def colliding(count: int) -> list[str]:
 
 #: Half of the names collide heavily, the others are what brokers and bundles are called.
 names = st.lists(
-    st.sampled_from(colliding(8)) | st.builds("b{}:{}".format, st.integers(0, 400), st.integers(0, 3)) | st.text(max_size=4),
+    st.sampled_from(colliding(8))
+    | st.builds("b{}:{}".format, st.integers(0, 400), st.integers(0, 3))
+    | st.text(max_size=4),
     unique=True,
     max_size=260,
 )
@@ -26,7 +36,9 @@ names = st.lists(
 
 def nodes(keys: list[str]) -> list[tuple[int, int]]:
     """(spread hash, position) of every key."""
-    return [(java_hash(key) ^ (java_hash(key) >> 16), position) for position, key in enumerate(keys)]
+    return [
+        (java_hash(key) ^ (java_hash(key) >> 16), position) for position, key in enumerate(keys)
+    ]
 
 
 def walk_of_a_hash_map(keys: list[str], size: int = 16) -> tuple[list[int], int]:
@@ -49,7 +61,9 @@ def split(table: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]]:
 
 
 def walk_of_a_concurrent_hash_map(keys: list[str]) -> list[int]:
-    """ConcurrentHashMap.putVal, treeifyBin, tryPresize, addCount and transfer, one node at a time."""
+    """ConcurrentHashMap.putVal, treeifyBin, tryPresize, addCount and transfer, one node at a
+    time.
+    """
     table: list[list[tuple[int, int]]] = [[] for _ in range(16)]
     for count, node in enumerate(nodes(keys), start=1):
         chain = table[node[0] & (len(table) - 1)]
@@ -79,7 +93,15 @@ def transfer(table: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]]:
 
 @pytest.mark.parametrize(
     ("text", "hashed"),
-    [("", 0), ("Aa", 2112), ("BB", 2112), ("b1:1", 2968454), ("😀", 1772899), ("hello", 99162322), ("polygenelubricants", 1 << 31)],
+    [
+        ("", 0),
+        ("Aa", 2112),
+        ("BB", 2112),
+        ("b1:1", 2968454),
+        ("😀", 1772899),
+        ("hello", 99162322),
+        ("polygenelubricants", 1 << 31),
+    ],
 )
 def test_string_hashes(text: str, hashed: int) -> None:
     assert java_hash(text) == hashed
@@ -87,14 +109,43 @@ def test_string_hashes(text: str, hashed: int) -> None:
 
 def test_brokers_walk_as_published() -> None:
     eleven = [f"b{number}:1" for number in range(1, 12)]
-    walked = ["b8:1", "b7:1", "b9:1", "b4:1", "b10:1", "b3:1", "b11:1", "b6:1", "b5:1", "b2:1", "b1:1"]
+    walked = [
+        "b8:1",
+        "b7:1",
+        "b9:1",
+        "b4:1",
+        "b10:1",
+        "b3:1",
+        "b11:1",
+        "b6:1",
+        "b5:1",
+        "b2:1",
+        "b1:1",
+    ]
     assert [eleven[index] for index in concurrent_hash_map_order(eleven)] == walked
     assert concurrent_hash_map_order(eleven[:3]).tolist() == [2, 1, 0]
 
 
 def test_bundles_walk_as_published() -> None:
     sixteen = [ns(k) for k in range(16)]
-    assert concurrent_hash_map_order(sixteen).tolist() == [7, 4, 12, 1, 6, 14, 3, 11, 0, 15, 8, 5, 9, 13, 2, 10]
+    assert concurrent_hash_map_order(sixteen).tolist() == [
+        7,
+        4,
+        12,
+        1,
+        6,
+        14,
+        3,
+        11,
+        0,
+        15,
+        8,
+        5,
+        9,
+        13,
+        2,
+        10,
+    ]
     assert concurrent_hash_map_order(sixteen[:4]).tolist() == [3, 0, 1, 2]
 
 
@@ -112,13 +163,19 @@ def test_a_concurrent_hash_map_walks_as_node_by_node(keys: list[str]) -> None:
 
 @given(st.lists(st.sampled_from(colliding(12)), unique=True, max_size=12), st.integers(0, 60))
 def test_crowded_buckets_double_small_tables(crowd: list[str], others: int) -> None:
-    keys = [*(f"b{number}:1" for number in range(others // 2)), *crowd, *(f"c{number}:1" for number in range(others))]
+    keys = [
+        *(f"b{number}:1" for number in range(others // 2)),
+        *crowd,
+        *(f"c{number}:1" for number in range(others)),
+    ]
     assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)
     assert hash_map_order(keys)[0].tolist() == walk_of_a_hash_map(keys)[0]
 
 
 @given(names, st.sets(st.integers(0, 40)), st.sampled_from([16, 64]))
-def test_a_copy_is_filled_in_the_order_of_the_original(keys: list[str], left_out: set[int], table_size: int) -> None:
+def test_a_copy_is_filled_in_the_order_of_the_original(
+    keys: list[str], left_out: set[int], table_size: int
+) -> None:
     left_out = {index for index in left_out if index < len(keys)}
     copied = [keys[index] for index in walk_of_a_concurrent_hash_map(keys) if index not in left_out]
     walked, grown = walk_of_a_hash_map(copied, table_size)
@@ -146,7 +203,14 @@ def test_a_cleared_map_keeps_its_table() -> None:
 @given(st.lists(st.floats(), min_size=1))
 def test_doubles_order_as_double_compare(values: list[float]) -> None:
     order = np.argsort(double_keys(np.array(values)), kind="stable")
-    wanted = sorted(range(len(values)), key=lambda index: (values[index] != values[index], values[index], np.copysign(1, values[index])))
+    wanted = sorted(
+        range(len(values)),
+        key=lambda index: (
+            values[index] != values[index],
+            values[index],
+            np.copysign(1, values[index]),
+        ),
+    )
     ordinary = [index for index in order.tolist() if values[index] == values[index]]
     assert ordinary == [index for index in wanted if values[index] == values[index]]
     assert len({*double_keys(np.array([float("nan"), -float("nan")])).tolist()}) == 1

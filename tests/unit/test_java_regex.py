@@ -53,7 +53,24 @@ def test_a_pattern_matches_as_in_java(pattern: str, text: str, matches: bool) ->
     assert compile_java(pattern).matches(text) is matches
 
 
-@pytest.mark.parametrize("pattern", ["(", "[", "[a", "a\\", r"\y", r"\p{Greek}", r"\pL", "*", r"[\y]", "[z-a]", "(?<a", "[&&]", r"\k"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(",
+        "[",
+        "[a",
+        "a\\",
+        r"\y",
+        r"\p{Greek}",
+        r"\pL",
+        "*",
+        r"[\y]",
+        "[z-a]",
+        "(?<a",
+        "[&&]",
+        r"\k",
+    ],
+)
 def test_a_pattern_that_cannot_be_read_says_so(pattern: str) -> None:
     with pytest.raises(PatternError):
         compile_java(pattern)
@@ -66,7 +83,8 @@ def test_any_text_is_a_pattern_or_a_complaint(pattern: str) -> None:
         compile_java(pattern).matches("ab1")
 
 
-#: Their ways through a name grow exponentially, or by a high power, with the length of the name or of the pattern.
+#: Their ways through a name grow exponentially, or by a high power, with the length of the name or
+#: of the pattern.
 ENDLESS = [
     "(a+)+b",
     "(a*)*b",
@@ -112,11 +130,23 @@ def test_a_pattern_that_would_take_forever_is_matched_in_linear_time(pattern: st
         (r"(a{2,3}|b)*(a|c){2}", "bab", False),
     ],
 )
-def test_patterns_with_many_ways_mean_what_they_mean_in_java(pattern: str, text: str, matches: bool) -> None:
+def test_patterns_with_many_ways_mean_what_they_mean_in_java(
+    pattern: str, text: str, matches: bool
+) -> None:
     assert compile_java(pattern).matches(text) is matches
 
 
-@pytest.mark.parametrize("pattern", ["(?=(a+)+b).*", r"(a+)+(b)\2", "(a+)+(?<!x)b", "(a+)+b++", "((a{99}){99}){99}b|(a|a)*c", "x" * 5_000])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?=(a+)+b).*",
+        r"(a+)+(b)\2",
+        "(a+)+(?<!x)b",
+        "(a+)+b++",
+        "((a{99}){99}){99}b|(a|a)*c",
+        "x" * 5_000,
+    ],
+)
 def test_a_pattern_that_could_take_too_long_and_is_not_regular_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError, match=r"could take too long|more than 4000"):
         compile_java(pattern)
@@ -124,7 +154,10 @@ def test_a_pattern_that_could_take_too_long_and_is_not_regular_is_refused(patter
 
 @settings(deadline=None)
 @given(
-    st.from_regex(r"(\(?([ab.]|\[ab\]|\[\^a\]|\\w|\\b|\^|\$)[*+?]?\)?[*+?]?\|?){1,5}", fullmatch=True), st.text(alphabet="ab1-", max_size=7)
+    st.from_regex(
+        r"(\(?([ab.]|\[ab\]|\[\^a\]|\\w|\\b|\^|\$)[*+?]?\)?[*+?]?\|?){1,5}", fullmatch=True
+    ),
+    st.text(alphabet="ab1-", max_size=7),
 )
 def test_the_automaton_agrees_with_the_engine_of_python(pattern: str, text: str) -> None:
     try:
@@ -139,21 +172,32 @@ def test_the_automaton_agrees_with_the_engine_of_python(pattern: str, text: str)
 
 @pytest.mark.parametrize("place", ["^", "$", r"\A", r"\Z", r"\b", r"\B"])
 def test_places_between_characters_are_those_of_the_library(place: str) -> None:
-    for around in ("{}", "(?m){}", "(?s).{}.*", "(?sm).{}.*", "(?s).*{}.", "(?sm).*{}.", "(?sm).*{}.*"):
+    for around in (
+        "{}",
+        "(?m){}",
+        "(?s).{}.*",
+        "(?sm).{}.*",
+        "(?s).*{}.",
+        "(?sm).*{}.",
+        "(?sm).*{}.*",
+    ):
         pattern = around.format(place)
         expected, found = re.compile(pattern, re.ASCII), Automaton(parsed(pattern))
         for text in ("", "a", "\n", "a\n", "\na", "a\nb", "ab", "a b", "a\n\n", "_", "a-", "-"):
             assert found.matches(text) is (expected.fullmatch(text) is not None), (pattern, text)
 
 
-#: What Python's parser gives, of 3.11 to 3.14: operation by operation, with what the matching reads of it.
+#: What Python's parser gives, of 3.11 to 3.14: operation by operation, with what the matching reads
+#: of it.
 TREES = {
     "ab": "[(LITERAL, 97), (LITERAL, 98)]",
     ".": "[(ANY, None)]",
     r"[^a\d]": "[(IN, [(NEGATE, None), (LITERAL, 97), (CATEGORY, CATEGORY_DIGIT)])]",
     "[a-c]": "[(IN, [(RANGE, (97, 99))])]",
-    r"^a\b$\Z": "[(AT, AT_BEGINNING), (LITERAL, 97), (AT, AT_BOUNDARY), (AT, AT_END), (AT, AT_END_STRING)]",
-    "(?:ab|cd)": "[(BRANCH, (None, [[(LITERAL, 97), (LITERAL, 98)], [(LITERAL, 99), (LITERAL, 100)]]))]",
+    r"^a\b$\Z": "[(AT, AT_BEGINNING), (LITERAL, 97), (AT, AT_BOUNDARY), "
+    "(AT, AT_END), (AT, AT_END_STRING)]",
+    "(?:ab|cd)": "[(BRANCH, (None, [[(LITERAL, 97), (LITERAL, 98)], "
+    "[(LITERAL, 99), (LITERAL, 100)]]))]",
     "(?i:a)": f"[(SUBPATTERN, (None, {re.IGNORECASE.value}, 0, [(LITERAL, 97)]))]",
     "a{2,3}": "[(MAX_REPEAT, (2, 3, [(LITERAL, 97)]))]",
     "a*?": "[(MIN_REPEAT, (0, MAXREPEAT, [(LITERAL, 97)]))]",
@@ -167,7 +211,9 @@ TREES = {
 
 @pytest.mark.parametrize("pattern", TREES)
 def test_a_new_python_parses_as_before(pattern: str) -> None:
-    """The parser is a private part of Python: where a release changes it, `linear_match` has to follow."""
+    """The parser is a private part of Python: where a release changes it, `linear_match` has to
+    follow.
+    """
     assert repr(parsed(pattern)) == TREES[pattern]
 
 

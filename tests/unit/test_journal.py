@@ -1,4 +1,6 @@
-"""The executor's journal: what it was told is there after a restart, in the state it was in, and nobody else can write to it."""
+"""The executor's journal: what it was told is there after a restart, in the state it was in, and
+nobody else can write to it.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,22 @@ def test_a_command_goes_from_open_to_decided_to_published_across_restarts(tmp_pa
         one.intend(received(), "a:1", 5)
     with journal(tmp_path) as one:
         (entry,) = one.unfinished()
-        assert (entry.received, entry.owner, entry.status, entry.outcome, entry.at_ms) == (received(), "a:1", None, None, 5)
+        assert (entry.received, entry.owner, entry.status, entry.outcome, entry.at_ms) == (
+            received(),
+            "a:1",
+            None,
+            None,
+            5,
+        )
         one.decide(received(), "applied", b"outcome", 6)
     with journal(tmp_path) as one:
         (entry,) = one.unfinished()
-        assert (entry.owner, entry.status, entry.outcome, entry.published) == ("a:1", "applied", b"outcome", False)
+        assert (entry.owner, entry.status, entry.outcome, entry.published) == (
+            "a:1",
+            "applied",
+            b"outcome",
+            False,
+        )
         one.publish(received())
     with journal(tmp_path) as one:
         assert one.unfinished() == []
@@ -127,7 +140,9 @@ def test_a_second_executor_is_told_to_stay_away(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_a_journal(tmp_path: Path) -> None:
-    (tmp_path / "journal.sqlite").write_bytes(b"no database, and longer than the header of one " * 20)
+    (tmp_path / "journal.sqlite").write_bytes(
+        b"no database, and longer than the header of one " * 20
+    )
     with pytest.raises(SinkError, match=r"journal\.sqlite cannot be used .*executor\.state"):
         Journal(tmp_path)
     with pytest.raises(SinkError, match="cannot be used"):
@@ -142,9 +157,14 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_published_needs_no_room_for_its_bytes(tmp_path: Path) -> None:
-    """20 MB went through it. A record that is read again is known by its place, and its verdict stands."""
+    """20 MB went through it. A record that is read again is known by its place, and its verdict
+    stands.
+    """
     with journal(tmp_path) as one:
-        all_of_them = [Received(f"id-{number}", Position("t", 0, number), b"r" * 100_000) for number in range(100)]
+        all_of_them = [
+            Received(f"id-{number}", Position("t", 0, number), b"r" * 100_000)
+            for number in range(100)
+        ]
         for large in all_of_them:
             one.decide(large, "applied", b"o" * 100_000, 1)
             one.publish(large, until_ms=10_000)
@@ -161,7 +181,11 @@ def test_a_verdict_stays_while_its_command_has_not_expired(tmp_path: Path) -> No
             one.publish(received(f"id-{number}", number), until_ms)
         one.see_epoch("c", 9)
         one.forget(1_500)
-        assert [one.earlier(received(f"id-{number}", 99))[1] for number in (1, 2, 3)] == [None, "applied", "applied"]
+        assert [one.earlier(received(f"id-{number}", 99))[1] for number in (1, 2, 3)] == [
+            None,
+            "applied",
+            "applied",
+        ]
         assert one.newest_epoch("c") == 9
 
 
@@ -177,11 +201,16 @@ def test_forgetting_writes_nothing_where_nothing_is_old(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_commands_leave_a_small_journal(tmp_path: Path) -> None:
-    """One a second, each remembered for an hour and five minutes; neither the file nor the process grows with those before."""
+    """One a second, each remembered for an hour and five minutes; neither the file nor the process
+    grows with those before.
+    """
     at_ten_thousand = 0
     with journal(tmp_path) as one:
         for number in range(100_000):
-            now_ms, command = 1_000 * number, Received(f"command-{number}", Position("t", 0, number), b"r" * 1_500)
+            now_ms, command = (
+                1_000 * number,
+                Received(f"command-{number}", Position("t", 0, number), b"r" * 1_500),
+            )
             one.intend(command, "b:1", now_ms)
             one.decide(command, "applied", b"o" * 600, now_ms)
             one.publish(command, now_ms + 300_000)

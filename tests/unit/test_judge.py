@@ -1,4 +1,6 @@
-"""What the judge makes of a cluster that does not answer: nothing is carried out, and the outcome says which of the two it was."""
+"""What the judge makes of a cluster that does not answer: nothing is carried out, and the outcome
+says which of the two it was.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,17 @@ def test_a_token_that_is_refused_ends_the_executor() -> None:
 
 
 @pytest.mark.parametrize(("apply", "status"), [(True, None), (False, "dry-run")])
-def test_what_may_be_carried_out_comes_with_the_owner_and_the_brokers(apply: bool, status: str | None) -> None:
+def test_what_may_be_carried_out_comes_with_the_owner_and_the_brokers(
+    apply: bool, status: str | None
+) -> None:
     seen = ClusterFacts(("a:1", "b:1"), "a:1")
     found = judge(MOVE, KNOWN, lambda _: seen, ExecutorConfig("c", apply=apply))
-    assert (found.effect and found.effect.status, found.owner, found.brokers) == (status, "a:1", ("a:1", "b:1"))
-    assert found.effect is None or found.effect.reason == f"dry-run: would transfer {ONE} from a:1 to b:1"
+    assert (found.effect and found.effect.status, found.owner, found.brokers) == (
+        status,
+        "a:1",
+        ("a:1", "b:1"),
+    )
+    assert (
+        found.effect is None
+        or found.effect.reason == f"dry-run: would transfer {ONE} from a:1 to b:1"
+    )

@@ -1,4 +1,6 @@
-"""Batches are unpacked within a bound, whatever the codec; what is broken is one kind of error; doctor names a codec that does not work."""
+"""Batches are unpacked within a bound, whatever the codec; what is broken is one kind of error;
+doctor names a codec that does not work.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +52,10 @@ def test_all_codecs_work_here_and_doctor_names_those_that_do_not() -> None:
     assert broken_codecs() == []
     (fine,) = check_codecs(KAFKA)
     (found,) = check_codecs(KAFKA, lambda: ["snappy", "lz4"])
-    assert (fine.status, found.status, found.remedy) == ("ok", "fail", "pip install python-snappy lz4")
+    assert (fine.status, found.status, found.remedy) == (
+        "ok",
+        "fail",
+        "pip install python-snappy lz4",
+    )
     assert found.text.startswith("records in snappy and lz4 cannot be read")
     assert check_codecs(Topics(), lambda: ["lz4"]) == []

@@ -1,4 +1,6 @@
-"""Settings of Kafka: complaints all at once, the same meaning for both clients, secrets nowhere in print."""
+"""Settings of Kafka: complaints all at once, the same meaning for both clients, secrets nowhere in
+print.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,21 @@ from strategies.errors import SettingsError
 
 def login(folder: Path, password: str = "secret") -> KafkaSettings:
     (folder / "password").write_text(password + "\n", "utf-8")
-    return KafkaSettings(security_protocol="SASL_SSL", username="ann", password_file=str(folder / "password"), ca_file="")
+    return KafkaSettings(
+        security_protocol="SASL_SSL",
+        username="ann",
+        password_file=str(folder / "password"),
+        ca_file="",
+    )
 
 
 def test_without_security_nothing_is_read() -> None:
     access = kafka_access(KafkaSettings(password_file="/nowhere", ca_file="/nowhere"))
-    assert access.for_java() == {"security.protocol": "PLAINTEXT", "request.timeout.ms": "30000", "default.api.timeout.ms": "30000"}
+    assert access.for_java() == {
+        "security.protocol": "PLAINTEXT",
+        "request.timeout.ms": "30000",
+        "default.api.timeout.ms": "30000",
+    }
     assert "ssl_cafile" not in access.for_python()
 
 
@@ -27,7 +38,9 @@ def test_a_login_means_the_same_to_both_clients(tmp_path: Path) -> None:
     python, java = access.for_python(), access.for_java()
     assert (python["sasl_mechanism"], java["sasl.mechanism"]) == ("SCRAM-SHA-512", "SCRAM-SHA-512")
     assert (python["sasl_plain_username"], python["sasl_plain_password"]) == ("ann", "secret")
-    assert java["sasl.jaas.config"].endswith('scram.ScramLoginModule required username="ann" password="secret";')
+    assert java["sasl.jaas.config"].endswith(
+        'scram.ScramLoginModule required username="ann" password="secret";'
+    )
 
 
 def test_a_password_cannot_break_out_of_its_quotes(tmp_path: Path) -> None:
@@ -41,7 +54,12 @@ def test_a_password_shows_nowhere(tmp_path: Path) -> None:
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
-    settings = KafkaSettings(security_protocol="SASL_SSL", cert_file="/nowhere/cert.pem", ca_file="/nowhere/ca.pem", start="yesterday")
+    settings = KafkaSettings(
+        security_protocol="SASL_SSL",
+        cert_file="/nowhere/cert.pem",
+        ca_file="/nowhere/ca.pem",
+        start="yesterday",
+    )
     with pytest.raises(SettingsError) as wrong:
         kafka_access(settings)
     assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == [
@@ -58,9 +76,12 @@ def test_files_without_certificate_or_key_are_told_before_anybody_is_called(tmp_
     (tmp_path / "notes").write_text("hello", "utf-8")
     notes = str(tmp_path / "notes")
     with pytest.raises(SettingsError) as wrong:
-        kafka_access(KafkaSettings(security_protocol="SSL", ca_file=notes, cert_file=notes, key_file=notes))
+        kafka_access(
+            KafkaSettings(security_protocol="SSL", ca_file=notes, cert_file=notes, key_file=notes)
+        )
     assert wrong.value.complaints == [
-        f"kafka.{name}_file: {notes} contains no {what} in PEM form (-----BEGIN …-----); name a file that does"
+        f"kafka.{name}_file: {notes} contains no {what} in PEM form (-----BEGIN …-----); name "
+        "a file that does"
         for name, what in (("cert", "certificate"), ("key", "private key"), ("ca", "certificate"))
     ]
 
@@ -68,7 +89,9 @@ def test_files_without_certificate_or_key_are_told_before_anybody_is_called(tmp_
 def test_all_that_a_system_trusts_may_be_trusted(tmp_path: Path) -> None:
     one = "-----BEGIN CERTIFICATE-----\n" + "A" * 1_500 + "\n-----END CERTIFICATE-----\n"
     (tmp_path / "bundle.crt").write_text(one * 150, "ascii")
-    access = kafka_access(KafkaSettings(security_protocol="SSL", ca_file=str(tmp_path / "bundle.crt")))
+    access = kafka_access(
+        KafkaSettings(security_protocol="SSL", ca_file=str(tmp_path / "bundle.crt"))
+    )
     assert access.for_java()["ssl.truststore.certificates"].count("BEGIN") == 150
 
 

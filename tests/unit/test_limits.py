@@ -20,7 +20,10 @@ NOW = 100 * HOUR_MS
 
 def at(when: str) -> int:
     """Milliseconds of a time of August 2026, whose 3rd is a Monday: `3 22:30`."""
-    return int(datetime.strptime(f"2026-08-{when}", "%Y-%m-%d %H:%M").replace(tzinfo=UTC).timestamp() * 1000)
+    return int(
+        datetime.strptime(f"2026-08-{when}", "%Y-%m-%d %H:%M").replace(tzinfo=UTC).timestamp()
+        * 1000
+    )
 
 
 def opened(windows: str, when: str, offset: int = 0) -> bool:
@@ -42,7 +45,9 @@ class TestWindows:
         ],
     )
     def test_what_lies_inside(self, windows: str, inside: list[str], outside: list[str]) -> None:
-        assert [opened(windows, when) for when in (*inside, *outside)] == [True] * len(inside) + [False] * len(outside)
+        assert [opened(windows, when) for when in (*inside, *outside)] == [True] * len(inside) + [
+            False
+        ] * len(outside)
 
     def test_without_windows_all_times_are_open(self) -> None:
         assert opened("", "3 12:00")
@@ -53,13 +58,26 @@ class TestWindows:
         assert opened("Sun 20:00-21:00", "3 01:30", offset=-300)
 
     @pytest.mark.parametrize(
-        "text", ["22-6", "24:00-06:00", "22:00-06:60", "Mo 22:00-06:00", "Mon-Fri", "Mon-Fri22:00-06:00", "22:00 06:00"]
+        "text",
+        [
+            "22-6",
+            "24:00-06:00",
+            "22:00-06:60",
+            "Mo 22:00-06:00",
+            "Mon-Fri",
+            "Mon-Fri22:00-06:00",
+            "22:00 06:00",
+        ],
     )
     def test_what_is_no_window_is_told_with_the_path_of_the_setting(self, text: str) -> None:
         with pytest.raises(SettingsError) as caught:
             load(flags=[f"limits.windows=01:00-02:00, {text}"])
         (complaint,) = caught.value.complaints
-        assert complaint == f"limits.windows: {text!r} is no window; write it as 22:00-06:00 or Mon-Fri 22:00-06:00"
+        assert (
+            complaint
+            == f"limits.windows: {text!r} is no window; write it as 22:00-06:00 or Mon-Fri "
+            "22:00-06:00"
+        )
 
 
 class TestNames:
@@ -70,7 +88,9 @@ class TestNames:
 
     def test_namespaces_are_those_of_bundles(self) -> None:
         named = of_namespaces("gold/*, t/ns")
-        assert [named(f"{one}/0x0_0x1") for one in ("gold/eu", "gold/us", "t/ns", "t/ns2", "golden/eu")] == [True] * 3 + [False] * 2
+        assert [
+            named(f"{one}/0x0_0x1") for one in ("gold/eu", "gold/us", "t/ns", "t/ns2", "golden/eu")
+        ] == [True] * 3 + [False] * 2
 
     def test_an_empty_list_names_nobody(self) -> None:
         assert not matcher("")("a:1")
@@ -107,7 +127,12 @@ class TestBudget:
 
     def test_what_is_too_heavy_stays_and_lighter_bundles_may_follow(self) -> None:
         too_heavy = "would exceed limits.moved_mib_per_round = 10"
-        assert moves(a_budget(moved_mib_per_round=10.0), 6, 5, 4, 0) == ["moves", too_heavy, "moves", "moves"]
+        assert moves(a_budget(moved_mib_per_round=10.0), 6, 5, 4, 0) == [
+            "moves",
+            too_heavy,
+            "moves",
+            "moves",
+        ]
 
     def test_rounds_of_the_last_hour_count_and_one_exactly_an_hour_ago_does_not(self) -> None:
         spent = (Spent(NOW - HOUR_MS, 5, 50 * MIB), Spent(NOW - HOUR_MS + 1, 2, 8 * MIB))
@@ -124,6 +149,8 @@ class TestBudget:
         assert a_budget(moves_per_round=3).refuses([MIB, MIB, MIB]) is None
 
     @pytest.mark.parametrize("throughput", [nan, inf])
-    def test_nobody_knows_how_much_a_bundle_without_a_figure_takes_along(self, throughput: float) -> None:
+    def test_nobody_knows_how_much_a_bundle_without_a_figure_takes_along(
+        self, throughput: float
+    ) -> None:
         assert a_budget(moved_mib_per_round=1000.0).refuses([throughput]) is not None
         assert a_budget().refuses([throughput]) is None

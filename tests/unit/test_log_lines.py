@@ -27,7 +27,10 @@ def test_a_line_has_the_time_in_front(capsys: pytest.CaptureFixture[str]) -> Non
     PLAIN.write(Line("it is late", "complaint", "warning", cluster="east"))
     PLAIN.show(Line("an answer"))
     told = capsys.readouterr()
-    assert told.err == "2026-11-22T12:00:00.001Z a note\n2026-11-22T12:00:00.001Z east: warning: it is late\n"
+    assert (
+        told.err
+        == "2026-11-22T12:00:00.001Z a note\n2026-11-22T12:00:00.001Z east: warning: it is late\n"
+    )
     assert told.out == "2026-11-22T12:00:00.001Z an answer\n"
 
 
@@ -35,9 +38,19 @@ def test_a_line_is_an_object_with_its_fields(capsys: pytest.CaptureFixture[str])
     OBJECTS.write("a note")
     OBJECTS.write(Line("it is late", "complaint", "warning", {"broker": "a:1"}, cluster="east"))
     first, second = map(json.loads, capsys.readouterr().err.splitlines())
-    assert first == {"ts": "2026-11-22T12:00:00.001Z", "level": "info", "event": "note", "text": "a note"}
+    assert first == {
+        "ts": "2026-11-22T12:00:00.001Z",
+        "level": "info",
+        "event": "note",
+        "text": "a note",
+    }
     assert second["level"] == "warning"
-    assert (second["event"], second["text"], second["broker"], second["cluster"]) == ("complaint", "it is late", "a:1", "east")
+    assert (second["event"], second["text"], second["broker"], second["cluster"]) == (
+        "complaint",
+        "it is late",
+        "a:1",
+        "east",
+    )
 
 
 def test_what_ends_the_program_is_a_line_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +60,10 @@ def test_what_ends_the_program_is_a_line_too(capsys: pytest.CaptureFixture[str])
         raise SettingsError(["a.b: wrong", "c.d: wrong"])
     assert ended.value.exit_code == 2
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [(line["level"], line["text"]) for line in lines] == [("error", "a.b: wrong"), ("error", "c.d: wrong")]
+    assert [(line["level"], line["text"]) for line in lines] == [
+        ("error", "a.b: wrong"),
+        ("error", "c.d: wrong"),
+    ]
 
 
 def executed(folder: Path, *more: str) -> Answer:
@@ -61,14 +77,23 @@ def executed(folder: Path, *more: str) -> Answer:
             "pulsar.admin_urls": pulsar.admin_urls,
             "executor.state": folder / "state",
         }
-        return rebalancer("execute", "--once", *more, *(word for path, value in given.items() for word in ("--set", f"{path}={value}")))
+        return rebalancer(
+            "execute",
+            "--once",
+            *more,
+            *(word for path, value in given.items() for word in ("--set", f"{path}={value}")),
+        )
 
 
 def test_every_line_of_execute_is_an_object(tmp_path: Path) -> None:
     done = executed(tmp_path, "--set", "log.format=json")
     assert done.code == 0, done.err
     (outcome,) = map(json.loads, done.out.splitlines())
-    assert (outcome["event"], outcome["status"], outcome["bundle"]) == ("outcome", "dry-run", BUNDLE)
+    assert (outcome["event"], outcome["status"], outcome["bundle"]) == (
+        "outcome",
+        "dry-run",
+        BUNDLE,
+    )
     events = [json.loads(line)["event"] for line in done.err.splitlines()]
     assert (events[0], events[-1]) == ("starting", "stopped")
 
@@ -85,8 +110,21 @@ def test_outcomes_as_records_stay_as_they_are_published(tmp_path: Path) -> None:
 
 
 def test_an_error_of_collect_is_an_object(tmp_path: Path) -> None:
-    given = ("pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "pulsar.attempts=1", "log.format=json")
-    done = rebalancer("collect", "--telemetry", Control(tmp_path).uri("telemetry"), *(word for one in given for word in ("--set", one)))
+    given = (
+        "pulsar.cluster=c",
+        "pulsar.admin_urls=http://127.0.0.1:1",
+        "pulsar.attempts=1",
+        "log.format=json",
+    )
+    done = rebalancer(
+        "collect",
+        "--telemetry",
+        Control(tmp_path).uri("telemetry"),
+        *(word for one in given for word in ("--set", one)),
+    )
     assert done.code == 1
     lines = [json.loads(line) for line in done.err.splitlines()]
-    assert [(line["event"], line["level"]) for line in lines] == [("starting", "info"), ("error", "error")]
+    assert [(line["event"], line["level"]) for line in lines] == [
+        ("starting", "info"),
+        ("error", "error"),
+    ]

@@ -1,4 +1,6 @@
-"""The time at the start of a log: the one that most records are near to, above all the one of a sweep; sure only with enough of them."""
+"""The time at the start of a log: the one that most records are near to, above all the one of a
+sweep; sure only with enough of them.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,19 @@ JUMP = 300
 
 
 def sure(near: int, far: int) -> bool:
-    """Whether a round may close at a record near the time, after so many others near to it and far from it."""
+    """Whether a round may close at a record near the time, after so many others near to it and far
+    from it.
+    """
     return is_sure([EarlyRecord(0, b"", n < far) for n in range(near - 1 + far)])
 
 
 @pytest.mark.parametrize(
-    ("near", "far", "enough"), [(5, 0, False), (6, 0, True), (15, 1, False), (16, 1, True), (16, 8, False), (17, 8, True)]
+    ("near", "far", "enough"),
+    [(5, 0, False), (6, 0, True), (15, 1, False), (16, 1, True), (16, 8, False), (17, 8, True)],
 )
-def test_six_records_that_agree_are_enough_and_where_some_do_not_sixteen_and_twice_as_many(near: int, far: int, enough: bool) -> None:
+def test_six_records_that_agree_are_enough_and_where_some_do_not_sixteen_and_twice_as_many(
+    near: int, far: int, enough: bool
+) -> None:
     assert sure(near, far) is enough
 
 
@@ -32,7 +39,9 @@ def test_a_time_that_is_right_stays_and_one_that_more_records_are_near_to_replac
     clock = Clock(1_000)
     assert better_time([1_000, 1_100, 1_200], clock, JUMP, swept=False) is None
     assert better_time([1_000, 5_000], clock, JUMP, swept=False) is None
-    assert better_time([1_000, 1_100, 5_000, 5_100], clock, JUMP, swept=False) is None, "as many here as there"
+    assert better_time([1_000, 1_100, 5_000, 5_100], clock, JUMP, swept=False) is None, (
+        "as many here as there"
+    )
     assert better_time([1_000, 1_100, 5_000, 5_100, 5_200], clock, JUMP, swept=False) == 5_000
 
 
@@ -41,4 +50,6 @@ def test_the_time_of_a_sweep_counts_as_soon_as_one_other_record_is_near_it() -> 
     assert better_time([*many, 5_000], Clock(1_000), JUMP, swept=True) is None
     assert better_time([*many, 4_700, 5_000], Clock(1_000), JUMP, swept=True) == 5_000
     assert better_time([*many, 4_699, 5_000], Clock(1_000), JUMP, swept=True) is None
-    assert better_time([*many, 1_300], Clock(1_000), JUMP, swept=True) is None, "it is near the time already"
+    assert better_time([*many, 1_300], Clock(1_000), JUMP, swept=True) is None, (
+        "it is near the time already"
+    )

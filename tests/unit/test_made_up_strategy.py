@@ -1,4 +1,6 @@
-"""A strategy that is one entry of the registry works wherever a strategy is named, shown or tried."""
+"""A strategy that is one entry of the registry works wherever a strategy is named, shown or
+tried.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,17 @@ def chosen(*flags: str) -> Settings:
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Path]:
-    """Forty minutes of four brokers, one of which is too full for a while: JSON Lines and the columnar form."""
+    """Forty minutes of four brokers, one of which is too full for a while: JSON Lines and the
+    columnar form.
+    """
     return recorded(tmp_path_factory.mktemp("recording"), islice(an_hour(), 5 * 40))
 
 
 def test_its_settings_are_shown_checked_and_described_like_all_others() -> None:
     assert chosen("shedding.halving.gap_percent=15").value("shedding.halving.gap_percent") == 15
-    with pytest.raises(SettingsError, match=r"shedding\.halving\.gap_percent: must be at most 100 points, got 101"):
+    with pytest.raises(
+        SettingsError, match=r"shedding\.halving\.gap_percent: must be at most 100 points, got 101"
+    ):
         chosen("shedding.halving.gap_percent=101")
     schema = str(json_schema(all_leaves(WITH_HALVING)))
     assert "gap_percent" in schema
@@ -51,7 +57,9 @@ def test_its_settings_are_shown_checked_and_described_like_all_others() -> None:
 
 
 def test_without_the_entry_there_is_no_such_strategy() -> None:
-    with pytest.raises(SettingsError, match=r"shedding\.strategy: must be one of .*got \"halving\""):
+    with pytest.raises(
+        SettingsError, match=r"shedding\.strategy: must be one of .*got \"halving\""
+    ):
         load(flags=["shedding.strategy=halving"])
     assert "halving" not in SHEDDERS
 
@@ -79,7 +87,13 @@ def test_tune_searches_its_settings(recording: tuple[list[bytes], Path]) -> None
     current = chosen()
     sets = [(changes, chosen(*changes)) for changes in trials(HALVING, 10, 1)]
     middle = int(run(BacktestJob(recording[1], "all", current, "open")).timelines[0].times_ms[20])
-    found = search(recording[1], current, sets, middle, lambda jobs, keep: run_all(jobs, lambda _: None, keep, workers=1))
+    found = search(
+        recording[1],
+        current,
+        sets,
+        middle,
+        lambda jobs, keep: run_all(jobs, lambda _: None, keep, workers=1),
+    )
     assert found.tried == 3
     assert found.current.training.rounds == 20
 
@@ -89,7 +103,10 @@ def test_simulate_runs_it_by_name_and_among_all() -> None:
     requests = run_requests([scenario], ["all"], [1], changes=changes, shedders=WITH_HALVING)
     checked(requests)
     assert [one.choice and one.choice.name for one in requests] == [*SHEDDERS, "halving"]
-    made = make(run_requests([scenario], ["halving"], [1], changes=changes, shedders=WITH_HALVING)[0], keep=True)
+    made = make(
+        run_requests([scenario], ["halving"], [1], changes=changes, shedders=WITH_HALVING)[0],
+        keep=True,
+    )
     assert made.label == "halving/parity+round_robin"
     assert made.timeline is not None
 

@@ -1,4 +1,6 @@
-"""The commands that docs/OPERATIONS.md and its three pages show exist and know their options, and their settings are settings."""
+"""The commands that docs/OPERATIONS.md and its three pages show exist and know their options, and
+their settings are settings.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,21 @@ PAGES = ("OPERATIONS", "TOPICS", "PULSAR_CLUSTER", "TROUBLESHOOTING")
 #: All four pages; the trial of OPERATIONS.md is the first settings file.
 PAGE = "\n".join((ROOT / f"docs/{page}.md").read_text("utf-8") for page in PAGES)
 COMMANDS_THERE_ARE = [name for name in COMMAND_NAMES if name not in ("config", "topics", "jars")]
-COMMANDS = [part for shown in shown_commands(PAGE) for part in shown.command.split(" | ") if part.startswith("rebalancer ")]
+COMMANDS = [
+    part
+    for shown in shown_commands(PAGE)
+    for part in shown.command.split(" | ")
+    if part.startswith("rebalancer ")
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_page_knows_its_options(command: str) -> None:
     words = tuple(shlex.split(command))
 
-    assert unknown_options(words, positions=3 if words[1] in ("config", "topics", "jars") else 2) == []
+    assert (
+        unknown_options(words, positions=3 if words[1] in ("config", "topics", "jars") else 2) == []
+    )
 
 
 def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
@@ -50,9 +59,13 @@ def test_the_exit_codes_of_the_page_and_of_the_help_are_those_of_the_program() -
 
 @pytest.mark.parametrize("command", COMMANDS_THERE_ARE)
 def test_the_help_of_a_command_names_exit_codes_that_exist(command: str) -> None:
-    told = re.findall(r"[Ee]xit code (\d+)|, (\d+) (?:after|when)|; (\d+):", rebalancer(command, "--help").words)
+    told = re.findall(
+        r"[Ee]xit code (\d+)|, (\d+) (?:after|when)|; (\d+):", rebalancer(command, "--help").words
+    )
 
-    assert {int(code) for found in told for code in found if code} <= {value for name, value in vars(exit_codes).items() if name.isupper()}
+    assert {int(code) for found in told for code in found if code} <= {
+        value for name, value in vars(exit_codes).items() if name.isupper()
+    }
 
 
 def test_an_exit_code_that_nothing_uses_is_gone() -> None:
@@ -62,7 +75,8 @@ def test_an_exit_code_that_nothing_uses_is_gone() -> None:
     assert {name for name in names if f"exit_codes.{name}" not in code} == set()
 
 
-#: How the pages name the default of a setting; the first group is the value. A blank is any white space: lines are wrapped.
+#: How the pages name the default of a setting; the first group is the value. A blank is any white
+#: space: lines are wrapped.
 CLAIMS = {
     "shedding.avg.high_threshold": r"urgent; the default is (\d+)",
     "shedding.avg.hit_count_high": r"in a row; the default is (\d+)",
@@ -89,7 +103,11 @@ def test_every_figure_that_the_pages_call_a_default_is_compared() -> None:
     left = []
     for found in re.finditer(r"^.*default.*$", PAGE, re.MULTILINE):
         is_compared = any(start < found.end() and end > found.start() for start, end in compared)
-        if re.search(r"\d", found[0]) and not is_compared and not any(one in found[0] for one in OTHER_LINES):
+        if (
+            re.search(r"\d", found[0])
+            and not is_compared
+            and not any(one in found[0] for one in OTHER_LINES)
+        ):
             left.append(found[0])
 
     assert left == []

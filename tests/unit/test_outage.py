@@ -1,4 +1,6 @@
-"""An outage is endured with longer and longer pauses, until patience ends; what waiting cannot mend is raised at once."""
+"""An outage is endured with longer and longer pauses, until patience ends; what waiting cannot mend
+is raised at once.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,14 @@ def test_what_works_again_begins_a_new_outage() -> None:
         outage.wait_or_raise(AWAY)
         outage.succeeded()
     assert day.pauses == [1, 2] * 3
-    assert day.said == ["kafka://h:1/t: no answer; trying again for up to 5 s", "the servers of the topics answer again after 3 s"] * 3
+    assert (
+        day.said
+        == [
+            "kafka://h:1/t: no answer; trying again for up to 5 s",
+            "the servers of the topics answer again after 3 s",
+        ]
+        * 3
+    )
 
 
 def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
@@ -61,7 +70,12 @@ def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
 
 def told(day: Day) -> list[str]:
     """Which of the two sentences, in their order."""
-    return ["away" if "trying again" in sentence else sentence.removeprefix("the servers of the topics ") for sentence in day.said]
+    return [
+        "away"
+        if "trying again" in sentence
+        else sentence.removeprefix("the servers of the topics ")
+        for sentence in day.said
+    ]
 
 
 def test_who_only_asks_says_it_while_the_client_still_waits() -> None:

@@ -1,4 +1,6 @@
-"""What the job writes to file topics: on the disk before its positions depend on it, and a round after the commands that it names."""
+"""What the job writes to file topics: on the disk before its positions depend on it, and a round
+after the commands that it names.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def test_every_topic_is_flushed_when_append_returns(tmp_path: Path) -> None:
     def fsync(descriptor: int) -> None:
         flushed.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path))
 
-    topics = FileTopics({kind: parse_topic(file_topic_uri(tmp_path / kind)) for kind in KINDS}, 1_000, fsync)
+    topics = FileTopics(
+        {kind: parse_topic(file_topic_uri(tmp_path / kind)) for kind in KINDS}, 1_000, fsync
+    )
     topics.append([Row(kind) for kind in KINDS])
     topics.close()
     for kind in KINDS:
@@ -37,17 +41,36 @@ def test_every_topic_is_flushed_when_append_returns(tmp_path: Path) -> None:
         assert flushed[at + 1 : at + 3] == [kind, "."]
 
 
-def test_a_reader_that_sees_a_round_finds_its_commands_and_clusters_stay_in_fold_order(tmp_path: Path) -> None:
+def test_a_reader_that_sees_a_round_finds_its_commands_and_clusters_stay_in_fold_order(
+    tmp_path: Path,
+) -> None:
     begun: list[str] = []
 
     def fsync(descriptor: int) -> None:
-        begun.extend(kind for kind in folders if os.readlink(f"/proc/self/fd/{descriptor}").startswith(f"{tmp_path / kind}/"))
+        begun.extend(
+            kind
+            for kind in folders
+            if os.readlink(f"/proc/self/fd/{descriptor}").startswith(f"{tmp_path / kind}/")
+        )
 
     folders = {kind: tmp_path / kind for kind in ("rejected", "rounds", "commands")}
-    topics = FileTopics({kind: parse_topic(file_topic_uri(folder)) for kind, folder in folders.items()}, 1_000, fsync)
+    topics = FileTopics(
+        {kind: parse_topic(file_topic_uri(folder)) for kind, folder in folders.items()},
+        1_000,
+        fsync,
+    )
     begun.clear()
-    topics.append([Row("rounds", "d", b"d3", 3), Row("rejected", "c", b"c9", 9), *(Row("commands", "c", b"c%d" % n, n) for n in (10, 2))])
+    topics.append(
+        [
+            Row("rounds", "d", b"d3", 3),
+            Row("rejected", "c", b"c9", 9),
+            *(Row("commands", "c", b"c%d" % n, n) for n in (10, 2)),
+        ]
+    )
     topics.close()
 
     assert list(dict.fromkeys(begun)) == ["commands", "rounds", "rejected"]
-    assert [record.value for record in FileTopicReader(folders["commands"]).read()[0]] == [b"c2", b"c10"]
+    assert [record.value for record in FileTopicReader(folders["commands"]).read()[0]] == [
+        b"c2",
+        b"c10",
+    ]

@@ -11,7 +11,19 @@ from strategies.model import BrokerLoad, Resource, Shedding
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder
 from strategies.shedding.overload.settings import OverloadSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, codes, ns, picked, play, skip_of, view
+from tests.unit.shedding_builders import (
+    MIB,
+    WEIGHTS,
+    Load,
+    broker,
+    bundles,
+    codes,
+    ns,
+    picked,
+    play,
+    skip_of,
+    view,
+)
 
 JAVA = ParityOverloadShedder(OverloadSettings(), WEIGHTS)
 OURS = OverloadShedder(OverloadSettings(), WEIGHTS)
@@ -48,7 +60,9 @@ def test_one_bundle_leaves_though_nothing_flows() -> None:
 
 
 def test_equal_bundles_leave_in_javas_hash_order() -> None:
-    assert picked(java(broker("b1", 90.0, 200.0, bundles(60, 50, 40, 50)), cooling=(ns(0),))) == {"b1:1": [ns(3)]}
+    assert picked(java(broker("b1", 90.0, 200.0, bundles(60, 50, 40, 50)), cooling=(ns(0),))) == {
+        "b1:1": [ns(3)]
+    }
 
 
 def test_the_next_one_leaves_too_while_something_is_missing() -> None:
@@ -78,7 +92,8 @@ def test_fixed_sheds_like_java_where_another_broker_has_room() -> None:
     assert picked(ours(hot, cool)) == picked(java(hot, cool)) == {"b1:1": [ns(0), ns(1)]}
     assert ours(hot, cool).decisions[0].text == (
         "b1:1 is at 95.0 %, and 85 % counts as overloaded: "
-        "10.0 MiB/s of the 15.0 MiB/s to shed leave with this bundle for a broker that placement picks"
+        "10.0 MiB/s of the 15.0 MiB/s to shed leave with this bundle for a broker that "
+        "placement picks"
     )
 
 
@@ -98,12 +113,17 @@ def test_idle_bundles_relieve_nobody() -> None:
     round_ = ours(broker("b1", 95.0, 100.0, bundles(0, 0)), broker("b2", 10.0))
     assert not round_.decisions
     assert skip_of(round_, ns(0)).code == "idle"
-    assert codes(ours(broker("b1", 95.0, 0.0, bundles(0, 0)), broker("b2", 10.0)))["b1:1"] == "too-little-traffic"
+    assert (
+        codes(ours(broker("b1", 95.0, 0.0, bundles(0, 0)), broker("b2", 10.0)))["b1:1"]
+        == "too-little-traffic"
+    )
 
 
 def test_system_bundles_do_not_make_a_sole_bundle_movable() -> None:
     owned = {"pulsar/b1:8080/0x00000000_0xffffffff": Load(50.0), **bundles(1)}
-    assert codes(ours(broker("b1", 95.0, 100.0, owned), broker("b2", 10.0)))["b1:1"] == "sole-bundle"
+    assert (
+        codes(ours(broker("b1", 95.0, 100.0, owned), broker("b2", 10.0)))["b1:1"] == "sole-bundle"
+    )
 
 
 def test_a_settling_broker_neither_gives_nor_takes() -> None:
@@ -124,7 +144,11 @@ def test_figures_that_are_not_finite_are_not_judged(cpu: float) -> None:
 
 def test_the_fullest_broker_gives_first_and_a_bundle_leaves_once() -> None:
     owned = bundles(10, 9)
-    round_ = ours(broker("b1", 90.0, 100.0, owned), broker("b2", 95.0, 100.0, {**owned, **bundles(5, first=4)}), broker("b3", 10.0))
+    round_ = ours(
+        broker("b1", 90.0, 100.0, owned),
+        broker("b2", 95.0, 100.0, {**owned, **bundles(5, first=4)}),
+        broker("b3", 10.0),
+    )
     assert list(picked(round_)) == ["b2:1"]
     moved = [decision.bundle for decision in round_.decisions]
     assert len(moved) == len(set(moved))

@@ -1,4 +1,6 @@
-"""What is packed comes out again: records on their way to another process, a cluster's state on its way to a checkpoint."""
+"""What is packed comes out again: records on their way to another process, a cluster's state on its
+way to a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,17 @@ from strategies.errors import StateVersionError
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory, LoadReport, Note, Policies, TelemetryRecord, Tombstone
 from strategies.packing import pack_record, unpack_record
-from strategies.state import STATE_VERSION, ClusterState, Departed, Gained, InFlight, Order, Rehearsal, from_bytes, to_bytes
+from strategies.state import (
+    STATE_VERSION,
+    ClusterState,
+    Departed,
+    Gained,
+    InFlight,
+    Order,
+    Rehearsal,
+    from_bytes,
+    to_bytes,
+)
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
 
 
@@ -32,7 +44,12 @@ def test_records_survive_packing(record: TelemetryRecord) -> None:
 
 
 def test_a_load_report_survives_packing_with_its_table() -> None:
-    original = replace(report("a:1", 5, 33.3, {"t/ü/0x00000000_0x10000000": 1.5, "t/n/0x10000000_0x20000000": 0.1}), origin=b"o")
+    original = replace(
+        report(
+            "a:1", 5, 33.3, {"t/ü/0x00000000_0x10000000": 1.5, "t/n/0x10000000_0x20000000": 0.1}
+        ),
+        origin=b"o",
+    )
     again = unpack_record(pack_record(original))
     assert isinstance(again, LoadReport)
     assert (again.figures, again.digest, again.origin) == (original.figures, original.digest, b"o")
@@ -45,7 +62,10 @@ def test_a_load_report_survives_packing_with_its_table() -> None:
 def test_a_brokers_own_averages_survive_packing() -> None:
     told = report("a:1", 5)
     assert told.figures is not None
-    averaged = replace(told, figures=replace(told.figures, usage_average=0.1, throughput_average=2.5, updated_at_ms=T0))
+    averaged = replace(
+        told,
+        figures=replace(told.figures, usage_average=0.1, throughput_average=2.5, updated_at_ms=T0),
+    )
     again = unpack_record(pack_record(averaged))
     assert isinstance(again, LoadReport)
     assert again.figures == averaged.figures
@@ -73,7 +93,9 @@ def full_state() -> ClusterState:
         policies="{}",
         orders={"b": Order("id", 1, 2, 3.5), "s": Order("split", 1, 2, None)},
         rehearsed={
-            "dry": Rehearsal("r", Order("dry", 1, 2, 0.0), InFlight("dry", "a:1", "b:1", 1, 2, 0.25)),
+            "dry": Rehearsal(
+                "r", Order("dry", 1, 2, 0.0), InFlight("dry", "a:1", "b:1", 1, 2, 0.25)
+            ),
             "t": Rehearsal("t", Order("t", 1, 2, None), None),
         },
     )
@@ -86,4 +108,6 @@ def test_a_clusters_state_survives_its_bytes() -> None:
 
 def test_state_of_another_version_is_refused_with_a_next_step() -> None:
     with pytest.raises(StateVersionError, match=r"format 99.*new checkpoint folder"):
-        from_bytes(to_bytes(ClusterState()).replace(f'"version":{STATE_VERSION}'.encode(), b'"version":99'))
+        from_bytes(
+            to_bytes(ClusterState()).replace(f'"version":{STATE_VERSION}'.encode(), b'"version":99')
+        )

@@ -11,7 +11,11 @@ from strategies.model import BrokerMemory, ClusterMemory, Memory
 from strategies.placement.avg import AvgPlacement, AvgPlacementSettings
 from strategies.placement.contract import Candidate
 from strategies.placement.least_long_term_rate import LeastLongTermRate, LeastLongTermRateSettings
-from strategies.placement.least_resource_usage import LeastResourceUsage, LeastResourceUsageSettings, smoothed
+from strategies.placement.least_resource_usage import (
+    LeastResourceUsage,
+    LeastResourceUsageSettings,
+    smoothed,
+)
 from strategies.placement.least_resource_usage_extensible import ExtensibleLeastResourceUsage
 from strategies.placement.registry import PLACERS, placer
 from strategies.placement.round_robin import RoundRobin
@@ -35,7 +39,9 @@ class TestLeastResourceUsage:
         assert best(BY_USAGE, *brokers(b1=45, b2=50, b3=55)) == ["b1"]
 
     def test_looking_up_teaches_nothing(self) -> None:
-        memory = BY_USAGE.open_round(by_name(candidate("b1", 80, 1), candidate("b2", 20, 1)), Memory())
+        memory = BY_USAGE.open_round(
+            by_name(candidate("b1", 80, 1), candidate("b2", 20, 1)), Memory()
+        )
         for _ in range(20):
             answer = placed(BY_USAGE, candidate("b1", 20, 1), candidate("b2", 80, 1), memory=memory)
             assert answer.chosen == "b2"
@@ -49,10 +55,14 @@ class TestLeastResourceUsage:
         assert BY_USAGE.open_round(by_name(candidate("b1", 50, 1, fresh=False)), memory) == memory
 
     def test_nonsense_is_no_history(self) -> None:
-        assert smoothed(BY_USAGE.open_round(by_name(candidate("b1", float("inf"), 1)), Memory())) == {}
+        assert (
+            smoothed(BY_USAGE.open_round(by_name(candidate("b1", float("inf"), 1)), Memory())) == {}
+        )
 
     def test_what_was_placed_before_counts(self) -> None:
-        assert best(BY_USAGE, candidate("b1", 10, after=40), candidate("b2", 20), candidate("b3", 60)) == ["b2"]
+        assert best(
+            BY_USAGE, candidate("b1", 10, after=40), candidate("b2", 20), candidate("b3", 60)
+        ) == ["b2"]
 
     def test_figures_that_are_no_numbers_are_no_choice(self) -> None:
         answer = placed(BY_USAGE, candidate("b1", float("inf")))
@@ -62,7 +72,9 @@ class TestLeastResourceUsage:
 class TestLeastLongTermRate:
     def test_a_burst_is_spread(self) -> None:
         arriving = {"t/a/0x0_0x1": bundle_of(500)}
-        assert best(BY_RATE, candidate("b1", 50, 100, arriving=arriving), candidate("b2", 50, 300)) == ["b2"]
+        assert best(
+            BY_RATE, candidate("b1", 50, 100, arriving=arriving), candidate("b2", 50, 300)
+        ) == ["b2"]
 
     def test_what_leaves_does_not_count(self) -> None:
         relieved = replace(candidate("b1", 50, 600), leaving={"t/a/0x0_0x1": bundle_of(500)})
@@ -76,7 +88,9 @@ class TestLeastLongTermRate:
         assert best(BY_RATE, candidate("b1", 50, 0, after=90), candidate("b2", 60, 900)) == ["b2"]
 
     def test_rates_that_are_no_numbers_are_no_choice(self) -> None:
-        answer = placed(BY_RATE, candidate("b1", 50, float("inf")), candidate("b2", 50, float("inf")))
+        answer = placed(
+            BY_RATE, candidate("b1", 50, float("inf")), candidate("b2", 50, float("inf"))
+        )
         assert (answer.best, answer.chosen, answer.code) == ((), None, "unusable-figures")
         assert best(BY_RATE, candidate("b1", 50, float("nan")), candidate("b2", 50, 900)) == ["b2"]
 
@@ -99,7 +113,9 @@ class TestAvg:
 
     def test_brand_new_bundles_spread_over_equally_used_brokers(self) -> None:
         taken = {"t/ns/0x1_0x2": bundle_of(0)}
-        assert best(AVG, candidate("b1", 50, arriving=taken), candidate("b2", 50.5), candidate("b3", 55)) == ["b2"]
+        assert best(
+            AVG, candidate("b1", 50, arriving=taken), candidate("b2", 50.5), candidate("b3", 55)
+        ) == ["b2"]
 
 
 class TestRoundRobin:
@@ -117,12 +133,16 @@ def test_the_extensible_rule_uses_the_averages_of_shedding() -> None:
 
 
 def test_the_registry_builds_both_forms_of_each() -> None:
-    assert {type(placer(name, None, mode)).__name__ for name in PLACERS for mode in ("parity", "fixed")} >= {"AvgPlacement", "RoundRobin"}
+    assert {
+        type(placer(name, None, mode)).__name__ for name in PLACERS for mode in ("parity", "fixed")
+    } >= {"AvgPlacement", "RoundRobin"}
     assert all(entry.pulsar_class.startswith("org.apache.pulsar.") for entry in PLACERS.values())
 
 
 def test_the_registry_knows_its_names_and_their_settings() -> None:
-    with pytest.raises(SettingsError, match="'nobody' is not known; choose one of least_long_term_rate"):
+    with pytest.raises(
+        SettingsError, match="'nobody' is not known; choose one of least_long_term_rate"
+    ):
         placer("nobody", None, "fixed")
     with pytest.raises(SettingsError, match="belong to another placement"):
         placer("avg", LeastResourceUsageSettings(), "fixed")

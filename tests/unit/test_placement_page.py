@@ -15,7 +15,16 @@ from strategies.model import ClusterMemory, Memory
 from strategies.placement.avg import key_of
 from strategies.placement.registry import placer
 from strategies.settings import Mode
-from tests.unit.placement_builders import bundle_of, candidate, filters, fleet, placed, policies, policy, request
+from tests.unit.placement_builders import (
+    bundle_of,
+    candidate,
+    filters,
+    fleet,
+    placed,
+    policies,
+    policy,
+    request,
+)
 from tests.unit.strategies_page import example, numbers
 
 MODES = pytest.mark.parametrize(("mode", "column"), [("parity", -2), ("fixed", -1)])
@@ -34,7 +43,8 @@ def test_least_long_term_rate(mode: Mode, column: int) -> None:
     rows = example("least_long_term_rate")
     figures = [[numbers(cell)[0] for cell in row[1:4]] for row in rows]
     brokers = [
-        candidate(row[0], usage, rate, arriving={"x": bundle_of(coming)}) for row, (usage, rate, coming) in zip(rows, figures, strict=True)
+        candidate(row[0], usage, rate, arriving={"x": bundle_of(coming)})
+        for row, (usage, rate, coming) in zip(rows, figures, strict=True)
     ]
     best = placed(placer("least_long_term_rate", None, mode), *brokers).best
     assert ["yes" if row[0] in best else "–" for row in rows] == [row[column] for row in rows]
@@ -43,7 +53,9 @@ def test_least_long_term_rate(mode: Mode, column: int) -> None:
 @MODES
 def test_least_resource_usage(mode: Mode, column: int) -> None:
     for row in example("least_resource_usage"):
-        brokers = [candidate(f"b{number}", usage) for number, usage in enumerate(numbers(row[0]), start=1)]
+        brokers = [
+            candidate(f"b{number}", usage) for number, usage in enumerate(numbers(row[0]), start=1)
+        ]
         answer = placed(placer("least_resource_usage", None, mode), *brokers)
         assert ", ".join(answer.best) == row[column]
         assert f"{100 * float(str(answer.evidence['mean'])):.1f} %" == row[1]
@@ -52,8 +64,12 @@ def test_least_resource_usage(mode: Mode, column: int) -> None:
 @pytest.mark.parametrize(("limit", "index"), [(1, 2), (2, 3)])
 def test_isolation(limit: int, index: int) -> None:
     rows = example("isolation")
-    refused = isolated(policies(policy("p", ["t/ns"], ["p1", "p2"], ["s1"], limit)), "t/ns", column(rows, 0))
-    assert [refused[row[0]].code if row[0] in refused else "yes" for row in rows] == column(rows, index)
+    refused = isolated(
+        policies(policy("p", ["t/ns"], ["p1", "p2"], ["s1"], limit)), "t/ns", column(rows, 0)
+    )
+    assert [refused[row[0]].code if row[0] in refused else "yes" for row in rows] == column(
+        rows, index
+    )
 
 
 def test_anti_affinity() -> None:
@@ -84,7 +100,11 @@ def test_topic_count() -> None:
 def test_round_robin(mode: Mode, column: int) -> None:
     memory = Memory()
     for row in example("round_robin"):
-        answer = placed(placer("round_robin", None, mode), *(candidate(name, 10) for name in row[1].split(", ")), memory=memory)
+        answer = placed(
+            placer("round_robin", None, mode),
+            *(candidate(name, 10) for name in row[1].split(", ")),
+            memory=memory,
+        )
         memory = answer.memory
         assert answer.chosen == row[column]
 
@@ -92,11 +112,15 @@ def test_round_robin(mode: Mode, column: int) -> None:
 @MODES
 def test_avg_placement(mode: Mode, column: int) -> None:
     for row in example("avg_placement"):
-        candidates = [candidate(f"b{number}", usage) for number, usage in enumerate(numbers(row[0]), start=1)]
+        candidates = [
+            candidate(f"b{number}", usage) for number, usage in enumerate(numbers(row[0]), start=1)
+        ]
         asked = request(*candidates, bundle="t/ns/x")
         key = "t/ns/x" if mode == "fixed" else key_of(asked.averages)
         planned = {} if row[1] == "–" else {key: row[1]}
-        answer = placer("avg", None, mode).place(asked, Memory(cluster=ClusterMemory(planned=planned)))
+        answer = placer("avg", None, mode).place(
+            asked, Memory(cluster=ClusterMemory(planned=planned))
+        )
         assert ", ".join(answer.best) == row[column]
 
 
@@ -105,7 +129,12 @@ def test_avg_placement(mode: Mode, column: int) -> None:
 def test_versions(mode: Mode, column: int, load_manager: str) -> None:
     names = ["b1:1", "b2:1", "b3:1"]
     for row in example("versions"):
-        known = {name: BrokerFacts(None if version == "unknown" else version) for name, version in zip(names, row, strict=False)}
+        known = {
+            name: BrokerFacts(None if version == "unknown" else version)
+            for name, version in zip(names, row, strict=False)
+        }
         rule = filters(mode, load_manager=load_manager, prefer_later_versions=True)
-        allowed = rule.allowed(FilteredBundle("t/ns/0x0_0x1", None), names, fleet(policies(brokers=known)))
+        allowed = rule.allowed(
+            FilteredBundle("t/ns/0x0_0x1", None), names, fleet(policies(brokers=known))
+        )
         assert ", ".join(name.removesuffix(":1") for name in allowed.brokers) == row[column]

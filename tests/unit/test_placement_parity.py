@@ -8,8 +8,15 @@ from rebalancer.conformance.active_brokers import only_active
 from strategies.model import NO_MEMORY, BrokerMemory, Memory
 from strategies.placement.avg import ParityAvgPlacement, key_of
 from strategies.placement.contract import UNKNOWN, Request, draw
-from strategies.placement.least_long_term_rate import LeastLongTermRateSettings, ParityLeastLongTermRate
-from strategies.placement.least_resource_usage import LeastResourceUsageSettings, ParityLeastResourceUsage, smoothed
+from strategies.placement.least_long_term_rate import (
+    LeastLongTermRateSettings,
+    ParityLeastLongTermRate,
+)
+from strategies.placement.least_resource_usage import (
+    LeastResourceUsageSettings,
+    ParityLeastResourceUsage,
+    smoothed,
+)
 from strategies.placement.least_resource_usage_extensible import ParityExtensibleLeastResourceUsage
 from strategies.placement.round_robin import ParityRoundRobin
 from tests.unit.placement_builders import best, brokers, bundle_of, candidate, placed, request
@@ -46,11 +53,15 @@ class TestLeastResourceUsage:
     def test_all_alike(self) -> None:
         assert best(by_usage(0), *brokers(b1=50, b2=50, b3=50)) == ["b1", "b2", "b3"]
 
-    def test_the_history_moves_with_every_look_up_and_the_ranking_flips_at_the_seventh(self) -> None:
+    def test_the_history_moves_with_every_look_up_and_the_ranking_flips_at_the_seventh(
+        self,
+    ) -> None:
         memory = placed(BY_USAGE, candidate("b1", 80, 1), candidate("b2", 20, 1)).memory
         told = []
         for _ in range(7):
-            memory = placed(BY_USAGE, candidate("b1", 20, 1), candidate("b2", 80, 1), memory=memory).memory
+            memory = placed(
+                BY_USAGE, candidate("b1", 20, 1), candidate("b2", 80, 1), memory=memory
+            ).memory
             told.append(tuple(round(usage, 7) for usage in smoothed(memory).values()))
         assert [sorted(pair, reverse=True) for pair in told[:6]] == [
             [0.74, 0.26],
@@ -60,15 +71,25 @@ class TestLeastResourceUsage:
             [0.554294, 0.445706],
             [0.5188646, 0.4811354],
         ]
-        assert {name: round(usage, 7) for name, usage in smoothed(memory).items()} == {"b1": 0.4869781, "b2": 0.5130219}
+        assert {name: round(usage, 7) for name, usage in smoothed(memory).items()} == {
+            "b1": 0.4869781,
+            "b2": 0.5130219,
+        }
 
     def test_an_idle_broker_starts_anew(self) -> None:
         memory = placed(BY_USAGE, candidate("b1", 80, 1)).memory
-        assert smoothed(placed(BY_USAGE, candidate("b1", 20, 0), memory=memory).memory) == {"b1": pytest.approx(0.2)}
+        assert smoothed(placed(BY_USAGE, candidate("b1", 20, 0), memory=memory).memory) == {
+            "b1": pytest.approx(0.2)
+        }
 
     def test_brokers_that_are_gone_lose_their_history_and_nothing_else(self) -> None:
-        memory = Memory({"a": BrokerMemory(placement_ewma=0.5), "b": BrokerMemory(ewma=0.1, placement_ewma=0.5)})
-        assert only_active(memory, ["c"], "placement_ewma").brokers == {"a": NO_MEMORY, "b": BrokerMemory(ewma=0.1)}
+        memory = Memory(
+            {"a": BrokerMemory(placement_ewma=0.5), "b": BrokerMemory(ewma=0.1, placement_ewma=0.5)}
+        )
+        assert only_active(memory, ["c"], "placement_ewma").brokers == {
+            "a": NO_MEMORY,
+            "b": BrokerMemory(ewma=0.1),
+        }
         assert only_active(memory, None, "placement_ewma") == memory
 
     def test_a_candidate_that_nothing_is_known_of_ends_the_look_up(self) -> None:
@@ -78,12 +99,23 @@ class TestLeastResourceUsage:
 
 class TestLeastLongTermRate:
     def test_85_percent_is_not_overloaded(self) -> None:
-        four = [candidate("b1", 90, 0), candidate("b2", 50, 600), candidate("b3", 50, 500), candidate("b4", 85, 100)]
+        four = [
+            candidate("b1", 90, 0),
+            candidate("b2", 50, 600),
+            candidate("b3", 50, 500),
+            candidate("b4", 85, 100),
+        ]
         assert best(BY_RATE, *four) == ["b4"]
 
     def test_a_bundle_on_its_way_counts(self) -> None:
         busy = candidate("b4", 85, 100, arriving={"t/new/0x0_0x1": bundle_of(450)})
-        assert best(BY_RATE, candidate("b1", 90, 0), candidate("b2", 50, 600), candidate("b3", 50, 500), busy) == ["b3"]
+        assert best(
+            BY_RATE,
+            candidate("b1", 90, 0),
+            candidate("b2", 50, 600),
+            candidate("b3", 50, 500),
+            busy,
+        ) == ["b3"]
 
     def test_all_overloaded_so_anybody_will_do(self) -> None:
         answer = placed(BY_RATE, *brokers(b1=86, b2=86, b3=86, b4=86))
@@ -94,7 +126,10 @@ class TestLeastLongTermRate:
         assert (answer.best, answer.chosen, answer.code) == ((), None, "no-candidates")
 
     def test_the_reason_tells_the_rate(self) -> None:
-        assert placed(BY_RATE, *brokers(b1=10)).text == "has the lowest long-term message rate, 0 msg/s"
+        assert (
+            placed(BY_RATE, *brokers(b1=10)).text
+            == "has the lowest long-term message rate, 0 msg/s"
+        )
 
 
 class TestExtensibleLeastResourceUsage:
@@ -107,11 +142,15 @@ class TestExtensibleLeastResourceUsage:
     @pytest.mark.parametrize(("ewma", "chosen"), [(0.25, ["b1"]), (0.251, ["b1", "b2"])])
     def test_well_below_is_the_difference_exactly(self, ewma: float, chosen: list[str]) -> None:
         memory = Memory({"b1": BrokerMemory(ewma=ewma), "b2": BrokerMemory(ewma=1 - ewma)})
-        rule = ParityExtensibleLeastResourceUsage(LeastResourceUsageSettings(difference_percent=25.0))
+        rule = ParityExtensibleLeastResourceUsage(
+            LeastResourceUsageSettings(difference_percent=25.0)
+        )
         assert best(rule, *brokers(b1=0, b2=0), memory=memory) == chosen
 
     def test_but_are_drawn_when_nobody_is_well_below_the_mean(self) -> None:
-        assert best(self.RULE, *brokers(b1=0, new=0), memory=Memory({"b1": BrokerMemory(ewma=0.1)})) == ["b1", "new"]
+        assert best(
+            self.RULE, *brokers(b1=0, new=0), memory=Memory({"b1": BrokerMemory(ewma=0.1)})
+        ) == ["b1", "new"]
 
 
 class TestRoundRobin:
@@ -133,7 +172,9 @@ class TestAvg:
         eight = brokers(**{f"b{number}": 10.0 for number in range(8)})
         memory, chosen = Memory(), set()
         for number in range(20):
-            answer = ParityAvgPlacement().place(request(*eight, bundle=f"t/ns/{number}", seed=str(number)), memory)
+            answer = ParityAvgPlacement().place(
+                request(*eight, bundle=f"t/ns/{number}", seed=str(number)), memory
+            )
             memory = answer.memory
             chosen.add(answer.chosen)
         assert len(chosen) == 1

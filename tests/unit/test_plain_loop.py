@@ -1,4 +1,6 @@
-"""The job without Spark: two clusters apart, bad records aside, and nothing that depends on what stands between the good ones."""
+"""The job without Spark: two clusters apart, bad records aside, and nothing that depends on what
+stands between the good ones.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,16 @@ def a_quarter_of_an_hour(cluster: str = "c", heavy: float = 90.0) -> list[bytes]
     lines = []
     for seconds in range(0, 900, 20):
         for number, cpu in enumerate((heavy, 30.0, 20.0)):
-            loads = {bundle(number * 4 + index): (400.0 + seconds / 100) * cpu * (index + 1) for index in range(4)}
-            lines.append(load_report(f"b{number}:8080", seconds + number, loads, cpu, cluster=cluster))
-        lines.append(sweep(seconds + 10, *(f"b{number}:8080" for number in range(3)), cluster=cluster))
+            loads = {
+                bundle(number * 4 + index): (400.0 + seconds / 100) * cpu * (index + 1)
+                for index in range(4)
+            }
+            lines.append(
+                load_report(f"b{number}:8080", seconds + number, loads, cpu, cluster=cluster)
+            )
+        lines.append(
+            sweep(seconds + 10, *(f"b{number}:8080" for number in range(3)), cluster=cluster)
+        )
     return lines
 
 
@@ -57,11 +66,16 @@ def test_two_clusters_in_one_topic_do_not_see_each_other() -> None:
     both = run([line for pair in zip(one, two, strict=True) for line in pair])
     for alone in (one, two):
         rows = run(alone)
-        assert values(both, "commands", "rounds", key=rows[0].key) == values(rows, "commands", "rounds")
+        assert values(both, "commands", "rounds", key=rows[0].key) == values(
+            rows, "commands", "rounds"
+        )
 
 
 def test_a_bad_record_becomes_a_row_with_its_place_and_its_bytes() -> None:
-    good, bad = load_report(), b'{"v":1,"kind":"load-report","cluster":"c","broker":"b1:8080","ts":"noon"'
+    good, bad = (
+        load_report(),
+        b'{"v":1,"kind":"load-report","cluster":"c","broker":"b1:8080","ts":"noon"',
+    )
     rejected = decode_rejected(run([good, bad])[0].value)
     assert (rejected.topic, rejected.partition, rejected.offset) == ("telemetry", 0, len(good) + 1)
     assert (rejected.code, rejected.cluster, rejected.original) == ("not-json", None, bad)
@@ -73,7 +87,12 @@ def test_of_a_record_that_is_too_large_only_the_beginning_is_kept() -> None:
     limits = WireLimits(max_record_bytes=1024, kept_bytes=10)
     [row] = run([record], limits)
     rejected = decode_rejected(row.value)
-    assert (rejected.code, rejected.original, rejected.size, rejected.truncated) == ("too-large", record[:10], len(record), True)
+    assert (rejected.code, rejected.original, rejected.size, rejected.truncated) == (
+        "too-large",
+        record[:10],
+        len(record),
+        True,
+    )
     loop = PlainLoop(EngineSettings(), limits)
     assert loop.feed(Position("telemetry", 0, 0), record[:10], len(record)) == [row]
 
@@ -102,7 +121,15 @@ def test_illegal_records_change_nothing() -> None:
     check_that_illegal_records_change_nothing(a_quarter_of_an_hour(), 540)
 
 
-@pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed", "modular-jitter-consumer", "modular-steady-uneven"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "modular-broker-joins",
+        "modular-broker-killed",
+        "modular-jitter-consumer",
+        "modular-steady-uneven",
+    ],
+)
 def test_illegal_records_change_nothing_in_a_recording(name: str) -> None:
     recording = RECORDINGS / f"{name}.jsonl.gz"
     if not recording.is_file():

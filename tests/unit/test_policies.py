@@ -1,4 +1,6 @@
-"""Policies from a snapshot: what is understood, and that whatever is wrong becomes a sentence and never an exception."""
+"""Policies from a snapshot: what is understood, and that whatever is wrong becomes a sentence and
+never an exception.
+"""
 
 from __future__ import annotations
 
@@ -49,19 +51,43 @@ def test_isolation_may_be_an_object_as_the_admin_api_has_it() -> None:
     [
         ({"isolation": 3}, "policies.isolation: must be a list of policies, got 3"),
         ({"isolation": [3]}, "policies.isolation.[0]: it must be an object, got 3"),
-        ({"isolation": {"p": {}}}, "policies.isolation.p: namespaces must be a list of regular expressions, got nothing"),
-        ({"isolation": {"p": policy("p", ["("], [])}}, 'policies.isolation.p: namespaces holds "(": it is no regular expression'),
+        (
+            {"isolation": {"p": {}}},
+            "policies.isolation.p: namespaces must be a list of regular expressions, got nothing",
+        ),
+        (
+            {"isolation": {"p": policy("p", ["("], [])}},
+            'policies.isolation.p: namespaces holds "(": it is no regular expression',
+        ),
         (
             {"isolation": {"p": {**policy("p", [], []), "primary": [1]}}},
             "policies.isolation.p: primary must hold regular expressions, got 1",
         ),
-        ({"isolation": {"p": {**policy("p", [], []), "auto_failover_policy": None}}}, "auto_failover_policy must be of type min_available"),
+        (
+            {"isolation": {"p": {**policy("p", [], []), "auto_failover_policy": None}}},
+            "auto_failover_policy must be of type min_available",
+        ),
         ({"anti_affinity": []}, "policies.anti_affinity: must be an object, got []"),
-        ({"anti_affinity": {"t/a": 1}}, "policies.anti_affinity.t/a: must be the name of a group, got 1"),
-        ({"failure_domains": {"d": {"brokers": "b"}}}, 'policies.failure_domains.d: must list brokers, got {"brokers": "b"}'),
-        ({"failure_domains": {"d": ["b:1"], "e": ["b:1"]}}, "policies.failure_domains.e: b:1 is in d already; it stays there"),
-        ({"topic_counts": {"x": -1}}, "policies.topic_counts.x: must be a number of topics, got -1"),
-        ({"brokers": {"b:1": {"draining": "yes"}}}, 'policies.brokers.b:1.draining: must be true or false, got "yes"'),
+        (
+            {"anti_affinity": {"t/a": 1}},
+            "policies.anti_affinity.t/a: must be the name of a group, got 1",
+        ),
+        (
+            {"failure_domains": {"d": {"brokers": "b"}}},
+            'policies.failure_domains.d: must list brokers, got {"brokers": "b"}',
+        ),
+        (
+            {"failure_domains": {"d": ["b:1"], "e": ["b:1"]}},
+            "policies.failure_domains.e: b:1 is in d already; it stays there",
+        ),
+        (
+            {"topic_counts": {"x": -1}},
+            "policies.topic_counts.x: must be a number of topics, got -1",
+        ),
+        (
+            {"brokers": {"b:1": {"draining": "yes"}}},
+            'policies.brokers.b:1.draining: must be true or false, got "yes"',
+        ),
     ],
 )
 def test_a_part_that_is_wrong_gets_a_sentence(parts: dict[str, object], complaint: str) -> None:
@@ -71,7 +97,13 @@ def test_a_part_that_is_wrong_gets_a_sentence(parts: dict[str, object], complain
 
 @pytest.mark.parametrize("limit", ["x", "", None, 1.5, True, "9" * 40])
 def test_a_limit_that_is_no_number_is_a_fault(limit: object) -> None:
-    broken = {**policy("p", ["t/.*"], ["b1"]), "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": limit}}}
+    broken = {
+        **policy("p", ["t/.*"], ["b1"]),
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": limit},
+        },
+    }
     (one,) = read(isolation=[broken]).isolation
     assert one.fault is not None
     assert "min_limit must be a whole number" in one.fault
@@ -94,7 +126,9 @@ def test_a_snapshot_that_cannot_be_read_allows_no_move(snapshot: str) -> None:
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_patterns_of_all_policies_together_have_a_bound(patterns: list[str], what: str) -> None:
-    """Each policy by itself is fine; together they would take minutes. None is followed in part: no bundle may go anywhere."""
+    """Each policy by itself is fine; together they would take minutes. None is followed in part: no
+    bundle may go anywhere.
+    """
     many = [policy(f"p{number}", patterns, ["b1"]) for number in range(60)]
     assert read_policies(json.dumps({"isolation": many[:8]})).complaints == ()
     view = read_policies(json.dumps({"isolation": many}))
@@ -104,16 +138,30 @@ def test_patterns_of_all_policies_together_have_a_bound(patterns: list[str], wha
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 2) | st.floats(allow_nan=False) | st.sampled_from(["", "t/ns", "b:1", "(", ".*"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "t/ns", "b:1", "(", ".*"]),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "t/ns", "brokers", "namespaces", "primary"]), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["a", "t/ns", "brokers", "namespaces", "primary"]), inner, max_size=3
+        )
     ),
     max_leaves=8,
 )
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.sampled_from(["isolation", "anti_affinity", "failure_domains", "topic_counts", "brokers"]), json_values))
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["isolation", "anti_affinity", "failure_domains", "topic_counts", "brokers"]
+        ),
+        json_values,
+    )
+)
 def test_nothing_in_a_snapshot_raises(parts: dict[str, object]) -> None:
     view = read_policies(json.dumps(parts))
     isolated(view, "t/ns", ["b:1"])

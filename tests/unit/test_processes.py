@@ -1,4 +1,6 @@
-"""Work in several processes ends with the process that asked for it, whatever ends that one, and says nothing about it."""
+"""Work in several processes ends with the process that asked for it, whatever ends that one, and
+says nothing about it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes 
 @pytest.mark.parametrize("processes", [1, 2, 9])
 def test_answers_come_in_the_order_of_the_questions_and_each_is_told_once(processes: int) -> None:
     told: list[tuple[int, int]] = []
-    found = run_each([partial(mul, 10, number) for number in range(4)], processes, lambda place, answer: told.append((place, answer)))
+    found = run_each(
+        [partial(mul, 10, number) for number in range(4)],
+        processes,
+        lambda place, answer: told.append((place, answer)),
+    )
     assert found == [0, 10, 20, 30]
     assert sorted(told) == [(0, 0), (1, 10), (2, 20), (3, 30)]
 
@@ -75,17 +81,25 @@ def test_a_signal_that_another_thread_hears_waits_until_all_processes_are_starte
         pytest.param(signal.SIGKILL, os.kill, -9, id="kill -9"),
     ],
 )
-def test_simulate_leaves_nobody_behind(ending: signal.Signals, send: Callable[[int, int], None], code: int) -> None:
+def test_simulate_leaves_nobody_behind(
+    ending: signal.Signals, send: Callable[[int, int], None], code: int
+) -> None:
     command = [sys.executable, "-m", "rebalancer.cli.main", *LONG]
-    with subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, cwd=PROJECT, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         try:
-            eventually(lambda: len(_of_session(process.pid)) >= 4, otherwise="two processes at work and one that counts semaphores")
+            eventually(
+                lambda: len(_of_session(process.pid)) >= 4,
+                otherwise="two processes at work and one that counts semaphores",
+            )
             send(process.pid, ending)
             assert process.wait(60) == code
             eventually(lambda: not _of_session(process.pid), otherwise="nobody is left")
             assert process.stderr is not None
             said = process.stderr.read()
-            # A process that is killed cannot clear up behind itself; that somebody else does so is told.
+            # A process that is killed cannot clear up behind itself; that somebody else does so is
+            # told.
             assert code == -9 or said.strip().splitlines() == ["10 runs"], said
         finally:
             for left in _of_session(process.pid):
@@ -105,7 +119,9 @@ def _of_session(session: int) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            state, _parent, _group, of = (entry / "stat").read_text().rpartition(") ")[2].split()[:4]
+            state, _parent, _group, of = (
+                (entry / "stat").read_text().rpartition(") ")[2].split()[:4]
+            )
         except (OSError, ValueError):
             continue
         if int(of) == session and state != "Z":

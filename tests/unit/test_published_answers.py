@@ -1,4 +1,6 @@
-"""Unit vectors of published experiments and proposals with their printed answers; those of Threshold and Avg alone stand beside them."""
+"""Unit vectors of published experiments and proposals with their printed answers; those of
+Threshold and Avg alone stand beside them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ from strategies.placement.registry import placer
 from strategies.shedding.registry import shedder
 from strategies.shedding.uniform.settings import UniformSettings
 from tests.unit.placement_builders import bundle_of, candidate, placed
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ns, picked, play, talking, view
+from tests.unit.shedding_builders import (
+    MIB,
+    WEIGHTS,
+    broker,
+    bundles,
+    ns,
+    picked,
+    play,
+    talking,
+    view,
+)
 
 
 def java(strategy: str, *brokers: BrokerLoad) -> Shedding:
@@ -30,16 +42,28 @@ def test_published_3_and_4_nobody_is_ten_points_below_the_mean_so_all_are_drawn_
 
 
 @pytest.mark.parametrize("usages", [(12, 2, 1, 1), (50, 50, 50, 50, 50, 0)])
-def test_published_9_threshold_sees_neither_blind_spot_of_pip_220_and_transfer_both(usages: tuple[float, ...]) -> None:
-    brokers = [broker(f"b{index}", usage, 10 * usage, bundles(3, 3, 4, first=3 * index)) for index, usage in enumerate(usages)]
+def test_published_9_threshold_sees_neither_blind_spot_of_pip_220_and_transfer_both(
+    usages: tuple[float, ...],
+) -> None:
+    brokers = [
+        broker(f"b{index}", usage, 10 * usage, bundles(3, 3, 4, first=3 * index))
+        for index, usage in enumerate(usages)
+    ]
     assert not java("threshold", *brokers).decisions
     fourth = play(shedder("transfer", None, WEIGHTS, "parity"), *[view(*brokers)] * 4)[3]
     assert set(picked(fourth)) == {"b0:1"} if usages[0] == 12 else len(picked(fourth)) == 1
 
 
 def test_published_10_a_broker_that_is_busy_with_something_else_stalls_the_others() -> None:
-    """10, 50 and 70 %, the last with load that is not Pulsar's: the mean is 43.33, so the one that could give is not above it enough."""
-    round_ = java("threshold", broker("b1", 10.0, 100.0), broker("b2", 50.0, 500.0, bundles(30, 30)), broker("b3", 70.0))
+    """10, 50 and 70 %, the last with load that is not Pulsar's: the mean is 43.33, so the one that
+    could give is not above it enough.
+    """
+    round_ = java(
+        "threshold",
+        broker("b1", 10.0, 100.0),
+        broker("b2", 50.0, 500.0, bundles(30, 30)),
+        broker("b3", 70.0),
+    )
     assert not round_.decisions
     (near,) = [skip for skip in round_.skips if "b2:1" in skip.names]
     assert near.code == "below-threshold"
@@ -60,9 +84,15 @@ def test_published_12_what_is_on_its_way_counts_so_each_broker_takes_one() -> No
 
 
 def test_published_13_uniform_acts_on_66_percent_and_on_four_and_a_half_times() -> None:
-    by_rate = java("uniform", broker("b1", 10.0, rate=50_000, owned=talking(3500, 100)), broker("b2", 10.0, rate=30_000))
+    by_rate = java(
+        "uniform",
+        broker("b1", 10.0, rate=50_000, owned=talking(3500, 100)),
+        broker("b2", 10.0, rate=30_000),
+    )
     assert {decision.code for decision in by_rate.decisions} == {"rate-uneven"}
-    by_throughput = java("uniform", broker("b1", 10.0, 450.0, bundles(60, 9)), broker("b2", 10.0, 100.0))
+    by_throughput = java(
+        "uniform", broker("b1", 10.0, 450.0, bundles(60, 9)), broker("b2", 10.0, 100.0)
+    )
     assert {decision.code for decision in by_throughput.decisions} == {"throughput-uneven"}
     assert by_throughput.decisions[0].evidence["need"] == 70 * MIB
 
@@ -70,7 +100,10 @@ def test_published_13_uniform_acts_on_66_percent_and_on_four_and_a_half_times() 
 @pytest.mark.heavy
 def test_published_13_a_hundred_new_brokers_take_uniform_a_hundred_rounds() -> None:
     rule = shedder("uniform", UniformSettings(max_unload=0.5), WEIGHTS, "parity")
-    owned = {f"b{index}": [f"t/n{index}/{k}" for k in range(30 if index < 100 else 0)] for index in range(200)}
+    owned = {
+        f"b{index}": [f"t/n{index}/{k}" for k in range(30 if index < 100 else 0)]
+        for index in range(200)
+    }
     rounds = 0
     while round_ := play(rule, _serving(owned))[0].decisions:
         rounds += 1
@@ -84,4 +117,9 @@ def test_published_13_a_hundred_new_brokers_take_uniform_a_hundred_rounds() -> N
 def _serving(owned: dict[str, list[str]]) -> ClusterView:
     """Every bundle carries 1,000 messages/s."""
     one = talking(1000)[ns(0)]
-    return view(*(broker(name, 10.0, rate=1000.0 * len(names), owned=dict.fromkeys(names, one)) for name, names in owned.items()))
+    return view(
+        *(
+            broker(name, 10.0, rate=1000.0 * len(names), owned=dict.fromkeys(names, one))
+            for name, names in owned.items()
+        )
+    )

@@ -1,4 +1,6 @@
-"""The admin client against brokers on real ports: every status, redirects that keep the token and stay at home, deadlines, repetitions."""
+"""The admin client against brokers on real ports: every status, redirects that keep the token and
+stay at home, deadlines, repetitions.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.pulsar.topic_admin import pulsar_topic_facts
 from sinks.topics.uri import parse_topic
-from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, SettingsError, Unauthorized
+from strategies.errors import (
+    AdminError,
+    BrokerUnavailable,
+    NotFound,
+    NotOwned,
+    Refused,
+    SettingsError,
+    Unauthorized,
+)
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
 
@@ -38,7 +48,9 @@ def running(state: Cluster, brokers: int = 3) -> Iterator[FakePulsar]:
 class Connect(Protocol):
     """Makes clients of a fake cluster; all are closed at the end of the test."""
 
-    def __call__(self, pulsar: FakePulsar, *, token: str = TOKEN, **given: object) -> PulsarAdmin: ...
+    def __call__(
+        self, pulsar: FakePulsar, *, token: str = TOKEN, **given: object
+    ) -> PulsarAdmin: ...
 
 
 @pytest.fixture
@@ -46,7 +58,12 @@ def admin(tmp_path: Path) -> Iterator[Connect]:
     with ExitStack() as stack:
 
         def connect(pulsar: FakePulsar, *, token: str = TOKEN, **given: object) -> PulsarAdmin:
-            settings = {"cluster": "c", "admin_urls": pulsar.admin_urls, "token_file": str(tmp_path / "token"), "backoff_ms": 0}
+            settings = {
+                "cluster": "c",
+                "admin_urls": pulsar.admin_urls,
+                "token_file": str(tmp_path / "token"),
+                "backoff_ms": 0,
+            }
             (tmp_path / "token").write_text(token + "\n", "utf-8")
             client = PulsarAdmin(PulsarSettings(**{**settings, **given}))  # type: ignore[arg-type]
             stack.callback(client.close)
@@ -57,7 +74,12 @@ def admin(tmp_path: Path) -> Iterator[Connect]:
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
 def test_what_it_asks_and_what_it_does(admin: Connect, manager: str) -> None:
-    state = cluster(manager=manager, policies={"p": {"namespaces": []}}, domains={"d": {"brokers": []}}, groups={"t/ns": "g1"})
+    state = cluster(
+        manager=manager,
+        policies={"p": {"namespaces": []}},
+        domains={"d": {"brokers": []}},
+        groups={"t/ns": "g1"},
+    )
     with running(state) as pulsar:
         one, two, three = state.brokers
         client = admin(pulsar)
@@ -83,16 +105,18 @@ def test_names_are_quoted_so_that_brokers_read_the_same_name(admin: Connect) -> 
     """Pulsar takes %41 in a path for an A, and what follows a ? or # for something else."""
     with running(cluster()) as pulsar:
         client = admin(pulsar)
-        for name, quoted in (("t/50%41", "t/50%2541"), ("t/a b?c#d", "t/a%20b%3Fc%23d"), ("t/é:1", "t/%C3%A9:1")):
+        for name, quoted in (
+            ("t/50%41", "t/50%2541"),
+            ("t/a b?c#d", "t/a%20b%3Fc%23d"),
+            ("t/é:1", "t/%C3%A9:1"),
+        ):
             with suppress(AdminError):
                 client.ranges(name)
             assert pulsar.asked("GET")[-1].target == f"/admin/v2/namespaces/{quoted}/bundles"
             with suppress(AdminError):
                 client.unload(f"{name}/0x00000000_0x80000000", "br&1:8080")
-            assert (
-                pulsar.asked("PUT")[-1].target
-                == f"/admin/v2/namespaces/{quoted}/0x00000000_0x80000000/unload?destinationBroker=br%261:8080"
-            )
+            unload = f"/admin/v2/namespaces/{quoted}/0x00000000_0x80000000/unload"
+            assert pulsar.asked("PUT")[-1].target == f"{unload}?destinationBroker=br%261:8080"
 
 
 def test_the_name_of_a_topic_is_quoted_too() -> None:
@@ -111,20 +135,28 @@ def test_a_redirect_keeps_method_body_and_token(admin: Connect, manager: str) ->
         client.unload(BUNDLE, pulsar.cluster.brokers[2])
         client.split(OTHER, "specified_positions_divide", [0x90000000])
 
-        assert {call.headers.get("authorization") for call in pulsar.asked("PUT")} == {f"Bearer {TOKEN}"}
+        assert {call.headers.get("authorization") for call in pulsar.asked("PUT")} == {
+            f"Bearer {TOKEN}"
+        }
         hops = [call.broker for call in pulsar.asked("PUT") if "/unload" in call.target]
         one, two, three = pulsar.cluster.brokers
         assert hops == ([three, one, two] if manager == "modular" else [three, two])
-        assert [call.body for call in pulsar.asked("PUT") if "/split" in call.target] == [b"[2415919104]"]
+        assert [call.body for call in pulsar.asked("PUT") if "/split" in call.target] == [
+            b"[2415919104]"
+        ]
         assert [done.action for done in pulsar.cluster.applied] == ["unload", "split"]
 
 
 def test_a_redirect_to_a_stranger_is_not_followed(admin: Connect) -> None:
     with running(cluster()) as pulsar, running(cluster()) as stranger:
         there = stranger.cluster.brokers[0]
-        pulsar.faults = instead_of_put(Answer(307, location=f"http://{there}/admin/v2/namespaces/{BUNDLE}/unload"))
+        pulsar.faults = instead_of_put(
+            Answer(307, location=f"http://{there}/admin/v2/namespaces/{BUNDLE}/unload")
+        )
 
-        with pytest.raises(Refused, match=f"{there}, which is no broker in the cluster's list") as caught:
+        with pytest.raises(
+            Refused, match=f"{there}, which is no broker in the cluster's list"
+        ) as caught:
             admin(pulsar).unload(BUNDLE, None)
 
         assert stranger.calls == []
@@ -144,7 +176,9 @@ def test_a_redirect_to_a_stranger_is_not_followed(admin: Connect) -> None:
 )
 def test_a_redirect_in_disguise_is_not_followed_either(admin: Connect, location: str) -> None:
     with running(cluster()) as pulsar:
-        pulsar.faults = instead_of_put(Answer(307, location=location.format(broker=pulsar.cluster.brokers[0])))
+        pulsar.faults = instead_of_put(
+            Answer(307, location=location.format(broker=pulsar.cluster.brokers[0]))
+        )
 
         with pytest.raises(Refused, match="not followed"):
             admin(pulsar).unload(BUNDLE, None)
@@ -164,7 +198,9 @@ def test_a_broker_that_joined_a_moment_ago_is_no_stranger(admin: Connect) -> Non
 
 def test_a_redirect_without_end_is_given_up(admin: Connect) -> None:
     with running(cluster()) as pulsar:
-        pulsar.faults = instead_of_put(Answer(307, location=f"http://{pulsar.cluster.brokers[0]}/x"))
+        pulsar.faults = instead_of_put(
+            Answer(307, location=f"http://{pulsar.cluster.brokers[0]}/x")
+        )
 
         with pytest.raises(NotOwned, match="no broker claims the bundle"):
             admin(pulsar).unload(BUNDLE, None)
@@ -196,7 +232,9 @@ def test_every_status_has_its_error(admin: Connect, status: int, kind: type[Admi
     with running(cluster()) as pulsar:
         pulsar.faults = instead_of_put(Answer(status, b'{"reason":"it is so\\nat java.lang"}'))
 
-        with pytest.raises(kind, match=f"answered {status} to the unload of {BUNDLE} .it is so.") as caught:
+        with pytest.raises(
+            kind, match=f"answered {status} to the unload of {BUNDLE} .it is so."
+        ) as caught:
             admin(pulsar).unload(BUNDLE, None)
 
         assert caught.value.retryable is (kind is BrokerUnavailable)
@@ -227,7 +265,10 @@ def test_answers_to_an_unload_that_pulsar_declines(
 
 @pytest.mark.parametrize("token", ["wrong", "wrong.one"])
 def test_a_wrong_token_is_one_clear_sentence(admin: Connect, token: str) -> None:
-    with running(cluster()) as pulsar, pytest.raises(Unauthorized, match=r"answered 401 .*pulsar\.token_file.*superUserRoles"):
+    with (
+        running(cluster()) as pulsar,
+        pytest.raises(Unauthorized, match=r"answered 401 .*pulsar\.token_file.*superUserRoles"),
+    ):
         admin(pulsar, token=token).brokers()
 
 
@@ -242,7 +283,9 @@ def test_a_new_token_counts_without_a_restart(admin: Connect, tmp_path: Path) ->
 
 def test_what_repeats_the_token_does_not_bring_it_into_a_message(admin: Connect) -> None:
     with running(cluster()) as pulsar:
-        pulsar.faults = instead_of_put(Answer(500, f"you sent Authorization: Bearer {TOKEN}".encode()))
+        pulsar.faults = instead_of_put(
+            Answer(500, f"you sent Authorization: Bearer {TOKEN}".encode())
+        )
 
         with pytest.raises(Refused) as caught:
             admin(pulsar).unload(BUNDLE, None)
@@ -261,7 +304,10 @@ def test_reading_goes_on_at_the_next_address(admin: Connect) -> None:
 
 def test_a_passing_fault_is_overcome_and_a_lasting_one_is_told(admin: Connect) -> None:
     with running(cluster()) as pulsar:
-        client, faults = admin(pulsar, attempts=3), iter([Fault(drop=True), Fault(instead=Answer(503))])
+        client, faults = (
+            admin(pulsar, attempts=3),
+            iter([Fault(drop=True), Fault(instead=Answer(503))]),
+        )
         pulsar.faults = lambda _: next(faults, None)
         assert len(client.brokers()) == 3
 
@@ -297,14 +343,18 @@ def test_a_silent_broker_is_given_up_at_the_deadline(admin: Connect, delay_s: fl
     with running(cluster()) as pulsar:
         pulsar.faults = lambda _: Fault(delay_s=delay_s)
 
-        with pytest.raises(BrokerUnavailable, match=r"did not answer the list of brokers within 0\.1 s"):
+        with pytest.raises(
+            BrokerUnavailable, match=r"did not answer the list of brokers within 0\.1 s"
+        ):
             admin(pulsar, deadline_ms=100).brokers()
 
 
 def test_a_wish_to_stop_ends_the_repetitions(admin: Connect) -> None:
     with running(cluster()) as pulsar:
         pulsar.faults = lambda _: Fault(instead=Answer(503))
-        client = PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, attempts=100, backoff_ms=1), wait=lambda _: True)
+        client = PulsarAdmin(
+            PulsarSettings("c", pulsar.admin_urls, attempts=100, backoff_ms=1), wait=lambda _: True
+        )
 
         with closing(client), pytest.raises(BrokerUnavailable):
             client.brokers()
@@ -314,7 +364,11 @@ def test_a_wish_to_stop_ends_the_repetitions(admin: Connect) -> None:
 
 def test_of_a_stack_trace_the_line_that_says_something_is_told(admin: Connect) -> None:
     with running(cluster(manager="extensible")) as pulsar:
-        with pytest.raises(Refused, match=r"\(java\.lang\.IllegalArgumentException: .*cannot be transfer to same broker\.\)"):
+        with pytest.raises(
+            Refused,
+            match=r"\(java\.lang\.IllegalArgumentException: .*cannot be "
+            r"transfer to same broker\.\)",
+        ):
             admin(pulsar).unload(BUNDLE, pulsar.cluster.brokers[1])
         with pytest.raises(Refused, match=r"\(java\.lang\.UnsupportedOperationException\)"):
             admin(pulsar).load_report(pulsar.cluster.brokers[0])
@@ -333,22 +387,42 @@ def test_something_else_than_a_broker(admin: Connect) -> None:
     [
         ({"cluster": ""}, ["pulsar.cluster: is empty"]),
         ({"admin_urls": ""}, ["pulsar.admin_urls: is empty"]),
-        ({"cluster": "", "admin_urls": " , "}, ["pulsar.cluster: is empty", "pulsar.admin_urls: is empty"]),
+        (
+            {"cluster": "", "admin_urls": " , "},
+            ["pulsar.cluster: is empty", "pulsar.admin_urls: is empty"],
+        ),
         ({"admin_urls": "broker:8080"}, ["pulsar.admin_urls: broker:8080 is not the address"]),
-        ({"admin_urls": "http://a:8080/admin"}, ["pulsar.admin_urls: http://a:8080/admin is not the address"]),
-        ({"admin_urls": "http://me:pass@a:8080"}, ["pulsar.admin_urls: an address contains a user or password"]),
+        (
+            {"admin_urls": "http://a:8080/admin"},
+            ["pulsar.admin_urls: http://a:8080/admin is not the address"],
+        ),
+        (
+            {"admin_urls": "http://me:pass@a:8080"},
+            ["pulsar.admin_urls: an address contains a user or password"],
+        ),
         ({"admin_urls": "http://a:80800"}, ["pulsar.admin_urls: an entry is not the address"]),
         ({"admin_urls": "http://a,https://b"}, ["pulsar.admin_urls: mixes http and https"]),
         ({"token_file": "/nowhere/token"}, ["pulsar.token_file: /nowhere/token cannot be read"]),
-        ({"tls_ca_file": "/nowhere/ca"}, ["pulsar.tls_ca_file: /nowhere/ca contains no certificates"]),
-        ({"tls_cert_file": "/nowhere/cert"}, ["pulsar.tls_cert_file: it and pulsar.tls_key_file are no certificate"]),
+        (
+            {"tls_ca_file": "/nowhere/ca"},
+            ["pulsar.tls_ca_file: /nowhere/ca contains no certificates"],
+        ),
+        (
+            {"tls_cert_file": "/nowhere/cert"},
+            ["pulsar.tls_cert_file: it and pulsar.tls_key_file are no certificate"],
+        ),
     ],
 )
-def test_settings_that_cannot_work_are_told_before_anybody_is_asked(given: dict[str, str], told: list[str]) -> None:
+def test_settings_that_cannot_work_are_told_before_anybody_is_asked(
+    given: dict[str, str], told: list[str]
+) -> None:
     with pytest.raises(SettingsError) as caught:
         PulsarAdmin(PulsarSettings(**{"cluster": "c", "admin_urls": "http://a:8080", **given}))  # type: ignore[arg-type]
 
-    assert [complaint[: len(start)] for complaint, start in zip(caught.value.complaints, told, strict=True)] == told
+    assert [
+        complaint[: len(start)]
+        for complaint, start in zip(caught.value.complaints, told, strict=True)
+    ] == told
     assert "pass" not in str(caught.value).replace("password", "")
 
 

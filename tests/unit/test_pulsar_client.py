@@ -1,4 +1,6 @@
-"""What the one who opens a client of the binary protocol says when nobody answers, or when its settings cannot be used."""
+"""What the one who opens a client of the binary protocol says when nobody answers, or when its
+settings cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def why(service_url: str) -> str:
 
 
 def test_a_broker_that_is_not_there_is_named() -> None:
-    assert why("pulsar://127.0.0.1:1").startswith("the load topic: 127.0.0.1:1 does not accept connections")
+    assert why("pulsar://127.0.0.1:1").startswith(
+        "the load topic: 127.0.0.1:1 does not accept connections"
+    )
 
 
 def test_whoever_does_not_speak_makes_us_doubt_the_token(silent: str) -> None:
@@ -48,7 +52,9 @@ def test_files_that_cannot_be_read_are_complaints(setting: str, tmp_path: Path) 
         open_client("pulsar+ssl://a:6651", settings)
 
 
-def test_a_token_is_read_anew_and_the_last_one_counts_while_its_file_is_gone(tmp_path: Path) -> None:
+def test_a_token_is_read_anew_and_the_last_one_counts_while_its_file_is_gone(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "token"
     file.write_text("one", "utf-8")
     read = token_supplier(PulsarSettings("c", "http://a:8080", str(file)))

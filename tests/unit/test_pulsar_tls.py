@@ -1,4 +1,6 @@
-"""REST and client by TLS: who is signed by the authority of the settings is trusted, who is not is one sentence."""
+"""REST and client by TLS: who is signed by the authority of the settings is trusted, who is not is
+one sentence.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from sinks.topics.pulsar.client import open_client, pulsar_errors
 from strategies.errors import BrokerUnavailable, PublishTimeout
 from tests.unit.command_line import rebalancer
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates for this test are made by openssl")
+pytestmark = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="certificates for this test are made by openssl"
+)
 
 
 class Broker(BaseHTTPRequestHandler):
@@ -43,8 +47,20 @@ def certificate(folder: Path, name: str, address: str = "IP:127.0.0.1") -> Path:
     """A certificate for this machine that is its own authority, and beside it its key."""
     file = folder / f"{name}.pem"
     subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName={address}"]
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(file.with_suffix(".key"))]
-    subprocess.run(["openssl", "req", "-x509", "-days", "2", *key, *subject, "-out", str(file)], check=True, capture_output=True)
+    key = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-keyout",
+        str(file.with_suffix(".key")),
+    ]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-days", "2", *key, *subject, "-out", str(file)],
+        check=True,
+        capture_output=True,
+    )
     return file
 
 
@@ -62,7 +78,9 @@ def broker(ours: Path) -> Iterator[str]:
 
 @contextmanager
 def serving(shown: Path | None, wanted: Path | None = None) -> Iterator[str]:
-    """A broker: the certificate it shows, None = it does not speak TLS; who must have signed that of its clients."""
+    """A broker: the certificate it shows, None = it does not speak TLS; who must have signed that
+    of its clients.
+    """
     with ThreadingHTTPServer(("127.0.0.1", 0), Broker) as server:
         if shown is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -82,7 +100,14 @@ def serving(shown: Path | None, wanted: Path | None = None) -> Iterator[str]:
 
 
 def settings(broker: str, ca: Path) -> PulsarSettings:
-    return PulsarSettings("c", f"https://{broker}", tls_ca_file=str(ca), attempts=1, deadline_ms=60_000, connect_timeout_ms=30_000)
+    return PulsarSettings(
+        "c",
+        f"https://{broker}",
+        tls_ca_file=str(ca),
+        attempts=1,
+        deadline_ms=60_000,
+        connect_timeout_ms=30_000,
+    )
 
 
 def test_whom_the_own_authority_signed_is_trusted(broker: str, ours: Path) -> None:
@@ -92,9 +117,16 @@ def test_whom_the_own_authority_signed_is_trusted(broker: str, ours: Path) -> No
 
 def test_who_was_signed_by_somebody_else_is_one_sentence(broker: str, tmp_path: Path) -> None:
     wrong = settings(broker, certificate(tmp_path, "theirs"))
-    with closing(PulsarAdmin(wrong)) as admin, pytest.raises(BrokerUnavailable, match="presents a TLS certificate that is not trusted"):
+    with (
+        closing(PulsarAdmin(wrong)) as admin,
+        pytest.raises(BrokerUnavailable, match="presents a TLS certificate that is not trusted"),
+    ):
         admin.brokers()
-    told = rebalancer("collect", "--once", *[word for name in ("cluster", "admin_urls", "tls_ca_file") for word in given(wrong, name)])
+    told = rebalancer(
+        "collect",
+        "--once",
+        *[word for name in ("cluster", "admin_urls", "tls_ca_file") for word in given(wrong, name)],
+    )
     assert told.code == 1
     assert "add the certificate of its authority to pulsar.tls_ca_file" in told.words
     assert "Traceback" not in told.words
@@ -111,7 +143,8 @@ def test_the_client_says_so_too(broker: str, ours: Path, tmp_path: Path) -> None
         closing(open_client(url, wrong)) as client,
         pytest.raises(
             PublishTimeout,
-            match=r"presents a TLS certificate that is not trusted.*add the certificate of its authority to pulsar\.tls_ca_file",
+            match=r"presents a TLS certificate that is not trusted.*add the certificate of its "
+            r"authority to pulsar\.tls_ca_file",
         ),
         pulsar_errors("the load topic", url, wrong),
     ):
@@ -138,12 +171,17 @@ def client_says(url: str, given: PulsarSettings) -> str:
 def test_http_where_tls_is_spoken_names_https(broker: str, ours: Path) -> None:
     plain = replace(settings(broker, ours), admin_urls=f"http://{broker}", tls_ca_file="")
     assert "speaks TLS at this port; write https:// in pulsar.admin_urls" in rest_says(plain)
-    assert "speaks TLS at this port; write pulsar+ssl://" in client_says(f"pulsar://{broker}", plain)
+    assert "speaks TLS at this port; write pulsar+ssl://" in client_says(
+        f"pulsar://{broker}", plain
+    )
 
 
 def test_https_where_no_tls_is_spoken_names_the_port(ours: Path) -> None:
     with serving(None) as broker:
-        said = rest_says(settings(broker, ours)), client_says(f"pulsar+ssl://{broker}", settings(broker, ours))
+        said = (
+            rest_says(settings(broker, ours)),
+            client_says(f"pulsar+ssl://{broker}", settings(broker, ours)),
+        )
     for sentence in said:
         assert "does not speak TLS at this port" in sentence
         assert "webServicePortTls" in sentence
@@ -153,13 +191,18 @@ def test_https_where_no_tls_is_spoken_names_the_port(ours: Path) -> None:
 def test_a_certificate_for_another_name_is_no_matter_of_authorities(tmp_path: Path) -> None:
     elsewhere = certificate(tmp_path, "elsewhere", "DNS:elsewhere.example")
     with serving(elsewhere) as broker:
-        said = rest_says(settings(broker, elsewhere)), client_says(f"pulsar+ssl://{broker}", settings(broker, elsewhere))
+        said = (
+            rest_says(settings(broker, elsewhere)),
+            client_says(f"pulsar+ssl://{broker}", settings(broker, elsewhere)),
+        )
     for sentence in said:
         assert "use a host name that its certificate contains" in sentence
         assert "tls_ca_file" not in sentence
 
 
-def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(ours: Path, tmp_path: Path) -> None:
+def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(
+    ours: Path, tmp_path: Path
+) -> None:
     theirs = certificate(tmp_path, "theirs")
     with serving(ours, wanted=theirs) as broker:
         none = settings(broker, ours)
@@ -168,19 +211,34 @@ def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(ours: Path,
             assert "pulsar.tls_cert_file" in sentence
         wrong = replace(none, tls_cert_file=str(ours), tls_key_file=str(ours.with_suffix(".key")))
         assert "does not accept our certificate" in rest_says(wrong)
-        right = replace(none, tls_cert_file=str(theirs), tls_key_file=str(theirs.with_suffix(".key")))
+        right = replace(
+            none, tls_cert_file=str(theirs), tls_key_file=str(theirs.with_suffix(".key"))
+        )
         with closing(PulsarAdmin(right)) as admin:
             assert admin.brokers() == (broker,)
 
 
 @pytest.mark.heavy  # the client of Pulsar keeps a core busy for three seconds before it gives up
-def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_the_machine(broker: str, ours: Path) -> None:
-    """They trust the broker, which is no Pulsar: it is not to be said that the certificate is at fault."""
+def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_the_machine(
+    broker: str, ours: Path
+) -> None:
+    """They trust the broker, which is no Pulsar: it is not to be said that the certificate is at
+    fault.
+    """
     code = (
-        "from tests.unit.test_pulsar_tls import client_says; from sinks.pulsar_api.settings import PulsarSettings;"
-        f"print(client_says('pulsar+ssl://{broker}', PulsarSettings('c', 'http://127.0.0.1:1', connect_timeout_ms=10_000)))"
+        "from tests.unit.test_pulsar_tls import client_says; from sinks.pulsar_api.settings "
+        "import PulsarSettings;"
+        f"print(client_says('pulsar+ssl://{broker}', PulsarSettings('c', "
+        "'http://127.0.0.1:1', connect_timeout_ms=10_000)))"
     )
     environment = os.environ | {"SSL_CERT_FILE": str(ours)}
-    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
     assert "certificate" not in told
     assert "timeout" in told

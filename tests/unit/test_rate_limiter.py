@@ -32,7 +32,9 @@ def test_in_no_minute_more_are_begun_than_allowed(most: int, pauses: list[float]
         assert limiter.acquire()
         begun.append(clock.now)
 
-    assert all(later - earlier >= 60 - 1e-6 for earlier, later in zip(begun, begun[most:], strict=False))
+    assert all(
+        later - earlier >= 60 - 1e-6 for earlier, later in zip(begun, begun[most:], strict=False)
+    )
 
 
 def test_whoever_is_within_the_limit_does_not_wait() -> None:

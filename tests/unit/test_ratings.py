@@ -1,4 +1,6 @@
-"""What strategies are rated by: how far moves go past the mean, and whether the order is the published one."""
+"""What strategies are rated by: how far moves go past the mean, and whether the order is the
+published one.
+"""
 
 from __future__ import annotations
 
@@ -63,12 +65,16 @@ def test_a_bundle_that_somebody_left_behind_is_seen_at_once_and_nobody_unloaded_
 
 def rated(**by_strategy: float) -> Rated:
     names = {name.partition("/")[0]: name for name in PUBLISHED}
-    values: dict[str, dict[Property, float]] = {names[who]: {"stability": value} for who, value in by_strategy.items()}
+    values: dict[str, dict[Property, float]] = {
+        names[who]: {"stability": value} for who, value in by_strategy.items()
+    }
     return Rated(values, {"stability": ("e2",)})
 
 
-def test_the_published_order_asks_that_the_good_have_less_than_the_poor_and_nothing_among_equals() -> None:
+def test_the_published_order_compares_the_good_with_the_poor_and_nothing_among_equals() -> None:
     assert rated(threshold=1, avg=0, uniform=20).order("stability") is True
     assert rated(threshold=1, avg=30, uniform=20).order("stability") is False
     assert rated(threshold=1, avg=30).order("stability") is None
-    assert verdict(rated(threshold=1, avg=30, uniform=20)).endswith("in 0 of 1 properties; not in stability.")
+    assert verdict(rated(threshold=1, avg=30, uniform=20)).endswith(
+        "in 0 of 1 properties; not in stability."
+    )

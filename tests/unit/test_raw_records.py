@@ -1,4 +1,6 @@
-"""Brokers' reports without our envelope: who said it stands in headers or key, and what is wrong with one is told as always."""
+"""Brokers' reports without our envelope: who said it stands in headers or key, and what is wrong
+with one is told as always.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,14 @@ def bare(line: bytes) -> bytes:
     return json.dumps(json.loads(line)["report"], indent=1).encode()
 
 
-def read(value: bytes | None, key: str | None = None, source: SourceSettings = RAW, **headers: str) -> TelemetryRecord:
-    metadata = RecordMetadata(None if key is None else key.encode(), {name: text.encode() for name, text in headers.items()}, 5)
+def read(
+    value: bytes | None, key: str | None = None, source: SourceSettings = RAW, **headers: str
+) -> TelemetryRecord:
+    metadata = RecordMetadata(
+        None if key is None else key.encode(),
+        {name: text.encode() for name, text in headers.items()},
+        5,
+    )
     return decode(enveloped(value, metadata, source), b"")
 
 
@@ -37,9 +45,18 @@ REPORT = bare(load_report("b:1"))
         read(REPORT, "c/b:1"),
         read(REPORT, "b:1", cluster="c"),
         read(REPORT, "b:1", SourceSettings("raw", cluster="c")),
-        read(REPORT, "other/x:9", SourceSettings("raw", cluster="another"), cluster="c", broker="b:1"),
+        read(
+            REPORT, "other/x:9", SourceSettings("raw", cluster="another"), cluster="c", broker="b:1"
+        ),
     ],
-    ids=["headers", "cluster in key", "both in key", "broker in key", "cluster in settings", "headers first"],
+    ids=[
+        "headers",
+        "cluster in key",
+        "both in key",
+        "broker in key",
+        "cluster in settings",
+        "headers first",
+    ],
 )
 def test_cluster_and_broker_stand_in_headers_key_or_settings(record: TelemetryRecord) -> None:
     wanted = decode(load_report("b:1"), b"")
@@ -55,7 +72,9 @@ def test_the_time_is_that_of_the_header_or_else_of_the_topic() -> None:
 
 def test_figures_and_busy_bundles_of_the_extensible_manager_are_read_by_their_kind() -> None:
     figures = read(bare(broker_load("b:1")), "c/b:1", kind="broker-load-data")
-    bundles = read(bare(top_bundles("b:1")), "c/b:1", SourceSettings("raw", kind="top-bundles-load-data"))
+    bundles = read(
+        bare(top_bundles("b:1")), "c/b:1", SourceSettings("raw", kind="top-bundles-load-data")
+    )
     assert isinstance(figures, LoadReport)
     assert figures.figures is not None
     assert isinstance(bundles, LoadReport)
@@ -66,7 +85,9 @@ def test_figures_and_busy_bundles_of_the_extensible_manager_are_read_by_their_ki
 
 @pytest.mark.parametrize("value", [None, b"", b" \n"], ids=["null", "empty", "blank"])
 @pytest.mark.parametrize("kind", ["load-report", "broker-load-data"])
-def test_a_tombstone_withdraws_what_the_broker_said_of_itself(value: bytes | None, kind: RawKind) -> None:
+def test_a_tombstone_withdraws_what_the_broker_said_of_itself(
+    value: bytes | None, kind: RawKind
+) -> None:
     withdrawn = read(value, "c/b:1", SourceSettings("raw", kind=kind))
     assert isinstance(withdrawn, Tombstone)
     assert (withdrawn.cluster, withdrawn.broker, withdrawn.ts) == ("c", "b:1", 5)
@@ -101,7 +122,9 @@ def test_what_has_our_envelope_stays_as_it_is() -> None:
         (b"\xff\xfe", "c/b:1", "not-utf8"),
     ],
 )
-def test_what_cannot_be_used_is_a_wire_error_like_any_other(value: bytes | None, key: str | None, code: str) -> None:
+def test_what_cannot_be_used_is_a_wire_error_like_any_other(
+    value: bytes | None, key: str | None, code: str
+) -> None:
     with pytest.raises(WireError) as refused:
         read(value, key)
     assert refused.value.code == code
@@ -114,7 +137,9 @@ def test_a_kind_that_nobody_knows_is_told() -> None:
 
 def test_raw_records_need_a_topic_with_keys() -> None:
     check_source("kafka://h:1/t", RAW)
-    with pytest.raises(SettingsError, match=r"source\.format: raw needs a telemetry topic on Kafka"):
+    with pytest.raises(
+        SettingsError, match=r"source\.format: raw needs a telemetry topic on Kafka"
+    ):
         check_source("file:///t", RAW)
     done = rebalancer("replay", "--from-topic", "file:///t", "--set", "source.format=raw")
     assert (done.code, "source.format" in done.err) == (2, True)

@@ -1,4 +1,6 @@
-"""Why nothing moves: a reason that comes from a setting names it with its value, so that it can be found and changed."""
+"""Why nothing moves: a reason that comes from a setting names it with its value, so that it can be
+found and changed.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def named(text: str) -> dict[str, float]:
 
 def small() -> ClusterView:
     """80 points apart, and with 300 msg/s as much traffic as a small cluster has."""
-    return view(broker("hot", 90.0, rate=300, owned=talking(100, 100, 100)), broker("idle", 10.0, rate=0))
+    return view(
+        broker("hot", 90.0, rate=300, owned=talking(100, 100, 100)), broker("idle", 10.0, rate=0)
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -67,16 +71,28 @@ def test_hits_and_thresholds_of_avg_are_named(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_the_threshold_that_nobody_is_above_is_named(mode: Mode) -> None:
     even = view(broker("a", 50.0, owned=bundles(5, 5)), broker("b", 48.0, owned=bundles(5, 5)))
-    threshold = texts(play(shedder("threshold", ThresholdSettings(threshold_percent=12.5), WEIGHTS, mode), even), "below-threshold")
-    assert [named(text) for text in threshold] == [{"shedding.threshold.threshold_percent": 12.5}] * 2
-    overload = texts(play(shedder("overload", OverloadSettings(), WEIGHTS, mode), even), "not-overloaded")
+    threshold = texts(
+        play(shedder("threshold", ThresholdSettings(threshold_percent=12.5), WEIGHTS, mode), even),
+        "below-threshold",
+    )
+    assert [named(text) for text in threshold] == [
+        {"shedding.threshold.threshold_percent": 12.5}
+    ] * 2
+    overload = texts(
+        play(shedder("overload", OverloadSettings(), WEIGHTS, mode), even), "not-overloaded"
+    )
     assert [named(text) for text in overload] == [{"shedding.overload.threshold_percent": 85}] * 2
     (uniform,) = texts(play(shedder("uniform", UniformSettings(), WEIGHTS, mode), even), "even")
-    assert named(uniform) == {"shedding.uniform.rate_difference_percent": 50, "shedding.uniform.throughput_ratio": 4}
+    assert named(uniform) == {
+        "shedding.uniform.rate_difference_percent": 50,
+        "shedding.uniform.throughput_ratio": 4,
+    }
 
 
 def test_brokers_that_share_a_busy_machine_hear_which_limit_keeps_every_bundle() -> None:
-    """All report the CPU of their machine; a strategy that evens traffic out finds nowhere to put it."""
+    """All report the CPU of their machine; a strategy that evens traffic out finds nowhere to put
+    it.
+    """
     owned = talking(600, 600, 600)
     seen = view(broker("a", 92.0, rate=1800, owned=owned), broker("b", 93.0), broker("c", 93.0))
 
@@ -89,7 +105,9 @@ def test_brokers_that_share_a_busy_machine_hear_which_limit_keeps_every_bundle()
             balances_usage=False,
         )
         round_ = Destinations(seen, 1, rules, policies=PoliciesView(), memory=Memory())
-        return round_.name(Decision(next(iter(owned)), "a:1", None, "rate-uneven", "it carries more"))
+        return round_.name(
+            Decision(next(iter(owned)), "a:1", None, "rate-uneven", "it carries more")
+        )
 
     kept = answer(Weights())
     assert isinstance(kept, Skip)
@@ -105,7 +123,10 @@ def test_the_deviation_that_transfer_accepts_is_named(mode: Mode) -> None:
 
 
 def test_a_bundle_that_rests_names_its_cool_down() -> None:
-    seen = replace(view(broker("hot", 90.0, 50.0, bundles(20, 20, 20)), broker("idle", 5.0)), cool_down_ms=1_800_000)
+    seen = replace(
+        view(broker("hot", 90.0, 50.0, bundles(20, 20, 20)), broker("idle", 5.0)),
+        cool_down_ms=1_800_000,
+    )
     resting = replace(seen, cooling=frozenset(seen.brokers[0].bundles.names[:1]))
     rounds = play(shedder("overload", None, WEIGHTS, "fixed"), resting)
     (text,) = texts(rounds, "cooling-down")
@@ -114,7 +135,11 @@ def test_a_bundle_that_rests_names_its_cool_down() -> None:
 
 def test_the_skips_that_are_told_of_very_many_brokers_name_it_too() -> None:
     many = view(*(broker(f"b{number}", 40.0) for number in range(120)))
-    (skip,) = [skip for skip in _first(shedder("overload", None, WEIGHTS, "fixed"), many).skips if skip.code == "not-overloaded"]
+    (skip,) = [
+        skip
+        for skip in _first(shedder("overload", None, WEIGHTS, "fixed"), many).skips
+        if skip.code == "not-overloaded"
+    ]
     assert isinstance(skip, Skip)
     assert named(skip.text) == {"shedding.overload.threshold_percent": 85}
 

@@ -1,4 +1,6 @@
-"""Records of ours stay small: their size follows from brokers and commands, and topics take them."""
+"""Records of ours stay small: their size follows from brokers and commands, and topics take
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from dataclasses import replace
 import pytest
 
 from sinks.plain_loop import PlainLoop
-from sinks.wire.codec import decode_rejected, decode_round, encode_command, encode_round, read_command
+from sinks.wire.codec import (
+    decode_rejected,
+    decode_round,
+    encode_command,
+    encode_round,
+    read_command,
+)
 from sinks.wire.fitting import LARGEST_ROUND, encode_fitting
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
@@ -31,7 +39,11 @@ def policies(count: int) -> dict[str, dict[str, int]]:
 
 def rows(records: Iterable[bytes], kind: str) -> list[bytes]:
     loop = PlainLoop(EngineSettings())
-    found: list[OutputRow] = [row for offset, record in enumerate(records) for row in loop.feed(Position("t", 0, offset), record)]
+    found: list[OutputRow] = [
+        row
+        for offset, record in enumerate(records)
+        for row in loop.feed(Position("t", 0, offset), record)
+    ]
     return [row.value for row in found if row.kind == kind]
 
 
@@ -50,7 +62,12 @@ def test_ten_complaints_are_all_spelled_out() -> None:
 
 def test_a_round_over_unreadable_policies_is_small() -> None:
     (done,) = rows(
-        [line("policies", report=policies(20_000)), load_report("b1:8080", 1), load_report("b2:8080", 2), sweep(3, "b1:8080", "b2:8080")],
+        [
+            line("policies", report=policies(20_000)),
+            load_report("b1:8080", 1),
+            load_report("b2:8080", 2),
+            sweep(3, "b1:8080", "b2:8080"),
+        ],
         "rounds",
     )
     assert len(done) < 10_000
@@ -60,14 +77,20 @@ def test_a_round_over_unreadable_policies_is_small() -> None:
 def test_a_reason_of_any_length_for_a_missing_broker_is_cut() -> None:
     why = {"b2:8080": "x" * 1_000_000}
     reports = [load_report("b1:8080", 1), load_report("b2:8080", 2)]
-    passes = [record for at in (300, 600) for record in (load_report("b1:8080", at - 1), sweep(at, "b1:8080", missing=why))]
+    passes = [
+        record
+        for at in (300, 600)
+        for record in (load_report("b1:8080", at - 1), sweep(at, "b1:8080", missing=why))
+    ]
     done = rows([*reports, *passes], "rounds")[-1]
     assert decode_round(done).stale["b2:8080"].endswith("x)")
     assert len(done) < 10_000
 
 
 def test_names_of_policies_are_cut_where_they_are_quoted() -> None:
-    view = read_policies(json.dumps({"isolation": {"p" * 1_000_000: {"namespaces": ["n" * 1_000_000 + "("]}}}))
+    view = read_policies(
+        json.dumps({"isolation": {"p" * 1_000_000: {"namespaces": ["n" * 1_000_000 + "("]}}})
+    )
     (refusal,) = isolated(view, "t/ns", ["b1:8080"]).values()
     assert len(refusal.text) < 1_000
     assert len(view.complaints[0]) < 1_000
@@ -75,7 +98,10 @@ def test_names_of_policies_are_cut_where_they_are_quoted() -> None:
 
 def test_bundles_left_alone_are_named_up_to_a_bound_and_counted_beyond() -> None:
     names = tuple(f"t/ns/{number}" for number in range(1_000))
-    skips = [Skip("bundle", names, "cooling", "rests", "b1:8080"), Skip("bundle", names, "cooling", "rests", "b2:8080")]
+    skips = [
+        Skip("bundle", names, "cooling", "rests", "b1:8080"),
+        Skip("bundle", names, "cooling", "rests", "b2:8080"),
+    ]
     skips += [Skip("bundle", (name,), "stays", "stays", "b3:8080") for name in names]
     first, second, last = bounded(skips, "c", brokers=3)
     assert first == skips[0]
@@ -84,7 +110,10 @@ def test_bundles_left_alone_are_named_up_to_a_bound_and_counted_beyond() -> None
 
 
 def test_few_skips_stay_as_they_are() -> None:
-    skips = (Skip("bundle", ("t/ns/1",), "cooling", "rests", "b1:8080"), Skip("broker", ("b1:8080",), "idle", "is idle"))
+    skips = (
+        Skip("bundle", ("t/ns/1",), "cooling", "rests", "b1:8080"),
+        Skip("broker", ("b1:8080",), "idle", "is idle"),
+    )
     assert bounded(skips, "c", brokers=1) == skips
 
 
@@ -101,13 +130,27 @@ def test_a_round_of_5000_brokers_is_written_whole_and_fits_everywhere() -> None:
 
 def test_a_round_that_is_too_large_names_fewer_brokers_and_says_so() -> None:
     usage = brokers(20_000, 500)
-    done = replace(ROUND, brokers=tuple(usage), usage=usage, usage_after=usage, stale=dict.fromkeys(usage, "old"))
+    done = replace(
+        ROUND,
+        brokers=tuple(usage),
+        usage=usage,
+        usage_after=usage,
+        stale=dict.fromkeys(usage, "old"),
+    )
     value = encode_fitting(done)
     read = decode_round(value)
     assert LARGEST_ROUND / 4 < len(value) <= LARGEST_ROUND
     assert set(read.usage) == set(read.brokers) == set(list(usage)[: len(read.brokers)])
-    assert (read.skips[0].code, read.skips[0].evidence) == ("round-shortened", {"brokers": 20_000, "stale": 20_000})
-    assert (read.round, read.epoch, read.digest, read.spread) == (done.round, done.epoch, done.digest, done.spread)
+    assert (read.skips[0].code, read.skips[0].evidence) == (
+        "round-shortened",
+        {"brokers": 20_000, "stale": 20_000},
+    )
+    assert (read.round, read.epoch, read.digest, read.spread) == (
+        done.round,
+        done.epoch,
+        done.digest,
+        done.spread,
+    )
 
 
 def test_a_rejected_row_fits_a_topic_of_a_megabyte_and_says_that_its_original_was_cut() -> None:
@@ -115,7 +158,12 @@ def test_a_rejected_row_fits_a_topic_of_a_megabyte_and_says_that_its_original_wa
     (value,) = rows([record], "rejected")
     row = decode_rejected(value)
     assert len(value) < 1_000_000
-    assert (row.offset, row.size, row.truncated, row.original) == (0, len(record), True, record[: len(row.original)])
+    assert (row.offset, row.size, row.truncated, row.original) == (
+        0,
+        len(record),
+        True,
+        record[: len(row.original)],
+    )
 
 
 def test_an_id_of_any_length_is_no_command() -> None:

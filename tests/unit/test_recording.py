@@ -1,4 +1,6 @@
-"""Recordings: written and read plain, with gzip and with zstd; what is broken is told, with the last good line."""
+"""Recordings: written and read plain, with gzip and with zstd; what is broken is told, with the
+last good line.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,24 @@ def test_what_was_recorded_is_read(tmp_path: Path, ending: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.text(max_size=50).map(lambda line: line.replace("\n", "").encode()), max_size=20), st.sampled_from(ENDINGS))
-def test_any_lines_come_back(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], ending: str) -> None:
-    assert list(open_recording(recorded(tmp_path_factory.mktemp("r") / f"r{ending}", lines))) == lines
+@given(
+    st.lists(st.text(max_size=50).map(lambda line: line.replace("\n", "").encode()), max_size=20),
+    st.sampled_from(ENDINGS),
+)
+def test_any_lines_come_back(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], ending: str
+) -> None:
+    assert (
+        list(open_recording(recorded(tmp_path_factory.mktemp("r") / f"r{ending}", lines))) == lines
+    )
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_same_lines_give_the_same_bytes(tmp_path: Path, ending: str) -> None:
-    one, two = recorded(tmp_path / f"one{ending}", LINES), recorded(tmp_path / f"two{ending}", LINES)
+    one, two = (
+        recorded(tmp_path / f"one{ending}", LINES),
+        recorded(tmp_path / f"two{ending}", LINES),
+    )
     assert one.read_bytes() == two.read_bytes()
 
 
@@ -58,7 +70,9 @@ def test_archives_may_be_glued_together(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("ending", ENDINGS[1:])
 @pytest.mark.parametrize("kept", [0.3, 0.9, 0.999])
-def test_a_recording_that_was_cut_says_how_far_it_was_good(tmp_path: Path, ending: str, kept: float) -> None:
+def test_a_recording_that_was_cut_says_how_far_it_was_good(
+    tmp_path: Path, ending: str, kept: float
+) -> None:
     path = recorded(tmp_path / f"r{ending}", [os.urandom(100).hex().encode() for _ in range(2000)])
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * kept)])
@@ -82,12 +96,19 @@ def test_a_recording_with_a_wrong_byte_is_damaged(tmp_path: Path, ending: str) -
 @pytest.mark.parametrize("ending", ENDINGS[1:])
 def test_text_that_is_called_an_archive_is_told_to_be_none(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"r{ending}").write_bytes(b'{"v":1}\n')
-    with pytest.raises(SinkError, match=r"is not compressed with .*; rename it to match its format"):
+    with pytest.raises(
+        SinkError, match=r"is not compressed with .*; rename it to match its format"
+    ):
         list(open_recording(tmp_path / f"r{ending}"))
 
 
-@pytest.mark.parametrize(("data", "ending"), [(gzip.compress(b"{}\n", mtime=0), ".jsonl.gz"), (zstandard.compress(b"{}\n"), ".jsonl.zst")])
-def test_an_archive_that_is_called_text_is_told_its_name(tmp_path: Path, data: bytes, ending: str) -> None:
+@pytest.mark.parametrize(
+    ("data", "ending"),
+    [(gzip.compress(b"{}\n", mtime=0), ".jsonl.gz"), (zstandard.compress(b"{}\n"), ".jsonl.zst")],
+)
+def test_an_archive_that_is_called_text_is_told_its_name(
+    tmp_path: Path, data: bytes, ending: str
+) -> None:
     (tmp_path / "r.jsonl").write_bytes(data)
     with pytest.raises(SinkError, match=rf"compressed with .*\{ending}\); give it that ending"):
         list(open_recording(tmp_path / "r.jsonl"))
@@ -159,18 +180,33 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 @pytest.mark.heavy
 @linux
 @pytest.mark.parametrize("kind", ["gz", "zst"])
-def test_a_line_of_a_gigabyte_in_a_small_file_is_refused_within_a_memory_bound(tmp_path: Path, kind: str) -> None:
+def test_a_line_of_a_gigabyte_in_a_small_file_is_refused_within_a_memory_bound(
+    tmp_path: Path, kind: str
+) -> None:
     path = tmp_path / f"bomb.jsonl.{kind}"
     path.write_bytes(bomb(kind, 1_000))
-    ran = subprocess.run([sys.executable, "-c", _READ, path], cwd=PROJECT, capture_output=True, text=True, check=True, timeout=300)
+    ran = subprocess.run(
+        [sys.executable, "-c", _READ, path],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
     said, peak_kb = ran.stdout.splitlines()
-    assert said == f"{path}: line 2 has more than 64 MiB; a recording holds one telemetry record per line."
+    assert (
+        said
+        == f"{path}: line 2 has more than 64 MiB; a recording holds one telemetry record per line."
+    )
     assert int(peak_kb) * 1024 < 300 * 2**20
 
 
 def test_a_frame_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "window.jsonl.zst"
     parameters = zstandard.ZstdCompressionParameters(window_log=31, enable_ldm=True)
-    with path.open("wb") as file, zstandard.ZstdCompressor(compression_params=parameters).stream_writer(file) as writer:
+    with (
+        path.open("wb") as file,
+        zstandard.ZstdCompressor(compression_params=parameters).stream_writer(file) as writer,
+    ):
         writer.write(b'{"v":1}\n')
     assert "too much memory" in line_error(path)

@@ -1,4 +1,6 @@
-"""What a report says and draws: sentences that fit what happened, charts that lose no peak, a file that is whole or not there."""
+"""What a report says and draws: sentences that fit what happened, charts that lose no peak, a file
+that is whole or not there.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,26 @@ BUNDLE = "t/n/0x00000000_0x80000000"
 
 
 def a_move(round_: int, source: str = A, destination: str = B, bundle: str = BUNDLE) -> Move:
-    return Move(round_, 60_000 * round_, bundle, source, destination, "transfer", "far-apart", "a is fuller than b", "applied", 1e6)
+    return Move(
+        round_,
+        60_000 * round_,
+        bundle,
+        source,
+        destination,
+        "transfer",
+        "far-apart",
+        "a is fuller than b",
+        "applied",
+        1e6,
+    )
 
 
 def a_run(
-    *usage: tuple[float, float], moves: tuple[Move, ...] = (), goal: float = 0.15, kind: Kind = "simulated", title: str = "a run"
+    *usage: tuple[float, float],
+    moves: tuple[Move, ...] = (),
+    goal: float = 0.15,
+    kind: Kind = "simulated",
+    title: str = "a run",
 ) -> Timeline:
     figures = np.array(usage, dtype=np.float64).reshape(-1, 2)
     unknown = np.full_like(figures, np.nan)
@@ -63,7 +80,8 @@ def test_a_cluster_that_was_evened_out_is_good() -> None:
     told = verdict(a_run((0.9, 0.1), (0.5, 0.5), (0.5, 0.5), moves=(a_move(0),)))
     assert told.level == "good"
     assert told.headline.startswith(
-        "The brokers evened out: the fullest and the emptiest were 80.0 points apart at first and 0.0 at the end."
+        "The brokers evened out: the fullest and the emptiest were 80.0 points apart at first "
+        "and 0.0 at the end."
     )
     assert "1 bundle was moved (1.0 MB/s of traffic) in 3 rounds." in told.headline
 
@@ -72,27 +90,41 @@ def test_a_cluster_without_brokers_is_not_even_however_good_it_began() -> None:
     gone = a_run((0.4, 0.4), (0.4, 0.4), (NOBODY, NOBODY), (NOBODY, NOBODY))
     for told in (verdict(gone), verdict(gone, replace(gone, title="another"))):
         assert (told.level, told.headline) == ("bad", "From round 3 of 4 on there was no broker.")
-    assert verdict(a_run((0.4, 0.4), (NOBODY, NOBODY), (0.4, 0.4))).level == "good", "they came back"
+    assert verdict(a_run((0.4, 0.4), (NOBODY, NOBODY), (0.4, 0.4))).level == "good", (
+        "they came back"
+    )
     told = verdict(replace(gone, kind="recorded"))
-    assert (told.level, told.headline) == ("bad", "From round 3 of 4 on no broker's report could be used.")
+    assert (told.level, told.headline) == (
+        "bad",
+        "From round 3 of 4 on no broker's report could be used.",
+    )
 
 
 def test_of_a_few_recorded_rounds_nothing_is_good_yet() -> None:
     few = a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), kind="re-assigned")
     told = verdict(few)
-    assert (told.level, told.next[0].command) == ("unsure", "rebalancer record week.parquet --follow")
+    assert (told.level, told.next[0].command) == (
+        "unsure",
+        "rebalancer record week.parquet --follow",
+    )
     assert told.detail.startswith("2 rounds are too few to rely on. Balanced: ")
     assert verdict(a_run(*[(0.5, 0.5)] * 60, kind="re-assigned")).level == "good"
 
 
 def test_with_one_broker_there_is_nothing_to_judge() -> None:
     told = verdict(a_run((0.4, NOBODY), (0.9, NOBODY)))
-    assert (told.level, told.headline) == ("unsure", "There was only one broker: no move was possible in 2 rounds.")
+    assert (told.level, told.headline) == (
+        "unsure",
+        "There was only one broker: no move was possible in 2 rounds.",
+    )
 
 
 def test_even_and_full_is_not_good() -> None:
     told = verdict(a_run((0.99, 0.5), (0.9, 0.88), moves=(a_move(0),)))
-    assert (told.level, told.detail) == ("fair", "Balanced, but full: the emptiest broker is at 88 %, which no move can change.")
+    assert (told.level, told.detail) == (
+        "fair",
+        "Balanced, but full: the emptiest broker is at 88 %, which no move can change.",
+    )
     assert told.next[-1].text.startswith("Add brokers")
 
 
@@ -105,7 +137,9 @@ def test_moves_to_and_fro_are_not_good_even_if_the_end_is_even() -> None:
 def test_a_rise_in_between_is_told_with_the_broker_that_came() -> None:
     joined = Membership(60_000, B, "joined", "first report")
     told = verdict(replace(a_run((0.55, 0.5), (0.6, 0.1), (0.4, 0.3)), memberships=(joined,)))
-    assert told.headline.startswith("The fullest and the emptiest broker were 5.0 points apart at first, up to 50.0 in between")
+    assert told.headline.startswith(
+        "The fullest and the emptiest broker were 5.0 points apart at first, up to 50.0 in between"
+    )
     assert f"({B} joined), and 10.0 at the end." in told.headline
 
 
@@ -133,19 +167,30 @@ def test_a_run_without_a_round_says_so() -> None:
 
 
 def test_of_several_runs_the_evenest_and_the_calmest_are_named() -> None:
-    busy = a_run((0.9, 0.1), (0.5, 0.5), (0.5, 0.5), moves=(a_move(0), a_move(1, bundle="t/n/0x80000000_0xffffffff")), title="busy")
+    busy = a_run(
+        (0.9, 0.1),
+        (0.5, 0.5),
+        (0.5, 0.5),
+        moves=(a_move(0), a_move(1, bundle="t/n/0x80000000_0xffffffff")),
+        title="busy",
+    )
     calm = a_run((0.9, 0.1), (0.9, 0.1), (0.6, 0.5), moves=(a_move(1),), title="calm")
     assert verdict(busy, calm).headline.startswith("busy kept the brokers most even")
     assert "calm moved least: 1 move" in verdict(busy, calm).headline
 
 
 def test_runs_that_do_not_differ_are_not_ranked() -> None:
-    same = [a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), title=title) for title in ("one", "other")]
+    same = [
+        a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), title=title) for title in ("one", "other")
+    ]
     assert verdict(*same).headline.startswith("Both did the same")
 
 
 def test_a_short_recording_is_too_little_to_choose_by() -> None:
-    short = [a_run((0.9, 0.1), (0.5, 0.5), kind="re-assigned", moves=(a_move(0),), title=title) for title in ("one", "other")]
+    short = [
+        a_run((0.9, 0.1), (0.5, 0.5), kind="re-assigned", moves=(a_move(0),), title=title)
+        for title in ("one", "other")
+    ]
     told = verdict(*short)
     assert told.level == "unsure"
     assert told.detail.startswith("2 rounds are too few to rely on.")
@@ -153,9 +198,17 @@ def test_a_short_recording_is_too_little_to_choose_by() -> None:
 
 
 def test_strategies_with_goals_of_their_own_are_compared_without_a_mark_for_being_content() -> None:
-    one, other = (replace(a_run((0.9, 0.1), (0.5, 0.5), title=goal, moves=(a_move(0),)), goal=goal) for goal in ("low", "high"))
+    one, other = (
+        replace(a_run((0.9, 0.1), (0.5, 0.5), title=goal, moves=(a_move(0),)), goal=goal)
+        for goal in ("low", "high")
+    )
     assert verdict(one, other).level == "compared"
-    assert comparison([Summary(one), Summary(replace(other, reached=np.zeros(2, dtype=np.bool_)))])["best"][4] == []
+    assert (
+        comparison([Summary(one), Summary(replace(other, reached=np.zeros(2, dtype=np.bool_)))])[
+            "best"
+        ][4]
+        == []
+    )
 
 
 def test_a_peak_of_one_round_survives_thinning() -> None:
@@ -189,13 +242,17 @@ def test_the_page_is_the_same_bytes_each_time_and_refers_to_nothing_outside() ->
 
 
 def test_figures_that_nobody_knows_are_null_and_the_json_is_legal() -> None:
-    data = page_data(render([a_run((0.9, float("nan")), (0.5, 0.5))], title="a test", made_by="nobody"))
+    data = page_data(
+        render([a_run((0.9, float("nan")), (0.5, 0.5))], title="a test", made_by="nobody")
+    )
     assert data["runs"][0]["usage"]["lines"][1]["y"] == [None, 50.0]
 
 
 def test_a_name_that_looks_like_markup_stays_inside_the_data() -> None:
     nasty = "</script><!--<script>&lt;"
-    page = render([a_run((0.9, 0.1), (0.5, 0.5), title=nasty), a_run((0.5, 0.5))], title=nasty, made_by=nasty)
+    page = render(
+        [a_run((0.9, 0.1), (0.5, 0.5), title=nasty), a_run((0.5, 0.5))], title=nasty, made_by=nasty
+    )
     data = page_data(page)
     assert (data["title"], data["made_by"], data["runs"][0]["title"]) == (nasty, nasty, nasty)
     assert nasty not in page
@@ -204,5 +261,7 @@ def test_a_name_that_looks_like_markup_stays_inside_the_data() -> None:
 def test_a_report_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
     with pytest.raises(IsADirectoryError):
-        write_page(tmp_path / "report.html", render([a_run((0.5, 0.5))], title="a test", made_by="nobody"))
+        write_page(
+            tmp_path / "report.html", render([a_run((0.5, 0.5))], title="a test", made_by="nobody")
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

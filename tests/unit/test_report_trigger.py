@@ -19,7 +19,8 @@ def writes(written: Reported, now: Reported, age_ms: int = AT_ONCE) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "written"), [(1000, 1101, True), (1000, 1100, False), (0, 1, True), (0, 0, False), (1000, 899, True)]
+    ("before", "now", "written"),
+    [(1000, 1101, True), (1000, 1100, False), (0, 1, True), (0, 0, False), (1000, 899, True)],
 )
 def test_more_than_ten_percent_of_the_older_rate(before: float, now: float, written: bool) -> None:
     assert writes(told(before), told(now)) == written

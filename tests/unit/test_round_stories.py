@@ -1,4 +1,6 @@
-"""Whole stories of the live round: policies from the log, limits, placements, splits and advice, from telemetry to commands."""
+"""Whole stories of the live round: policies from the log, limits, placements, splits and advice,
+from telemetry to commands.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,19 @@ NAMES = ("hot:1", "cool:1", "cold:1")
 
 
 def engine(mode: Mode = "fixed", strategy: str = "overload", **parts: Any) -> Engine:
-    """OverloadShedder: it acts at once. One bundle of the namespace per broker is no rule here, unless `filters` says so."""
-    return Engine(EngineSettings(strategy, mode, **{"filters": FilterSettings(distribute_evenly=False), **parts}))
+    """OverloadShedder: it acts at once. One bundle of the namespace per broker is no rule here,
+    unless `filters` says so.
+    """
+    return Engine(
+        EngineSettings(
+            strategy, mode, **{"filters": FilterSettings(distribute_evenly=False), **parts}
+        )
+    )
 
 
-def a_pass(minute: int = 0, hot: float = 90.0, heavy: dict[str, float] | None = None) -> list[TelemetryRecord]:
+def a_pass(
+    minute: int = 0, hot: float = 90.0, heavy: dict[str, float] | None = None
+) -> list[TelemetryRecord]:
     """Three brokers, the first of them hot."""
     start = minute * 60
     return [
@@ -54,7 +64,11 @@ def commands(events: list[Event]) -> list[Command]:
 
 
 def moved(events: list[Event]) -> list[tuple[str, str | None]]:
-    return [(one.bundle, one.destination) for one in commands(events) if one.action in ("unload", "transfer")]
+    return [
+        (one.bundle, one.destination)
+        for one in commands(events)
+        if one.action in ("unload", "transfer")
+    ]
 
 
 def skips(events: list[Event]) -> list[Skip]:
@@ -72,7 +86,12 @@ def with_topics(topics: int, records: list[TelemetryRecord]) -> list[TelemetryRe
 
 def large(record: LoadReport, topics: int) -> LoadReport:
     assert record.bundles is not None
-    return replace(record, bundles=replace(record.bundles, topics=np.full(len(record.bundles.names), topics, dtype=np.int64)))
+    return replace(
+        record,
+        bundles=replace(
+            record.bundles, topics=np.full(len(record.bundles.names), topics, dtype=np.int64)
+        ),
+    )
 
 
 class TestPoliciesOfTheLog:
@@ -87,13 +106,20 @@ class TestPoliciesOfTheLog:
         only = {"namespaces": ["t/ns"], "primary": ["hot", "cool"], "secondary": []}
         policy = {
             **only,
-            "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}},
+            "auto_failover_policy": {
+                "policy_type": "min_available",
+                "parameters": {"min_limit": "1", "usage_threshold": "80"},
+            },
         }
-        assert moved(fold_all(engine(), [policies(isolation=[{"name": "gold", **policy}]), *a_pass()])) == [(bundle(0), "cool:1")]
+        assert moved(
+            fold_all(engine(), [policies(isolation=[{"name": "gold", **policy}]), *a_pass()])
+        ) == [(bundle(0), "cool:1")]
 
     def test_the_newest_snapshot_counts_in_later_rounds_too(self) -> None:
         nobody = policies(brokers={name: {"draining": True} for name in ("cool:1", "cold:1")})
-        events = fold_all(engine(), [nobody, *a_pass(0), replace(policies(), ts=T0 + 30_000), *a_pass(1)])
+        events = fold_all(
+            engine(), [nobody, *a_pass(0), replace(policies(), ts=T0 + 30_000), *a_pass(1)]
+        )
         assert [one.round for one in commands(events) if one.action == "transfer"] == [2]
         assert stays(events)[bundle(0)] == "no-destination"
 
@@ -104,19 +130,30 @@ class TestPoliciesOfTheLog:
 
     def test_filters_can_be_switched_off(self) -> None:
         draining = policies(brokers={"cold:1": {"draining": True}})
-        assert moved(fold_all(engine(filters=FilterSettings(enabled=False)), [draining, *a_pass()])) == [(bundle(0), "cold:1")]
+        assert moved(
+            fold_all(engine(filters=FilterSettings(enabled=False)), [draining, *a_pass()])
+        ) == [(bundle(0), "cold:1")]
 
     @pytest.mark.parametrize(("max_topics", "second"), [(30, "cold:1"), (25, "cool:1")])
-    def test_moves_under_way_count_for_the_limit_of_topics(self, max_topics: int, second: str) -> None:
-        """Ten topics a bundle: cold serves one, and one is on its way to it that no report shows yet."""
+    def test_moves_under_way_count_for_the_limit_of_topics(
+        self, max_topics: int, second: str
+    ) -> None:
+        """Ten topics a bundle: cold serves one, and one is on its way to it that no report shows
+        yet.
+        """
         heavy, busy = {**HEAVY, bundle(5): 50.0}, {bundle(3, "t/of-cool"): 500.0}
         passes = [*a_pass(0, 61.0, heavy), *a_pass(1, 99.0, heavy)]
         passes = [
-            report("cool:1", (one.ts - T0) / 1000, 20.0, busy) if isinstance(one, LoadReport) and one.broker == "cool:1" else one
+            report("cool:1", (one.ts - T0) / 1000, 20.0, busy)
+            if isinstance(one, LoadReport) and one.broker == "cool:1"
+            else one
             for one in passes
         ]
         rule = FilterSettings(distribute_evenly=False, max_topics=max_topics)
-        events = fold_all(engine(filters=rule, shedding=OverloadSettings(threshold_percent=60.0)), with_topics(10, passes))
+        events = fold_all(
+            engine(filters=rule, shedding=OverloadSettings(threshold_percent=60.0)),
+            with_topics(10, passes),
+        )
         assert moved(events) == [(bundle(0), "cold:1"), (bundle(5), second)]
 
 
@@ -132,14 +169,19 @@ class TestPlacement:
 
     def test_none_still_heeds_policies(self) -> None:
         nobody = policies(brokers={name: {"draining": True} for name in ("cool:1", "cold:1")})
-        assert stays(fold_all(engine(placement="none"), [nobody, *a_pass()]))[bundle(0)] == "no-destination"
+        assert (
+            stays(fold_all(engine(placement="none"), [nobody, *a_pass()]))[bundle(0)]
+            == "no-destination"
+        )
 
     def test_another_one_by_name(self) -> None:
         (command,) = commands(fold_all(engine(placement="round_robin"), a_pass()))
         assert command.evidence["placement"] == "its-turn"
 
     def test_a_name_nobody_knows(self) -> None:
-        with pytest.raises(SettingsError, match=r"placement\.strategy: 'best' is not known; choose one of"):
+        with pytest.raises(
+            SettingsError, match=r"placement\.strategy: 'best' is not known; choose one of"
+        ):
             rules_of(EngineSettings(placement="best"))
 
 
@@ -148,11 +190,19 @@ class TestLimits:
         events = fold_all(engine(limits=LimitSettings(excluded_brokers="cold:*")), a_pass())
         assert moved(events) == [(bundle(0), "cool:1")]
         assert stays(events)["cold:1"] == "excluded-broker"
-        assert stays(fold_all(engine(limits=LimitSettings(excluded_brokers="hot:1")), a_pass()))["cool:1"] == "not-overloaded"
+        assert (
+            stays(fold_all(engine(limits=LimitSettings(excluded_brokers="hot:1")), a_pass()))[
+                "cool:1"
+            ]
+            == "not-overloaded"
+        )
 
     def test_the_budget_of_an_hour_is_kept_over_rounds(self) -> None:
         store = InMemoryStore()
-        busy = engine(limits=LimitSettings(moves_per_hour=2), shedding=OverloadSettings(threshold_percent=50.0))
+        busy = engine(
+            limits=LimitSettings(moves_per_hour=2),
+            shedding=OverloadSettings(threshold_percent=50.0),
+        )
         rounds = [fold_all(busy, a_pass(minute), store) for minute in range(80)]
         given = [len(moved(events)) for events in rounds]
         assert given[0] > 0
@@ -178,9 +228,17 @@ class TestSplits:
         assert stays(events)[bundle(0)] == "cooling-down"
 
     def test_the_extensible_manager_after_enough_rounds(self) -> None:
-        passes = with_topics(5000, [record for minute in range(5) for record in a_pass(minute, 30.0)])
-        events = fold_all(engine(strategy="transfer", splitting=SplitSettings(enabled=True, max_splits=1)), passes)
-        split = [(one.round, one.bundle) for one in commands(events) if one.action == "split" and one.source == "hot:1"]
+        passes = with_topics(
+            5000, [record for minute in range(5) for record in a_pass(minute, 30.0)]
+        )
+        events = fold_all(
+            engine(strategy="transfer", splitting=SplitSettings(enabled=True, max_splits=1)), passes
+        )
+        split = [
+            (one.round, one.bundle)
+            for one in commands(events)
+            if one.action == "split" and one.source == "hot:1"
+        ]
         assert [round_ for round_, _ in split] == [4, 5]
         assert len({name for _, name in split}) == 2
 
@@ -202,18 +260,31 @@ class TestAdvice:
 
     def test_a_hot_topic_that_nobody_can_take(self) -> None:
         (one,) = commands(fold_all(engine(), self.close_ones()))
-        assert (one.action, one.bundle, one.source, one.destination, one.code) == ("throttle", bundle(0), "hot:1", None, "hot-bundle")
+        assert (one.action, one.bundle, one.source, one.destination, one.code) == (
+            "throttle",
+            bundle(0),
+            "hot:1",
+            None,
+            "hot-bundle",
+        )
         assert one.expected.source_before == one.expected.source_after
 
     def test_it_is_not_repeated_for_a_while_and_no_bundle_rests_for_it(self) -> None:
         store, rule = InMemoryStore(), engine(throttling=AdviceSettings(repeat_ms=120_000))
-        rounds = [self.advice(fold_all(rule, self.close_ones(minute), store)) for minute in range(4)]
+        rounds = [
+            self.advice(fold_all(rule, self.close_ones(minute), store)) for minute in range(4)
+        ]
         assert [len(one) for one in rounds] == [1, 0, 1, 0]
         assert store.get_cluster().cooling == {}
 
     def test_not_in_parity_mode_nor_when_switched_off(self) -> None:
         assert self.advice(fold_all(engine("parity"), self.close_ones())) == []
-        assert self.advice(fold_all(engine(throttling=AdviceSettings(advise=False)), self.close_ones())) == []
+        assert (
+            self.advice(
+                fold_all(engine(throttling=AdviceSettings(advise=False)), self.close_ones())
+            )
+            == []
+        )
 
     def test_not_for_a_broker_that_gives_something(self) -> None:
         events = fold_all(engine(), a_pass(hot=95.0))
@@ -235,8 +306,14 @@ class TestOnTheTopic:
             assert decode_command(encode_command(command)) == command
 
     def test_a_split_names_its_algorithm_and_advice_its_limits(self) -> None:
-        record, limits = (json.loads(encode_command(one)) for one in (self.a_split(), self.advice()))
-        assert (record["action"], record["algorithm"], record["destination"]) == ("split", "range_equally_divide", None)
+        record, limits = (
+            json.loads(encode_command(one)) for one in (self.a_split(), self.advice())
+        )
+        assert (record["action"], record["algorithm"], record["destination"]) == (
+            "split",
+            "range_equally_divide",
+            None,
+        )
         assert "limits" not in record
         assert limits["limits"]["level"] == "topic"
         assert "algorithm" not in limits
@@ -254,12 +331,19 @@ class TestExplained:
     """Splits, advice and brokers that are left out, as `rebalancer explain` tells them."""
 
     def explained(self, word: str, events: list[Event]) -> str:
-        history = DecisionHistory(tuple(event for event in events if isinstance(event, Round)), tuple(commands(events)))
+        history = DecisionHistory(
+            tuple(event for event in events if isinstance(event, Round)), tuple(commands(events))
+        )
         return "\n".join(explain(find(word, history), history, 3))
 
     def test_a_split_goes_nowhere(self) -> None:
-        events = fold_all(engine(splitting=SplitSettings(enabled=True)), with_topics(5000, a_pass(hot=30.0)))
-        line = f"split {bundle(0)} of hot:1 by range_equally_divide, because it holds 5000 topics, more than 1000"
+        events = fold_all(
+            engine(splitting=SplitSettings(enabled=True)), with_topics(5000, a_pass(hot=30.0))
+        )
+        line = (
+            f"split {bundle(0)} of hot:1 by range_equally_divide, because it holds 5000 topics, "
+            "more than 1000"
+        )
         for word in ("1", "hot:1", bundle(0)):
             assert line in self.explained(word, events)
         assert "a broker that Pulsar chooses" not in self.explained("1", events)
@@ -269,7 +353,10 @@ class TestExplained:
         events = fold_all(engine(), TestAdvice().close_ones())
         told = self.explained(commands(events)[0].id, events)
         assert f"what: advice to throttle {bundle(0)} of hot:1" in told
-        assert "limits: level = topic, dispatchThrottlingRateInMsg = 121263, dispatchThrottlingRateInByte = 124173473" in told
+        assert (
+            "limits: level = topic, dispatchThrottlingRateInMsg = 121263, "
+            "dispatchThrottlingRateInByte = 124173473" in told
+        )
 
     def test_a_broker_that_the_operator_leaves_out(self) -> None:
         events = fold_all(engine(limits=LimitSettings(excluded_brokers="cold:1")), a_pass())

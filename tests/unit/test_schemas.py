@@ -50,15 +50,23 @@ def check(topic: str, *records: bytes) -> None:
 
 
 def test_the_files_are_those_the_code_makes() -> None:
-    written = {path.name: path.read_text("utf-8") for path in (ROOT / "docs" / "schemas").glob("*.schema.json") if path.name in schemas()}
+    written = {
+        path.name: path.read_text("utf-8")
+        for path in (ROOT / "docs" / "schemas").glob("*.schema.json")
+        if path.name in schemas()
+    }
     assert written == schemas(), "run: python -m sinks.wire.schemas docs/schemas"
 
 
 def test_the_program_that_writes_them(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sinks.wire.schemas"]
-    done = subprocess.run([*command, str(tmp_path / "new")], cwd=ROOT, capture_output=True, check=True)
+    done = subprocess.run(
+        [*command, str(tmp_path / "new")], cwd=ROOT, capture_output=True, check=True
+    )
     assert len(done.stdout.splitlines()) == 5
-    assert {path.name: path.read_text("utf-8") for path in (tmp_path / "new").iterdir()} == schemas()
+    assert {
+        path.name: path.read_text("utf-8") for path in (tmp_path / "new").iterdir()
+    } == schemas()
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 2
 
 
@@ -66,7 +74,9 @@ def test_legal_telemetry_fits() -> None:
     check("telemetry", *one_of_each(), b'{"v":1,"kind":"note","cluster":"c"}')
 
 
-@pytest.mark.parametrize("maker", [missing_field, negative, too_big, unknown_kind, unknown_version, wrong_type])
+@pytest.mark.parametrize(
+    "maker", [missing_field, negative, too_big, unknown_kind, unknown_version, wrong_type]
+)
 def test_what_the_decoder_refuses_for_its_shape_does_not_fit(maker: Maker) -> None:
     checked = validator("telemetry")
     for _, _, record in illegal_lines([load_report()], 40, 3, [maker]):

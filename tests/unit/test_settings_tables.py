@@ -1,4 +1,6 @@
-"""The tables of docs/STRATEGIES.md about limits, advice, filters, splits and placement: every setting, its Pulsar key, its default."""
+"""The tables of docs/STRATEGIES.md about limits, advice, filters, splits and placement: every
+setting, its Pulsar key, its default.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ LEAVES = [leaf for leaf in all_leaves() if leaf.section in SECTIONS]
 def told(leaf: Leaf) -> tuple[str, str]:
     """Default and Pulsar's key in the row of a setting."""
     section = PAGE.split(f"\n{SECTIONS[leaf.section]}\n")[1].split("\n## ")[0]
-    (row,) = [row for row in rows(section) if re.search(rf"`{leaf.key}`", row[0]) and len(row) == 4][:1]
+    (row,) = [
+        row for row in rows(section) if re.search(rf"`{leaf.key}`", row[0]) and len(row) == 4
+    ][:1]
     return row[1], row[2]
 
 
@@ -35,4 +39,6 @@ def test_a_setting_stands_in_its_table(leaf: Leaf) -> None:
     elif leaf.default == "":
         assert default in ("none", "always")
     else:
-        assert default.replace(",", "") == (leaf.default if isinstance(leaf.default, str) else f"{leaf.default:.12g}")
+        assert default.replace(",", "") == (
+            leaf.default if isinstance(leaf.default, str) else f"{leaf.default:.12g}"
+        )

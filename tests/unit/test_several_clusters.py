@@ -43,9 +43,13 @@ def west() -> Iterator[FakePulsar]:
 def settings_file(folder: Path, **clusters: str) -> Path:
     """[pulsar] for all, and one table for each cluster with its address."""
     file = folder / "settings.toml"
-    tables = "".join(f'[clusters.{name}]\nadmin_urls = "{urls}"\n' for name, urls in clusters.items())
+    tables = "".join(
+        f'[clusters.{name}]\nadmin_urls = "{urls}"\n' for name, urls in clusters.items()
+    )
     listed = f'[collector]\nstate = "{folder}/listed"\n'
-    file.write_text(f"[pulsar]\nattempts = 1\nbackoff_ms = 0\n{listed}pass_interval_ms = 100\n{tables}", "utf-8")
+    file.write_text(
+        f"[pulsar]\nattempts = 1\nbackoff_ms = 0\n{listed}pass_interval_ms = 100\n{tables}", "utf-8"
+    )
     return file
 
 
@@ -71,9 +75,13 @@ def test_without_names_it_is_the_one_of_pulsar() -> None:
 
 
 def test_what_is_wrong_with_a_cluster_is_told_where_it_stands(tmp_path: Path) -> None:
-    found = complaints(tmp_path, '[clusters.east]\nattempts = 0\n[clusters.west]\nadmin_url = "http://b:1"\n')
+    found = complaints(
+        tmp_path, '[clusters.east]\nattempts = 0\n[clusters.west]\nadmin_url = "http://b:1"\n'
+    )
     assert found[0].startswith("clusters.east.attempts: must be at least 1, got 0")
-    assert found[1].startswith("clusters.west.admin_url: unknown setting; did you mean pulsar.admin_urls?")
+    assert found[1].startswith(
+        "clusters.west.admin_url: unknown setting; did you mean pulsar.admin_urls?"
+    )
 
 
 def collected(settings: Settings, control: Control, until: int) -> tuple[list[Sweep], list[str]]:
@@ -82,7 +90,10 @@ def collected(settings: Settings, control: Control, until: int) -> tuple[list[Sw
 
     def say(told: Line | str) -> None:
         said.append(str(told))
-        if all(sum(one.startswith(f"{name}: pass") for one in said) >= until for name in ("east", "west")):
+        if all(
+            sum(one.startswith(f"{name}: pass") for one in said) >= until
+            for name in ("east", "west")
+        ):
             stop.set()
 
     with closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher:
@@ -94,7 +105,9 @@ def collected(settings: Settings, control: Control, until: int) -> tuple[list[Sw
 def test_a_cluster_that_cannot_be_reached_is_told_and_tried_again_while_the_others_go_on(
     east: FakePulsar, west: FakePulsar, tmp_path: Path
 ) -> None:
-    settings = load(settings_file(tmp_path, dead=NOBODY, east=east.admin_urls, west=west.admin_urls))
+    settings = load(
+        settings_file(tmp_path, dead=NOBODY, east=east.admin_urls, west=west.admin_urls)
+    )
 
     sweeps, said = collected(settings, Control(tmp_path), until=3)
 
@@ -102,9 +115,18 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_tried_again_while_the_othe
     assert sum(sentence.startswith("dead: warning: ") for sentence in said) >= 2
 
 
-def test_a_wrong_token_is_said_once_the_others_go_on_and_in_the_end_it_is_an_error(west: FakePulsar, tmp_path: Path) -> None:
-    with FakePulsar(Cluster(name="shut", token="another"), 1) as shut, FakePulsar(Cluster(name="east", report=REPORT), 2) as east:
-        settings = load(settings_file(tmp_path, shut=shut.admin_urls, east=east.admin_urls, west=west.admin_urls))
+def test_a_wrong_token_is_said_once_the_others_go_on_and_in_the_end_it_is_an_error(
+    west: FakePulsar, tmp_path: Path
+) -> None:
+    with (
+        FakePulsar(Cluster(name="shut", token="another"), 1) as shut,
+        FakePulsar(Cluster(name="east", report=REPORT), 2) as east,
+    ):
+        settings = load(
+            settings_file(
+                tmp_path, shut=shut.admin_urls, east=east.admin_urls, west=west.admin_urls
+            )
+        )
         control, said, stop = Control(tmp_path), list[str](), threading.Event()
 
         def say(told: Line | str) -> None:
@@ -112,11 +134,16 @@ def test_a_wrong_token_is_said_once_the_others_go_on_and_in_the_end_it_is_an_err
             if sum("pass " in one for one in said) > 10:
                 stop.set()
 
-        with closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher, pytest.raises(Unauthorized, match=r"^shut: .*token"):
+        with (
+            closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher,
+            pytest.raises(Unauthorized, match=r"^shut: .*token"),
+        ):
             collect_all(settings.clusters, settings.collector, publisher, stop, say)
 
     assert [one.partition(": ")[0] for one in said if "error" in one] == ["shut"]
-    assert {record.cluster for record in (decode(value, b"") for value in control.read("telemetry"))} == {"east", "west"}
+    assert {
+        record.cluster for record in (decode(value, b"") for value in control.read("telemetry"))
+    } == {"east", "west"}
 
 
 def test_a_token_that_is_replaced_is_taken(east: FakePulsar, tmp_path: Path) -> None:
@@ -139,9 +166,14 @@ def test_a_token_that_is_replaced_is_taken(east: FakePulsar, tmp_path: Path) -> 
 
 
 def test_when_no_cluster_lets_us_in_the_collector_ends_with_an_error(tmp_path: Path) -> None:
-    with FakePulsar(Cluster(name="east", token="a"), 1) as east, FakePulsar(Cluster(name="west", token="b"), 1) as west:
+    with (
+        FakePulsar(Cluster(name="east", token="a"), 1) as east,
+        FakePulsar(Cluster(name="west", token="b"), 1) as west,
+    ):
         file = settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls)
-        ended = rebalancer("collect", "--config", file, "--telemetry", Control(tmp_path).uri("telemetry"))
+        ended = rebalancer(
+            "collect", "--config", file, "--telemetry", Control(tmp_path).uri("telemetry")
+        )
     assert ended.code == exit_codes.ERROR
     assert "east" in ended.words
     assert "Traceback" not in ended.words
@@ -161,7 +193,9 @@ class Full:
 def test_a_topic_that_fails_ends_all(east: FakePulsar, west: FakePulsar, tmp_path: Path) -> None:
     settings = load(settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls))
     with pytest.raises(SinkError, match="the disk is full"):
-        collect_all(settings.clusters, settings.collector, Full(), threading.Event(), lambda _: None)
+        collect_all(
+            settings.clusters, settings.collector, Full(), threading.Event(), lambda _: None
+        )
 
 
 class AwayAtFirst:
@@ -182,20 +216,36 @@ class AwayAtFirst:
     def close(self) -> None: ...
 
 
-def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(east: FakePulsar, tmp_path: Path) -> None:
-    settings, topic, stop, said = load(settings_file(tmp_path, east=east.admin_urls)), AwayAtFirst(), threading.Event(), list[str]()
+def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(
+    east: FakePulsar, tmp_path: Path
+) -> None:
+    settings, topic, stop, said = (
+        load(settings_file(tmp_path, east=east.admin_urls)),
+        AwayAtFirst(),
+        threading.Event(),
+        list[str](),
+    )
 
     def say(told: Line | str) -> None:
         said.append(sentence := str(told))
         if sentence.startswith("pass 2"):
             stop.set()
 
-    collect_all(settings.clusters, settings.collector, topic, stop, say, outage=RetryBackoff(60, stop.wait, say))
+    collect_all(
+        settings.clusters,
+        settings.collector,
+        topic,
+        stop,
+        say,
+        outage=RetryBackoff(60, stop.wait, say),
+    )
 
     assert "no answer; trying again for up to 60 s" in said
     records = [decode(value, b"") for value in topic.records]
     assert [record.sweep for record in records if isinstance(record, Sweep)] == [1, 2]
-    assert sum(isinstance(record, LoadReport) for record in records) == 1 + 2 * 2, "one came before the outage, and again"
+    assert sum(isinstance(record, LoadReport) for record in records) == 1 + 2 * 2, (
+        "one came before the outage, and again"
+    )
 
 
 def test_one_look_at_all_of_them(east: FakePulsar, west: FakePulsar, tmp_path: Path) -> None:
@@ -203,7 +253,11 @@ def test_one_look_at_all_of_them(east: FakePulsar, west: FakePulsar, tmp_path: P
     looked = rebalancer("collect", "--once", "--json", "--config", file)
     assert looked.code == 1, "one of them failed"
     told = looked.json["clusters"]
-    assert [(one["cluster"], len(one.get("brokers", ()))) for one in told] == [("east", 2), ("dead", 0), ("west", 3)]
+    assert [(one["cluster"], len(one.get("brokers", ()))) for one in told] == [
+        ("east", 2),
+        ("dead", 0),
+        ("west", 3),
+    ]
     assert "does not accept connections" in told[1]["error"]
     table = rebalancer("collect", "--once", "--config", file)
     assert all(broker in table.out for broker in [*east.cluster.brokers, *west.cluster.brokers])
@@ -211,5 +265,10 @@ def test_one_look_at_all_of_them(east: FakePulsar, west: FakePulsar, tmp_path: P
 
 def test_doctor_says_of_which_cluster_it_speaks(east: FakePulsar, tmp_path: Path) -> None:
     file = settings_file(tmp_path, east=east.admin_urls, dead=NOBODY)
-    found = {one["check"]: one["status"] for one in rebalancer("doctor", "--no-spark-start", "--json", "--config", file).json["findings"]}
+    found = {
+        one["check"]: one["status"]
+        for one in rebalancer("doctor", "--no-spark-start", "--json", "--config", file).json[
+            "findings"
+        ]
+    }
     assert (found["east: brokers"], found["dead: cluster"]) == ("ok", "fail")

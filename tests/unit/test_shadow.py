@@ -27,11 +27,23 @@ def has(broker: str, seconds: float, *bundles: str) -> bytes:
 
 
 def sweep(seconds: float, *alive: str, missing: Iterable[str] = ()) -> bytes:
-    return line("sweep", seconds, sweep=int(seconds), brokers=list(alive), missing=dict.fromkeys(missing, "silent"))
+    return line(
+        "sweep",
+        seconds,
+        sweep=int(seconds),
+        brokers=list(alive),
+        missing=dict.fromkeys(missing, "silent"),
+    )
 
 
 def note(broker: str, seconds: float, *bundles: str) -> bytes:
-    return line("note", seconds, note="owned-bundles", broker=broker, report={key: {"is_active": True} for key in bundles})
+    return line(
+        "note",
+        seconds,
+        note="owned-bundles",
+        broker=broker,
+        report={key: {"is_active": True} for key in bundles},
+    )
 
 
 def moves(*lines: bytes) -> list[tuple[str, str, str]]:
@@ -41,29 +53,67 @@ def moves(*lines: bytes) -> list[tuple[str, str, str]]:
 
 
 def test_a_bundle_that_another_living_broker_has_now_was_moved() -> None:
-    assert moves(has(A, 0, ONE, TWO), has(B, 0), sweep(1, A, B), has(A, 10, TWO), has(B, 10, ONE), sweep(11, A, B)) == [(ONE, A, B)]
+    assert moves(
+        has(A, 0, ONE, TWO),
+        has(B, 0),
+        sweep(1, A, B),
+        has(A, 10, TWO),
+        has(B, 10, ONE),
+        sweep(11, A, B),
+    ) == [(ONE, A, B)]
 
 
 def test_it_does_not_matter_how_long_nobody_had_it() -> None:
-    assert moves(has(A, 0, ONE), sweep(1, A, B), has(A, 10), sweep(11, A, B), has(B, 20, ONE), sweep(21, A, B)) == [(ONE, A, B)]
+    assert moves(
+        has(A, 0, ONE),
+        sweep(1, A, B),
+        has(A, 10),
+        sweep(11, A, B),
+        has(B, 20, ONE),
+        sweep(21, A, B),
+    ) == [(ONE, A, B)]
 
 
 def test_who_has_not_noticed_yet_that_a_bundle_left_does_not_get_it_back() -> None:
-    late = [one for seconds in (10, 20) for one in (has(A, seconds, ONE), has(B, seconds, ONE), sweep(seconds + 1, A, B))]
+    late = [
+        one
+        for seconds in (10, 20)
+        for one in (has(A, seconds, ONE), has(B, seconds, ONE), sweep(seconds + 1, A, B))
+    ]
     begin = [has(A, 0, ONE), has(B, 0), sweep(1, A, B)]
     assert moves(*begin, *late) == [(ONE, A, B)]
-    assert moves(*begin, *late, has(A, 30), has(B, 30, ONE), has(A, 40, ONE), has(B, 40), sweep(41, A, B)) == [(ONE, A, B), (ONE, B, A)]
-    assert moves(*begin, *late, has(B, 30), has(A, 30, ONE), sweep(31, A, B)) == [(ONE, A, B), (ONE, B, A)]
+    assert moves(
+        *begin, *late, has(A, 30), has(B, 30, ONE), has(A, 40, ONE), has(B, 40), sweep(41, A, B)
+    ) == [(ONE, A, B), (ONE, B, A)]
+    assert moves(*begin, *late, has(B, 30), has(A, 30, ONE), sweep(31, A, B)) == [
+        (ONE, A, B),
+        (ONE, B, A),
+    ]
 
 
 def test_a_bundle_that_two_brokers_name_when_the_log_begins_was_not_moved() -> None:
     both = [has(A, 0, ONE), has(B, 0, ONE), sweep(1, A, B)]
     assert moves(*both, has(A, 10, ONE), has(B, 10), sweep(11, A, B)) == []
-    assert moves(*both, has(A, 10, ONE), has(B, 10), sweep(11, A, B), has(A, 20), has(B, 20, ONE), sweep(21, A, B)) == [(ONE, A, B)]
+    assert moves(
+        *both,
+        has(A, 10, ONE),
+        has(B, 10),
+        sweep(11, A, B),
+        has(A, 20),
+        has(B, 20, ONE),
+        sweep(21, A, B),
+    ) == [(ONE, A, B)]
 
 
 def test_a_broker_that_joins_gets_the_bundles_of_a_dead_one_and_then_loses_one() -> None:
-    begin = [has(A, 0, ONE), sweep(1, A, B), has(C, 10, ONE), sweep(11, B, C), has(C, 20, ONE), sweep(21, B, C)]
+    begin = [
+        has(A, 0, ONE),
+        sweep(1, A, B),
+        has(C, 10, ONE),
+        sweep(11, B, C),
+        has(C, 20, ONE),
+        sweep(21, B, C),
+    ]
     assert moves(*begin) == []
     assert moves(*begin, has(C, 30), has(B, 30, ONE), sweep(31, B, C)) == [(ONE, C, B)]
 
@@ -75,7 +125,12 @@ def test_bundles_of_brokers_that_are_gone_or_silent_were_not_moved() -> None:
 
 def test_new_bundles_and_system_bundles_were_not_moved() -> None:
     own = "pulsar/a:8080/0x00000000_0xffffffff"
-    assert moves(has(A, 0, ONE, own), sweep(1, A, B), has(A, 10), has(B, 10, TWO, own), sweep(11, A, B)) == []
+    assert (
+        moves(
+            has(A, 0, ONE, own), sweep(1, A, B), has(A, 10), has(B, 10, TWO, own), sweep(11, A, B)
+        )
+        == []
+    )
 
 
 def test_extensible_brokers_are_noted_by_the_collector_and_an_older_census_is_good_enough() -> None:
@@ -87,22 +142,43 @@ def test_an_extensible_broker_that_withdrew_its_figures_because_of_the_move_is_a
     begin = [note(A, 0, ONE, TWO), note(B, 0), sweep(1, A, B, C)]
     withdrawn = sweep(12, C, missing=[A, B])
     assert moves(*begin, note(A, 10, TWO), note(B, 10, ONE), withdrawn) == [(ONE, A, B)]
-    assert moves(*begin, note(A, 5, TWO), sweep(6, A, B, C), note(B, 10, ONE), withdrawn) == [(ONE, A, B)], "nobody had it for a while"
-    assert moves(*begin, note(B, 10, ONE), withdrawn, note(A, 13, TWO), withdrawn) == [(ONE, A, B)], "A was asked a moment before"
+    assert moves(*begin, note(A, 5, TWO), sweep(6, A, B, C), note(B, 10, ONE), withdrawn) == [
+        (ONE, A, B)
+    ], "nobody had it for a while"
+    assert moves(*begin, note(B, 10, ONE), withdrawn, note(A, 13, TWO), withdrawn) == [
+        (ONE, A, B)
+    ], "A was asked a moment before"
     assert moves(*begin, note(B, 10, ONE), withdrawn, sweep(22, B, C)) == [], "A is gone"
 
 
 def test_what_an_executor_moved_is_not_pulsars() -> None:
     watch = OwnershipWatch()
-    report = {"v": 1, "command_id": "x", "cluster": "c", "bundle": ONE, "status": "applied", "reason": None}
-    outcome = line("outcome", 5, report={**report, "owner_before": A, "owner_after": B, "took_ms": 5, "ts": T0 + 5_000})
+    report = {
+        "v": 1,
+        "command_id": "x",
+        "cluster": "c",
+        "bundle": ONE,
+        "status": "applied",
+        "reason": None,
+    }
+    outcome = line(
+        "outcome",
+        5,
+        report={**report, "owner_before": A, "owner_after": B, "took_ms": 5, "ts": T0 + 5_000},
+    )
     lines = [has(A, 0, ONE), sweep(1, A, B), outcome, has(A, 10), has(B, 10, ONE), sweep(11, A, B)]
     assert [moved for one in lines for moved in watch.feed(one)] == []
     assert watch.applied == 1
 
 
 def test_notes_that_nobody_understands_say_nothing() -> None:
-    assert moves(line("note", 1, note="owned-bundles", broker=A, report=5), line("note", 2, note="other", broker=A, report={})) == []
+    assert (
+        moves(
+            line("note", 1, note="owned-bundles", broker=A, report=5),
+            line("note", 2, note="other", broker=A, report={}),
+        )
+        == []
+    )
 
 
 def moved(name: str, seconds: float, source: str = A, destination: str = B) -> Moved:
@@ -118,36 +194,56 @@ def agreement(theirs: list[Moved], ours: list[Command]) -> Agreement:
 
 
 def test_the_same_bundle_within_the_time_is_both_and_the_lag_is_told() -> None:
-    found = agreement([moved(ONE, 100), moved(TWO, 100, C)], [wanted(ONE, 130, destination=C), wanted(THREE, 130)])
-    assert {pair.bundle: pair.verdict for pair in found.pairs} == {ONE: "both", TWO: "only Pulsar", THREE: "only ours"}
+    found = agreement(
+        [moved(ONE, 100), moved(TWO, 100, C)], [wanted(ONE, 130, destination=C), wanted(THREE, 130)]
+    )
+    assert {pair.bundle: pair.verdict for pair in found.pairs} == {
+        ONE: "both",
+        TWO: "only Pulsar",
+        THREE: "only ours",
+    }
     (both,) = [pair for pair in found.pairs if pair.verdict == "both"]
     assert (both.lag_ms, both.same_destination) == (30_000, False)
     assert found.by_bundle == pytest.approx(1 / 3)
     assert found.by_broker == pytest.approx(1 / 2), "both took from a, only Pulsar from c"
     told = (
-        "1 by both, 1 only by Pulsar, 1 only by ours; agreement 0.49 (1 = the same moves, 0 = no more than chance); ours decided 30 s after"
+        "1 by both, 1 only by Pulsar, 1 only by ours; agreement 0.49 (1 = the same moves, 0 = no "
+        "more than chance); ours decided 30 s after"
     )
     assert told in sentence(found)
 
 
 def test_too_far_apart_are_two() -> None:
-    assert [pair.verdict for pair in agreement([moved(ONE, 0)], [wanted(ONE, 601)]).pairs] == ["only Pulsar", "only ours"]
+    assert [pair.verdict for pair in agreement([moved(ONE, 0)], [wanted(ONE, 601)]).pairs] == [
+        "only Pulsar",
+        "only ours",
+    ]
 
 
 def test_a_wish_that_nobody_carries_out_is_repeated_and_counts_once() -> None:
-    found = agreement([], [wanted(ONE, 0), wanted(ONE, 500), wanted(ONE, 1_000), wanted(ONE, 2_000)])
+    found = agreement(
+        [], [wanted(ONE, 0), wanted(ONE, 500), wanted(ONE, 1_000), wanted(ONE, 2_000)]
+    )
     assert [pair.ts for pair in found.pairs] == [T0, T0 + 2_000_000]
 
 
 def test_each_move_takes_its_nearest_wish() -> None:
-    found = agreement([moved(ONE, 0), moved(ONE, 2_000, B, A)], [wanted(ONE, 2_010, B, A), wanted(ONE, -10)])
+    found = agreement(
+        [moved(ONE, 0), moved(ONE, 2_000, B, A)], [wanted(ONE, 2_010, B, A), wanted(ONE, -10)]
+    )
     assert [pair.lag_ms for pair in found.pairs] == [-10_000, 10_000]
 
 
 def test_a_wish_to_take_a_bundle_from_where_a_move_brought_it_is_another_one() -> None:
     found = agreement([moved(ONE, 0, C, A), moved(ONE, 20, A, B)], [wanted(ONE, 5)])
-    assert [(pair.verdict, pair.same_destination) for pair in found.pairs] == [("only Pulsar", None), ("both", True)]
-    assert [pair.verdict for pair in agreement([moved(ONE, 0, C, A)], [wanted(ONE, 5)]).pairs] == ["only Pulsar", "only ours"]
+    assert [(pair.verdict, pair.same_destination) for pair in found.pairs] == [
+        ("only Pulsar", None),
+        ("both", True),
+    ]
+    assert [pair.verdict for pair in agreement([moved(ONE, 0, C, A)], [wanted(ONE, 5)]).pairs] == [
+        "only Pulsar",
+        "only ours",
+    ]
 
 
 def test_nobody_moved_anything() -> None:
@@ -156,7 +252,9 @@ def test_nobody_moved_anything() -> None:
     assert sentence(found) == "Neither Pulsar's shedder nor ours moved a bundle."
 
 
-def test_the_two_unloads_of_a_recorded_cluster_are_found_and_our_rounds_say_why_they_did_not_want_them() -> None:
+def test_the_two_unloads_of_a_recorded_cluster_are_found_and_our_rounds_have_their_reasons() -> (
+    None
+):
     told = rebalancer("shadow", RECORDINGS / "modular-broker-joins.jsonl.gz", "--json")
     assert (told.json["a_person"], told.json["only_pulsar"], told.json["both"]) == (2, 0, 0)
     assert [one["bundle"] for one in told.json["bundles"] if one["pulsar"]] == [
@@ -169,7 +267,12 @@ def test_the_two_unloads_of_a_recorded_cluster_are_found_and_our_rounds_say_why_
 
 
 def test_a_killed_broker_unloads_nothing() -> None:
-    assert rebalancer("shadow", RECORDINGS / "modular-broker-killed.jsonl.gz", "--json").json["only_pulsar"] == 0
+    assert (
+        rebalancer("shadow", RECORDINGS / "modular-broker-killed.jsonl.gz", "--json").json[
+            "only_pulsar"
+        ]
+        == 0
+    )
 
 
 def test_where_nobody_reported_nobody_is_compared(tmp_path: Path) -> None:
@@ -181,9 +284,15 @@ def test_where_nobody_reported_nobody_is_compared(tmp_path: Path) -> None:
 
 def test_without_a_recording_the_topics_of_the_settings_are_read(tmp_path: Path) -> None:
     control = Control(tmp_path)
-    control.write("telemetry", [has(A, 0, ONE), sweep(1, A, B), has(A, 10), has(B, 10, ONE), sweep(11, A, B)])
+    control.write(
+        "telemetry", [has(A, 0, ONE), sweep(1, A, B), has(A, 10), has(B, 10, ONE), sweep(11, A, B)]
+    )
     control.write("rounds", [])
     control.send(wanted(ONE, 40))
-    topics = [word for topic in ("telemetry", "commands", "rounds") for word in ("--set", f"topics.{topic}={control.uri(topic)}")]
+    topics = [
+        word
+        for topic in ("telemetry", "commands", "rounds")
+        for word in ("--set", f"topics.{topic}={control.uri(topic)}")
+    ]
     told = json.loads(rebalancer("shadow", "--json", *topics).out)
     assert (told["both"], told["median_lag_ms"]) == (1, 30_000)

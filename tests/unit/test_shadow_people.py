@@ -1,4 +1,6 @@
-"""Shadow mode tells apart what it can: moves by hand, bundles that go to and fro, a part of the log, agreement beyond chance."""
+"""Shadow mode tells apart what it can: moves by hand, bundles that go to and fro, a part of the
+log, agreement beyond chance.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ ONE, TWO, THREE = bundle(1), bundle(2), bundle(3)
 
 
 def a_round(usage: dict[str, float], seconds: float, tmp_path: Path) -> Round:
-    rebalancer("replay", recorded(tmp_path, uneven(rounds=1)), "--out", tmp_path / "out", *EAGER_WORDS)
+    rebalancer(
+        "replay", recorded(tmp_path, uneven(rounds=1)), "--out", tmp_path / "out", *EAGER_WORDS
+    )
     plain = decode_round((tmp_path / "out" / "rounds.jsonl").read_bytes().splitlines()[0])
     return replace(plain, usage=usage, brokers=tuple(usage), ts=T0 + int(seconds * 1000))
 
@@ -33,7 +37,9 @@ def a_round(usage: dict[str, float], seconds: float, tmp_path: Path) -> Round:
 def carrying(rates: dict[str, float], seconds: float = 0) -> TrafficWatch:
     watch = TrafficWatch()
     for number, (broker, rate) in enumerate(rates.items()):
-        watch.feed(has(broker, seconds + number / 100, *(bundle(index) for index in range(int(rate)))))
+        watch.feed(
+            has(broker, seconds + number / 100, *(bundle(index) for index in range(int(rate))))
+        )
     return watch
 
 
@@ -52,7 +58,9 @@ class TestPeople:
         }
 
     @pytest.mark.parametrize("rates", [{A: 9.0, B: 1.0, C: 5.0}, {A: 5.0, B: 5.0, C: 5.0}, {}])
-    def test_a_shedder_that_goes_by_traffic_has_its_own_idea_of_busy(self, rates: dict[str, float], tmp_path: Path) -> None:
+    def test_a_shedder_that_goes_by_traffic_has_its_own_idea_of_busy(
+        self, rates: dict[str, float], tmp_path: Path
+    ) -> None:
         rounds = [a_round({A: 0.1, B: 0.9, C: 0.5}, 0, tmp_path)]
         assert by_people([moved(ONE, 60, A, B)], rounds, GRACE_MS, carrying(rates)) == {}
 
@@ -61,44 +69,70 @@ class TestPeople:
 
     def test_a_note_of_an_unload_is_believed(self) -> None:
         watch = TrafficWatch()
-        watch.feed(line("note", 50, note="event", broker=None, report={"event": "unload", "bundle": ONE}))
+        watch.feed(
+            line("note", 50, note="event", broker=None, report={"event": "unload", "bundle": ONE})
+        )
         watch.feed(b"{")
         one, other, later = moved(ONE, 60), moved(TWO, 60), moved(ONE, 10_000)
         assert list(by_people([one, other, later], (), GRACE_MS, watch)) == [one]
 
     def test_the_unloads_of_a_recorded_person_are_not_compared_with_ours(self) -> None:
         told = rebalancer("shadow", RECORDINGS / "modular-broker-joins.jsonl.gz")
-        assert "0 only by Pulsar, 0 only by ours, 2 by a person, which are not compared." in told.words
+        assert (
+            "0 only by Pulsar, 0 only by ours, 2 by a person, which are not compared." in told.words
+        )
 
 
 class TestToAndFro:
     def test_a_bundle_that_comes_back_is_named_with_its_path(self) -> None:
-        (found,) = to_and_fro([moved(ONE, 0), moved(ONE, 60, B, A), moved(ONE, 120), moved(TWO, 0), moved(TWO, 9, B, C)])
+        (found,) = to_and_fro(
+            [
+                moved(ONE, 0),
+                moved(ONE, 60, B, A),
+                moved(ONE, 120),
+                moved(TWO, 0),
+                moved(TWO, 9, B, C),
+            ]
+        )
         assert (found.bundle, found.moves, found.path) == (ONE, 3, (A, B, A, B))
 
     def test_by_the_command(self, tmp_path: Path) -> None:
         back_and_forth = [
             step
             for number, (mine, theirs) in enumerate([((ONE,), ()), ((), (ONE,)), ((ONE,), ())])
-            for step in (has(A, number * 100, *mine), has(B, number * 100 + 1, *theirs), sweep(number * 100 + 2, A, B))
+            for step in (
+                has(A, number * 100, *mine),
+                has(B, number * 100 + 1, *theirs),
+                sweep(number * 100 + 2, A, B),
+            )
         ]
         log = recorded(tmp_path, back_and_forth)
-        assert f"{ONE} moves back and forth: 2 moves, {A} → {B} → {A}" in rebalancer("shadow", log).words
-        assert rebalancer("shadow", log, "--json").json["to_and_fro"] == [{"cluster": "c", "bundle": ONE, "path": [A, B, A]}]
+        assert (
+            f"{ONE} moves back and forth: 2 moves, {A} → {B} → {A}"
+            in rebalancer("shadow", log).words
+        )
+        assert rebalancer("shadow", log, "--json").json["to_and_fro"] == [
+            {"cluster": "c", "bundle": ONE, "path": [A, B, A]}
+        ]
         assert rebalancer("shadow", log, "--since", "99s", "--json").json["to_and_fro"] == []
 
 
 class TestWindow:
     def test_before_the_newest_record_and_in_utc(self) -> None:
         assert window("2h", None, 10_000_000) == ComparedWindow(10_000_000 - 7_200_000, None)
-        assert window("1970-01-01T00:01", "1970-01-01T01:02:00+01:00", 0) == ComparedWindow(60_000, 120_000)
+        assert window("1970-01-01T00:01", "1970-01-01T01:02:00+01:00", 0) == ComparedWindow(
+            60_000, 120_000
+        )
         assert 5 in window(None, None, 0)
         assert 5 not in window("6s", "5s", 10_000)
 
     @pytest.mark.parametrize(
-        ("since", "until", "told"), [("soon", None, "--since: 'soon' is not a time; write"), ("1m", "2m", "exchange the two")]
+        ("since", "until", "told"),
+        [("soon", None, "--since: 'soon' is not a time; write"), ("1m", "2m", "exchange the two")],
     )
-    def test_what_is_no_window(self, since: str, until: str | None, told: str, tmp_path: Path) -> None:
+    def test_what_is_no_window(
+        self, since: str, until: str | None, told: str, tmp_path: Path
+    ) -> None:
         with pytest.raises(SettingsError, match=told):
             window(since, until, 10_000_000)
         words = ["--since", since, *(["--until", until] if until else [])]
@@ -106,15 +140,33 @@ class TestWindow:
         assert (answer.code, answer.out) == (2, "")
 
     def test_moves_and_wishes_outside_are_left_out_but_pair_across_its_edge(self) -> None:
-        moves, wishes = [moved(ONE, 100), moved(TWO, 5_000)], [wanted(ONE, 90), wanted(THREE, 9_000)]
-        inside = compare(moves, DecisionHistory((), tuple(wishes)), 600_000, window=ComparedWindow(T0 + 95_000, T0 + 6_000_000))
-        assert [(pair.bundle, pair.verdict) for pair in inside.pairs] == [(ONE, "both"), (TWO, "only Pulsar")]
+        moves, wishes = (
+            [moved(ONE, 100), moved(TWO, 5_000)],
+            [wanted(ONE, 90), wanted(THREE, 9_000)],
+        )
+        inside = compare(
+            moves,
+            DecisionHistory((), tuple(wishes)),
+            600_000,
+            window=ComparedWindow(T0 + 95_000, T0 + 6_000_000),
+        )
+        assert [(pair.bundle, pair.verdict) for pair in inside.pairs] == [
+            (ONE, "both"),
+            (TWO, "only Pulsar"),
+        ]
 
 
 class TestAgreement:
-    def agreement(self, theirs: list[str], ours: list[str], bundles: int = 100, at: float = 0) -> Agreement:
+    def agreement(
+        self, theirs: list[str], ours: list[str], bundles: int = 100, at: float = 0
+    ) -> Agreement:
         wishes: list[Command] = [wanted(name, at) for name in ours]
-        return compare([moved(name, 0) for name in theirs], DecisionHistory((), tuple(wishes)), 600_000, bundles={"c": bundles})
+        return compare(
+            [moved(name, 0) for name in theirs],
+            DecisionHistory((), tuple(wishes)),
+            600_000,
+            bundles={"c": bundles},
+        )
 
     def test_the_same_moves_are_one(self) -> None:
         assert self.agreement([ONE, TWO], [ONE, TWO]).agreement == pytest.approx(1)
@@ -133,7 +185,9 @@ class TestAgreement:
         assert found.agreement == pytest.approx(0)
 
     def test_half_of_the_same_among_many_bundles_is_half(self) -> None:
-        assert self.agreement([ONE, TWO], [TWO, THREE], bundles=100_000).agreement == pytest.approx(0.5, abs=0.001)
+        assert self.agreement([ONE, TWO], [TWO, THREE], bundles=100_000).agreement == pytest.approx(
+            0.5, abs=0.001
+        )
 
     def test_where_every_bundle_moves_nobody_can_tell(self) -> None:
         assert self.agreement([ONE], [ONE], bundles=1).agreement is None

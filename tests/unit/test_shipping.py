@@ -1,4 +1,6 @@
-"""What travels to Spark's workers fits the Python that sends it, or is refused with the next step."""
+"""What travels to Spark's workers fits the Python that sends it, or is refused with the next
+step.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ import pytest
 
 from rebalancer.cli.doctor.environment import check_shipped
 from strategies.errors import SettingsError
-from streaming.cluster.shipping import check_environment, needed_distributions, python_name, read_manifest, write_environment
+from streaming.cluster.shipping import (
+    check_environment,
+    needed_distributions,
+    python_name,
+    read_manifest,
+    write_environment,
+)
 from streaming.settings import JobSettings
 from tests.unit.command_line import rebalancer
 
@@ -23,9 +31,15 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def archive(folder: Path, python: str = HERE, **versions: str) -> Path:
-    """An archive that says it holds what is installed here, but for `versions`; it holds nothing."""
+    """An archive that says it holds what is installed here, but for `versions`; it holds
+    nothing.
+    """
     packages = {name: one.version for name, one in needed_distributions().items()} | versions
-    return archive_of(folder, "rebalancer-environment.json", {"v": 1, "python": python, "platform": "any", "packages": packages})
+    return archive_of(
+        folder,
+        "rebalancer-environment.json",
+        {"v": 1, "python": python, "platform": "any", "packages": packages},
+    )
 
 
 def archive_of(folder: Path, name: str, tree: Mapping[str, object]) -> Path:
@@ -49,7 +63,8 @@ def test_an_archive_of_another_python_or_of_other_versions_is_refused(tmp_path: 
     with pytest.raises(SettingsError) as refused:
         check_environment(archive(tmp_path, python="3.9", numpy="1.0"))
     assert refused.value.complaints == [
-        f"job.environment: {tmp_path}/environment.tar.gz contains Python 3.9, here {HERE}; numpy 1.0, here {metadata.version('numpy')}: "
+        f"job.environment: {tmp_path}/environment.tar.gz contains Python 3.9, here {HERE}; "
+        f"numpy 1.0, here {metadata.version('numpy')}: "
         f"make it again with: rebalancer ship {tmp_path}/environment.tar.gz"
     ]
 
@@ -58,7 +73,9 @@ def test_an_archive_of_another_python_or_of_other_versions_is_refused(tmp_path: 
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "environment.tar.gz"
     file.write_bytes(content)
-    with pytest.raises(SettingsError, match="is not an archive of this program; make one with: rebalancer ship"):
+    with pytest.raises(
+        SettingsError, match="is not an archive of this program; make one with: rebalancer ship"
+    ):
         check_environment(file)
 
 
@@ -68,11 +85,15 @@ def test_an_archive_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"gone\.tar\.gz does not exist; make it with: rebalancer ship"):
+    with pytest.raises(
+        SettingsError, match=r"gone\.tar\.gz does not exist; make it with: rebalancer ship"
+    ):
         check_environment(tmp_path / "gone.tar.gz")
 
 
-def test_an_archive_has_a_suffix_that_spark_unpacks_and_a_place_that_can_be_written(tmp_path: Path) -> None:
+def test_an_archive_has_a_suffix_that_spark_unpacks_and_a_place_that_can_be_written(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").touch()
     told = rebalancer("ship", str(tmp_path / "environment.rar"))
     assert (told.code, "must end with .tar.gz" in told.err) == (2, True)
@@ -89,5 +110,12 @@ def test_doctor_compares_the_archive_before_it_is_used(tmp_path: Path) -> None:
     assert [finding.status for finding in check_shipped(job)] == ["ok"]
     archive(tmp_path, numpy="1.0")
     (finding,) = check_shipped(job)
-    assert (finding.status, finding.remedy) == ("fail", f"rebalancer ship {tmp_path}/environment.tar.gz")
-    assert check_shipped(replace(job, master="local[2]")) == check_shipped(replace(job, environment="https://files.example/e.tar.gz")) == []
+    assert (finding.status, finding.remedy) == (
+        "fail",
+        f"rebalancer ship {tmp_path}/environment.tar.gz",
+    )
+    assert (
+        check_shipped(replace(job, master="local[2]"))
+        == check_shipped(replace(job, environment="https://files.example/e.tar.gz"))
+        == []
+    )

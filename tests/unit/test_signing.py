@@ -1,4 +1,6 @@
-"""Signed commands: what is signed is what is checked, byte by byte, and the key shows itself nowhere."""
+"""Signed commands: what is signed is what is checked, byte by byte, and the key shows itself
+nowhere.
+"""
 
 from __future__ import annotations
 
@@ -68,9 +70,15 @@ def test_the_key_comes_from_a_file_and_is_not_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(None, "cannot be read (No such file or directory)"), (" \n", "is empty"), ("short", "has fewer than 16 bytes")],
+    [
+        (None, "cannot be read (No such file or directory)"),
+        (" \n", "is empty"),
+        ("short", "has fewer than 16 bytes"),
+    ],
 )
-def test_what_is_said_about_a_file_that_is_no_key(tmp_path: Path, content: str | None, told: str) -> None:
+def test_what_is_said_about_a_file_that_is_no_key(
+    tmp_path: Path, content: str | None, told: str
+) -> None:
     file = tmp_path / "key"
     if content is not None:
         file.write_text(content, "utf-8")

@@ -1,4 +1,6 @@
-"""`rebalancer simulate`: runs, tables, the comparison with published figures, and what it says about files that are none."""
+"""`rebalancer simulate`: runs, tables, the comparison with published figures, and what it says
+about files that are none.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,20 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
-    answer = CliRunner().invoke(app, ["simulate", str(small), "--seeds", "2", "--jobs", "1", "--strategy", "threshold/fixed", "--json"])
+    answer = CliRunner().invoke(
+        app,
+        [
+            "simulate",
+            str(small),
+            "--seeds",
+            "2",
+            "--jobs",
+            "1",
+            "--strategy",
+            "threshold/fixed",
+            "--json",
+        ],
+    )
     assert answer.exit_code == 0, answer.output
     runs = json.loads(answer.stdout)["runs"]
     assert [run["seed"] for run in runs] == [1, 2]
@@ -56,8 +71,12 @@ def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
 
 
 @pytest.mark.parametrize(("bundles", "told"), [(12, False), (2, True)])
-def test_a_bundle_that_no_move_can_even_out_is_named_below_the_table(bundles: int, told: bool, small: Path) -> None:
-    answer = CliRunner().invoke(app, ["simulate", str(small), "--seeds", "1", "--jobs", "1", "--bundles", str(bundles)])
+def test_a_bundle_that_no_move_can_even_out_is_named_below_the_table(
+    bundles: int, told: bool, small: Path
+) -> None:
+    answer = CliRunner().invoke(
+        app, ["simulate", str(small), "--seeds", "1", "--jobs", "1", "--bundles", str(bundles)]
+    )
     assert ("only a split" in answer.stdout) == told
 
 
@@ -77,16 +96,34 @@ def test_scenarios_are_listed_with_their_stories() -> None:
         ("bundels = 5", "bundels: unknown key; did you mean bundles?"),
         ('minutes = "long"', 'minutes: must be a whole number, got "long"'),
         ("minutes = [", "not valid TOML"),
-        ("machines.other = { cpu_per_mb = 1 }", "machines.other.cpu_per_mb: unknown key; did you mean cpu_per_mib?"),
-        ('machines.internal = { cores = "many" }', 'machines.internal.cores: must be a number, got "many"'),
-        ('[[namespaces]]\nname = "orders"', "namespaces[1].name: must be tenant/namespace, each of letters"),
-        ('[[brokers]]\nmachine = "plain"\nnames = ["a b"]', "brokers[2].names[1]: may contain letters, digits, '.', '_' and '-' only"),
-        ('[[happenings]]\nminute = 3\nkind = "kill"\nbrokers = ["b"]', "happenings: no broker b; known: broker-1, broker-2, broker-3"),
+        (
+            "machines.other = { cpu_per_mb = 1 }",
+            "machines.other.cpu_per_mb: unknown key; did you mean cpu_per_mib?",
+        ),
+        (
+            'machines.internal = { cores = "many" }',
+            'machines.internal.cores: must be a number, got "many"',
+        ),
+        (
+            '[[namespaces]]\nname = "orders"',
+            "namespaces[1].name: must be tenant/namespace, each of letters",
+        ),
+        (
+            '[[brokers]]\nmachine = "plain"\nnames = ["a b"]',
+            "brokers[2].names[1]: may contain letters, digits, '.', '_' and '-' only",
+        ),
+        (
+            '[[happenings]]\nminute = 3\nkind = "kill"\nbrokers = ["b"]',
+            "happenings: no broker b; known: broker-1, broker-2, broker-3",
+        ),
         (
             '[[happenings]]\nminute = 12\nkind = "kill"\nbrokers = ["broker-1"]',
             "happenings: minute 12 is not before the scenario's end, minute 12",
         ),
-        ('[[traffic]]\nname = "b"\nmib_in = "ten"', 'traffic[1].mib_in: must be a number, got "ten"'),
+        (
+            '[[traffic]]\nname = "b"\nmib_in = "ten"',
+            'traffic[1].mib_in: must be a number, got "ten"',
+        ),
         (
             '[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "daily", amplitude = 2 }',
             "traffic[1].wave.amplitude: must be at most 1, got 2",
@@ -95,10 +132,15 @@ def test_scenarios_are_listed_with_their_stories() -> None:
             '[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "tide" }',
             "traffic[1].wave: kind must be one of 'steps', 'on-off', 'daily', 'trace'",
         ),
-        ('[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "daily", amplitud = 1 }', "traffic[1].wave.amplitude: is missing"),
+        (
+            '[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "daily", amplitud = 1 }',
+            "traffic[1].wave.amplitude: is missing",
+        ),
     ],
 )
-def test_a_bad_file_is_complained_about_by_its_place(tmp_path: Path, change: str, complaint: str) -> None:
+def test_a_bad_file_is_complained_about_by_its_place(
+    tmp_path: Path, change: str, complaint: str
+) -> None:
     path = tmp_path / "bad.toml"
     key = change.partition(" ")[0]
     rest = "\n".join(line for line in SMALL.splitlines() if not line.startswith(key))
@@ -114,11 +156,15 @@ def test_a_bad_file_is_complained_about_by_its_place(tmp_path: Path, change: str
 def test_every_mistake_is_told_once_and_none_that_only_follows_from_another(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(
-        'title = ""\nminutes = 2.5\nbundels = 3\n[[brokers]]\nmachine = "m"\n[[traffic]]\nmib_in = "ten"\n[start]\ndeal = "usage"\n'
+        'title = ""\nminutes = 2.5\nbundels = 3\n[[brokers]]\nmachine = '
+        '"m"\n[[traffic]]\nmib_in = "ten"\n[start]\ndeal = "usage"\n'
     )
     with pytest.raises(SettingsError) as caught:
         catalog.load(str(path))
-    assert [complaint.removeprefix(f"{path}: ").partition(": ")[0] for complaint in caught.value.complaints] == [
+    assert [
+        complaint.removeprefix(f"{path}: ").partition(": ")[0]
+        for complaint in caught.value.complaints
+    ] == [
         "title",
         "minutes",
         "brokers[1]",
@@ -136,17 +182,31 @@ def test_every_mistake_is_told_once_and_none_that_only_follows_from_another(tmp_
             {"brokers": [{"machine": "big", "names": ["a", "a"]}], "start": {}},
             ["brokers: two have the name a", "brokers: no machine 'big'"],
         ),
-        ({"start": {"deal": "traffic", "shares": [1, 2]}}, ["start.shares: 2 figures for 3 brokers"]),
-        ({"start": {"deal": "traffic", "shares": [0, 0, 0]}}, ["start.shares: at least one must be more than 0"]),
-        ({"start": {"deal": "usage", "shares": [5, 4, 3]}}, ["start.shares: usage in percent; at least one must be above the cpu_idle"]),
+        (
+            {"start": {"deal": "traffic", "shares": [1, 2]}},
+            ["start.shares: 2 figures for 3 brokers"],
+        ),
+        (
+            {"start": {"deal": "traffic", "shares": [0, 0, 0]}},
+            ["start.shares: at least one must be more than 0"],
+        ),
+        (
+            {"start": {"deal": "usage", "shares": [5, 4, 3]}},
+            ["start.shares: usage in percent; at least one must be above the cpu_idle"],
+        ),
         (
             {"start": {"deal": "usage", "shares": [9, 9, 9]}, "machines": {"plain": {}}},
             ['start: deal = "usage" needs traffic that costs CPU'],
         ),
-        ({"brokers": [{"machine": "plain", "count": 1, "joins": 3}], "start": {}}, ["brokers: at least one must be present at minute 0"]),
+        (
+            {"brokers": [{"machine": "plain", "count": 1, "joins": 3}], "start": {}},
+            ["brokers: at least one must be present at minute 0"],
+        ),
     ],
 )
-def test_what_does_not_fit_together_is_told_all_at_once(small: Path, changes: dict[str, Any], says: list[str]) -> None:
+def test_what_does_not_fit_together_is_told_all_at_once(
+    small: Path, changes: dict[str, Any], says: list[str]
+) -> None:
     with pytest.raises(SettingsError) as caught:
         catalog.load(str(small), changes)
     assert len(caught.value.complaints) == len(says)
@@ -154,19 +214,29 @@ def test_what_does_not_fit_together_is_told_all_at_once(small: Path, changes: di
         assert complaint.startswith(f"{small}: {begin}")
 
 
-def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_place_is_named(small: Path, tmp_path: Path) -> None:
+def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_place_is_named(
+    small: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other.toml"
-    other.write_text(f'{SMALL}\n[strategy]\nname = "avgg"\n[settings]\nshedding.avg.low_treshold = 3\n"limits.moves_per_round" = "x"\n')
-    answer = CliRunner().invoke(app, ["simulate", str(other), str(small), "e7-avg-eqal", "none.toml", "--mode", "bogus"])
+    other.write_text(
+        f'{SMALL}\n[strategy]\nname = "avgg"\n[settings]\nshedding.avg.low_treshold = '
+        '3\n"limits.moves_per_round" = "x"\n'
+    )
+    answer = CliRunner().invoke(
+        app, ["simulate", str(other), str(small), "e7-avg-eqal", "none.toml", "--mode", "bogus"]
+    )
     assert answer.exit_code == 2
     assert [line.removeprefix("error: ") for line in answer.stderr.splitlines()] == [
-        f"shedding.avg.low_treshold: unknown setting; did you mean shedding.avg.low_threshold? ([settings] of {other})",
-        "shedding.strategy: must be one of 'threshold', 'avg', 'overload', 'uniform' or 'transfer', got \"avgg\"; did you mean avg? "
+        "shedding.avg.low_treshold: unknown setting; did you mean "
+        f"shedding.avg.low_threshold? ([settings] of {other})",
+        "shedding.strategy: must be one of 'threshold', 'avg', 'overload', 'uniform' or "
+        "'transfer', got \"avgg\"; did you mean avg? "
         f"([strategy] of {other})",
         "shedding.mode: must be one of 'fixed' or 'parity', got \"bogus\" (--mode)",
         f'limits.moves_per_round: must be a whole number, got "x" ([settings] of {other})',
         "e7-avg-eqal: no such scenario; did you mean e7-avg-equal?",
-        "none.toml: no such file; write one (see docs/SIMULATION.md), or name a scenario of rebalancer simulate --list",
+        "none.toml: no such file; write one (see docs/SIMULATION.md), or name a scenario of "
+        "rebalancer simulate --list",
     ]
 
 

@@ -1,4 +1,6 @@
-"""The least that must move and the most even that whole bundles can get: printed figures, and small cases solved exactly."""
+"""The least that must move and the most even that whole bundles can get: printed figures, and small
+cases solved exactly.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,11 @@ from math import isnan
 import numpy as np
 import pytest
 
-from rebalancer.simulation.metrics.bounds import attainable_spread, largest_over_share, least_to_move
+from rebalancer.simulation.metrics.bounds import (
+    attainable_spread,
+    largest_over_share,
+    least_to_move,
+)
 from rebalancer.simulation.noise import Stream
 from strategies.bundles.bundle_loads import Floats
 
@@ -25,7 +31,9 @@ def test_nothing_has_to_move_inside_the_band() -> None:
 
 
 def test_a_strong_broker_takes_more_load_for_the_same_usage() -> None:
-    """Usages 80 and 20: from a weak broker to a strong one fewer units of load leave the strong one lower."""
+    """Usages 80 and 20: from a weak broker to a strong one fewer units of load leave the strong one
+    lower.
+    """
     assert least_to_move(np.array([80.0, 20.0]), 0, np.array([1.0, 1.0])) == pytest.approx(30)
     assert least_to_move(np.array([80.0, 20.0]), 0, np.array([1.0, 3.0])) == pytest.approx(45)
 
@@ -60,7 +68,9 @@ def test_a_bundle_larger_than_a_fair_share_must_be_split() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_move_of_whole_bundles_beats_the_bound(seed: int) -> None:
-    """Solved exactly: the least load that moves to bring usages within a spread is never below the divisible bound."""
+    """Solved exactly: the least load that moves to bring usages within a spread is never below the
+    divisible bound.
+    """
     stream = Stream(seed, 7)
     sizes, owner = 1.0 + 4.0 * stream.uniform(8), np.array([0, 0, 0, 0, 0, 1, 1, 2])
     usage = np.asarray(np.bincount(owner, sizes, minlength=3), dtype=np.float64)
@@ -71,7 +81,11 @@ def test_no_move_of_whole_bundles_beats_the_bound(seed: int) -> None:
 
 def _exact_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
     """Columns: bundle i on broker j, then lowest and highest usage."""
-    from scipy.optimize import Bounds, LinearConstraint, milp  # here, because it takes most of a second in every process of a run
+    from scipy.optimize import (
+        Bounds,
+        LinearConstraint,
+        milp,
+    )  # here, because it takes most of a second in every process of a run
 
     bundles, brokers = len(sizes), len(idle)
     count = bundles * brokers + 2
@@ -84,13 +98,18 @@ def _exact_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
     integrality = np.array([1] * (bundles * brokers) + [0, 0])
     limits = Bounds(np.zeros(count), np.array([1.0] * (bundles * brokers) + [np.inf, np.inf]))
     solved = milp(
-        cost, integrality=integrality, bounds=limits, constraints=[LinearConstraint(rows, low, high), LinearConstraint(once, 1, 1)]
+        cost,
+        integrality=integrality,
+        bounds=limits,
+        constraints=[LinearConstraint(rows, low, high), LinearConstraint(once, 1, 1)],
     )
     assert solved.success
     return float(solved.fun)
 
 
-def _exact_moves(sizes: Floats, owner: np.ndarray[tuple[int], np.dtype[np.int64]], brokers: int, spread: float) -> float:
+def _exact_moves(
+    sizes: Floats, owner: np.ndarray[tuple[int], np.dtype[np.int64]], brokers: int, spread: float
+) -> float:
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     bundles = len(sizes)
@@ -113,7 +132,9 @@ def _exact_moves(sizes: Floats, owner: np.ndarray[tuple[int], np.dtype[np.int64]
     return float(solved.fun)
 
 
-def _usage_rows(sizes: Floats, idle: Floats, capacity: Floats, count: int) -> tuple[Floats, Floats, Floats]:
+def _usage_rows(
+    sizes: Floats, idle: Floats, capacity: Floats, count: int
+) -> tuple[Floats, Floats, Floats]:
     """Every usage is at least the lowest and at most the highest."""
     brokers = len(idle)
     rows = np.zeros((2 * brokers, count))

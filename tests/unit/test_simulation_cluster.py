@@ -1,4 +1,6 @@
-"""A cluster whose brokers and bundles are all named: traffic costs CPU, bundles take it along, the seed decides everything."""
+"""A cluster whose brokers and bundles are all named: traffic costs CPU, bundles take it along, the
+seed decides everything.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,22 @@ from tests.modelled import carry, steady_cluster
 
 #: One core, 1 % of it per message/s, bytes are free.
 PLAIN = Machine(cores=1, cpu_idle=0, cpu_per_kmsg=10)
-BIG, MID, TINY = "t/n/0x00000000_0x40000000", "t/n/0x40000000_0x80000000", "t/n/0x80000000_0xffffffff"
+BIG, MID, TINY = (
+    "t/n/0x00000000_0x40000000",
+    "t/n/0x40000000_0x80000000",
+    "t/n/0x80000000_0xffffffff",
+)
 
 
 def small_cluster(chance: Wobble | None = None) -> PolledCluster:
     rates, owners = {BIG: 2000.0, MID: 1000.0, TINY: 100.0}, {BIG: "a:1", MID: "a:1", TINY: "b:1"}
-    return steady_cluster("c", {"a:1": PLAIN, "b:1": PLAIN}, rates, owners, chance=chance or Wobble(traffic_part=0, cpu_part=0))
+    return steady_cluster(
+        "c",
+        {"a:1": PLAIN, "b:1": PLAIN},
+        rates,
+        owners,
+        chance=chance or Wobble(traffic_part=0, cpu_part=0),
+    )
 
 
 def move(cluster: PolledCluster, bundle: str, destination: str) -> None:
@@ -63,7 +75,7 @@ def test_no_machine_does_more_than_it_can() -> None:
     assert found.traffic.msg_rate_in == pytest.approx(10_000.0)
 
 
-def test_gains_and_losses_are_reported_once_and_a_bundle_is_listed_behind_those_that_were_there() -> None:
+def test_gains_and_losses_are_reported_once_and_a_new_bundle_is_listed_last() -> None:
     cluster = small_cluster()
     writer = TelemetryWriter(cluster)
 

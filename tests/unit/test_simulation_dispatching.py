@@ -1,4 +1,6 @@
-"""Dispatch limits in a modelled cluster: what goes out, what waits, and how consumers catch up; stories and what must always hold."""
+"""Dispatch limits in a modelled cluster: what goes out, what waits, and how consumers catch up;
+stories and what must always hold.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,25 @@ MIB = 2**20
 CLOSE = 0.002
 
 
-def _world(*traffic: Mapping[str, Any], seed: int = 1, dispatch: Mapping[str, Any] | None = None, **changes: Any) -> World:
-    """One broker with four bundles, no noise; flows of 1 KiB messages, 4 MiB/s in and out unless they say otherwise."""
+def _world(
+    *traffic: Mapping[str, Any],
+    seed: int = 1,
+    dispatch: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> World:
+    """One broker with four bundles, no noise; flows of 1 KiB messages, 4 MiB/s in and out unless
+    they say otherwise.
+    """
     told: dict[str, Any] = {
         "title": "one broker",
         "minutes": 10,
         "bundles": 4,
         "machines": {"plain": {"cores": 10, "cpu_idle": 10}},
         "brokers": [{"machine": "plain", "names": ["a"], "dispatch": dispatch or {}}],
-        "traffic": [{"name": f"flow-{place}", "mib_in": 4, "even": True, **flow} for place, flow in enumerate(traffic or ({},))],
+        "traffic": [
+            {"name": f"flow-{place}", "mib_in": 4, "even": True, **flow}
+            for place, flow in enumerate(traffic or ({},))
+        ],
     }
     return drawn_world(Scenario.model_validate(told | changes), seed)
 
@@ -61,7 +73,11 @@ def test_no_limit_no_limiter() -> None:
         ({}, {"topic": {"mib": 0.5}}, 4 * 512),
         ({}, {"topic": {"messages": 30_000, "period_s": 60}}, 4 * 500),
         ({"topic": {"messages": 300}}, {"topic": {"messages": 500}}, 4 * 500),
-        ({"topic": {"messages": 300}, "broker": {"messages": 700}}, {"subscription": {"messages": 200}}, 700),
+        (
+            {"topic": {"messages": 300}, "broker": {"messages": 700}},
+            {"subscription": {"messages": 200}},
+            700,
+        ),
     ],
 )
 def test_what_goes_out_is_what_the_tightest_limit_lets_out(
@@ -78,12 +94,16 @@ def test_what_goes_out_is_what_the_tightest_limit_lets_out(
 def test_every_subscription_has_a_limit_of_its_own_and_the_topic_one_for_all() -> None:
     three = {"fan_out": 3, "dispatch": {"subscription": {"messages": 100}}}
     assert _hour(_world(three), 10)[1].mean() == pytest.approx(4 * 3 * 100, rel=CLOSE)
-    assert _hour(_world(three, dispatch={"topic": {"messages": 120}}), 10)[1].mean() == pytest.approx(4 * 120, rel=CLOSE)
+    assert _hour(_world(three, dispatch={"topic": {"messages": 120}}), 10)[
+        1
+    ].mean() == pytest.approx(4 * 120, rel=CLOSE)
 
 
 def test_a_relative_limit_is_above_what_is_published() -> None:
     pausing = {"kind": "on-off", "on_s": 600, "off_s": 600, "phase_s": 600}
-    world = _world({"consumers": pausing, "dispatch": {"topic": {"messages": 100, "relative": True}}})
+    world = _world(
+        {"consumers": pausing, "dispatch": {"topic": {"messages": 100, "relative": True}}}
+    )
     out = _hour(world, 15)[1]
     assert out[12:] == pytest.approx(np.full(3, 4 * (1024 + 100)), rel=CLOSE)
 
@@ -117,7 +137,9 @@ def test_consumers_catch_up_when_there_is_less_to_send_and_then_all_is_as_it_was
         waiting.append(float(world.backlog.sum()))
         out.append(float(world.totals[3].sum()) / MIB)
     assert waiting[:11] == [0] * 11
-    assert waiting[20] == pytest.approx(600 * 3 * 1024, rel=0.01), "3 MiB/s more than may go out, for ten minutes"
+    assert waiting[20] == pytest.approx(600 * 3 * 1024, rel=0.01), (
+        "3 MiB/s more than may go out, for ten minutes"
+    )
     assert out[11:21] == pytest.approx([5] * 10, rel=CLOSE)
     assert out[22] == pytest.approx(4, rel=CLOSE), "twice as fast as usual"
     assert waiting[-1] == pytest.approx(0, abs=1e-3)
@@ -144,7 +166,10 @@ def test_a_split_gives_nobody_more_than_the_limit_of_his_topic() -> None:
 
 
 def test_the_limit_is_that_of_the_broker_that_serves_the_bundle() -> None:
-    brokers = [{"machine": "plain", "names": ["slow"], "dispatch_mib": 1}, {"machine": "plain", "names": ["free"]}]
+    brokers = [
+        {"machine": "plain", "names": ["slow"], "dispatch_mib": 1},
+        {"machine": "plain", "names": ["free"]},
+    ]
     world = _world(brokers=brokers)
     world.lag_s = np.zeros(2)
     world.measure(0)
@@ -167,17 +192,30 @@ def test_the_limit_is_that_of_the_broker_that_serves_the_bundle() -> None:
         {"subscription": {"messages": 77}, "broker": {"mib": 1}},
     ],
 )
-def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(dispatch: dict[str, Any], limiter: str) -> None:
+def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(
+    dispatch: dict[str, Any], limiter: str
+) -> None:
     chance = Stream(len(limiter), len(str(dispatch)))
     partitions, fan_out = chance.whole((3, 9)), chance.whole((1, 3))
     steps = [(minute, 4 * float(chance.uniform(1)[0])) for minute in (7, 22, 40)]
-    drawn = {"even": False, "partitions": partitions, "fan_out": fan_out, "wave": {"kind": "steps", "at": steps}}
-    world = _world(drawn, dispatch=dispatch, dispatch_limiter=limiter, noise={"traffic": 0.1, "wander": 0.1})
+    drawn = {
+        "even": False,
+        "partitions": partitions,
+        "fan_out": fan_out,
+        "wave": {"kind": "steps", "at": steps},
+    }
+    world = _world(
+        drawn, dispatch=dispatch, dispatch_limiter=limiter, noise={"traffic": 0.1, "wander": 0.1}
+    )
     measured = _hour(world)
     out, data = measured[1].sum() * 60, measured[3].sum() * 60
     # An hour, and the full bucket it began with.
     seconds = 3601
-    for scope, limiters in (("broker", 1), ("topic", partitions), ("subscription", partitions * fan_out)):
+    for scope, limiters in (
+        ("broker", 1),
+        ("topic", partitions),
+        ("subscription", partitions * fan_out),
+    ):
         told = dispatch.get(scope, {})
         assert out <= told.get("messages", inf) * limiters * seconds
         assert data <= told.get("mib", inf) * MIB * limiters * seconds
@@ -188,7 +226,11 @@ def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(disp
 
 def test_the_same_seed_is_the_same_to_the_bit() -> None:
     def after(seed: int) -> bytes:
-        world = _world(seed=seed, dispatch={"broker": {"mib": 3}, "topic": {"messages": 600}}, noise={"traffic": 0.1})
+        world = _world(
+            seed=seed,
+            dispatch={"broker": {"mib": 3}, "topic": {"messages": 600}},
+            noise={"traffic": 0.1},
+        )
         return _hour(world, 5).tobytes() + world.backlog.tobytes()
 
     assert after(1) == after(1)
@@ -209,6 +251,8 @@ def test_a_limit_that_is_none_is_refused(limits: Mapping[str, Any], says: str) -
 
 
 def test_a_limit_is_given_once() -> None:
-    twice = [{"machine": "plain", "names": ["a"], "dispatch_mib": 1, "dispatch": {"broker": {"mib": 2}}}]
+    twice = [
+        {"machine": "plain", "names": ["a"], "dispatch_mib": 1, "dispatch": {"broker": {"mib": 2}}}
+    ]
     with pytest.raises(ValueError, match="leave out one of the two"):
         _world(brokers=twice)

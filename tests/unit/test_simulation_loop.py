@@ -19,7 +19,9 @@ from strategies.shedding.registry import SHEDDERS
 HALF = EngineSettings("avg", "fixed", SHEDDERS["avg"].settings(max_unload=0.5))
 
 
-def command(bundle: str, source: str, destination: str | None, expires_at_ms: int = 10_000_000_000_000) -> Command:
+def command(
+    bundle: str, source: str, destination: str | None, expires_at_ms: int = 10_000_000_000_000
+) -> Command:
     return Command(
         "id",
         "demo",
@@ -51,13 +53,19 @@ def test_a_skewed_cluster_is_balanced_and_stays_so() -> None:
 def test_every_command_gets_its_outcome_in_order() -> None:
     steps = list(islice(closed_loop(skewed_cluster(), EngineDecider(HALF)), 3))
     moving = next(step for step in steps if step.commands)
-    assert [outcome.command_id for outcome in moving.outcomes] == [one.id for one in moving.commands]
+    assert [outcome.command_id for outcome in moving.outcomes] == [
+        one.id for one in moving.commands
+    ]
     assert {outcome.status for outcome in moving.outcomes} == {"applied"}
-    assert [outcome.ts for outcome in moving.outcomes] == sorted({outcome.ts for outcome in moving.outcomes})
+    assert [outcome.ts for outcome in moving.outcomes] == sorted(
+        {outcome.ts for outcome in moving.outcomes}
+    )
 
 
 def test_the_loop_is_deterministic() -> None:
-    first, second = (list(islice(closed_loop(skewed_cluster(seed=3), EngineDecider(HALF)), 4)) for _ in range(2))
+    first, second = (
+        list(islice(closed_loop(skewed_cluster(seed=3), EngineDecider(HALF)), 4)) for _ in range(2)
+    )
     assert first == second
 
 
@@ -74,9 +82,17 @@ def test_an_executor_applies_a_command_once() -> None:
     assert source is not None
     move = command(bundle, source, "broker-3:8080")
     first, second = cluster.carry_out((move, move), now_ms=START_MS + 1000)
-    assert (first.status, first.owner_before, first.owner_after) == ("applied", source, "broker-3:8080")
+    assert (first.status, first.owner_before, first.owner_after) == (
+        "applied",
+        source,
+        "broker-3:8080",
+    )
     assert first.ts == START_MS + 1000 + int(REACTION_S * 1000) + first.took_ms
-    assert (second.status, second.took_ms, second.owner_after) == ("already-done", 0, "broker-3:8080")
+    assert (second.status, second.took_ms, second.owner_after) == (
+        "already-done",
+        0,
+        "broker-3:8080",
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +106,9 @@ def test_an_executor_applies_a_command_once() -> None:
         ({"expires_at_ms": 5}, "expired", "expired"),
     ],
 )
-def test_an_executor_refuses_what_a_real_one_refuses(change: dict[str, object], status: str, code: str) -> None:
+def test_an_executor_refuses_what_a_real_one_refuses(
+    change: dict[str, object], status: str, code: str
+) -> None:
     cluster = skewed_cluster()
     cluster.collect()
     bundle = cluster.world.names[0]
@@ -114,9 +132,13 @@ def test_a_split_leaves_two_bundles_on_the_broker() -> None:
     cluster.collect()
     bundle = cluster.world.names[0]
     source = str(owner_of(cluster, bundle))
-    (outcome,) = cluster.carry_out((replace(command(bundle, source, None), action="split"),), now_ms=START_MS + 1000)
+    (outcome,) = cluster.carry_out(
+        (replace(command(bundle, source, None), action="split"),), now_ms=START_MS + 1000
+    )
     assert (outcome.status, outcome.owner_after) == ("applied", source)
-    report, *_ = (seen for seen in cluster.collect() if isinstance(seen, LoadReport) and seen.broker == source)
+    report, *_ = (
+        seen for seen in cluster.collect() if isinstance(seen, LoadReport) and seen.broker == source
+    )
     assert report.bundles is not None
     halves = {"shop/orders/0x00000000_0x01000000", "shop/orders/0x01000000_0x02000000"}
     assert halves <= set(report.bundles.names)

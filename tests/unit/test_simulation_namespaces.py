@@ -1,4 +1,6 @@
-"""Several namespaces in one modelled cluster: each has its bundles, its topics and its policies, and nobody else's."""
+"""Several namespaces in one modelled cluster: each has its bundles, its topics and its policies,
+and nobody else's.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,18 @@ OWN = {
     "namespaces": ["shop/orders"],
     "primary": ["a", "b"],
     "secondary": [],
-    "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "100"}},
+    "auto_failover_policy": {
+        "policy_type": "min_available",
+        "parameters": {"min_limit": "1", "usage_threshold": "100"},
+    },
 }
 WHO = ["avg/fixed", "threshold/parity", "uniform/parity", "transfer/fixed"]
 
 
 def _scenario(**changes: Any) -> Scenario:
-    """Four brokers; three quarters of the bundles and half of the traffic are orders, the rest is clicks."""
+    """Four brokers; three quarters of the bundles and half of the traffic are orders, the rest is
+    clicks.
+    """
     told: dict[str, Any] = {
         "title": "two namespaces",
         "minutes": 10,
@@ -49,13 +56,17 @@ def _owners(world: World) -> Mapping[str, set[str]]:
     """Namespace → the brokers that serve it."""
     found: dict[str, set[str]] = {}
     for name, owner in zip(world.names, world.ownership.owner.tolist(), strict=True):
-        found.setdefault(namespace_of(name), set()).add(world.fleet.names[owner].removesuffix(":8080"))
+        found.setdefault(namespace_of(name), set()).add(
+            world.fleet.names[owner].removesuffix(":8080")
+        )
     return found
 
 
 def test_bundles_are_shared_out_and_topics_fall_on_their_own() -> None:
     world = drawn_world(_scenario(), 1)
-    assert [namespace_of(name) for name in world.names] == ["shop/orders"] * 12 + ["shop/clicks"] * 4
+    assert [namespace_of(name) for name in world.names] == ["shop/orders"] * 12 + [
+        "shop/clicks"
+    ] * 4
     assert world.names[0].startswith("shop/orders/0x00000000_")
     assert world.names[12] == "shop/clicks/0x00000000_0x40000000"
     orders, clicks = world.demand.flows
@@ -69,7 +80,12 @@ def test_bundles_are_shared_out_and_topics_fall_on_their_own() -> None:
 def test_one_namespace_of_another_name_is_the_same_cluster() -> None:
     flow = {"name": "all", "mib_in": 8}
     named = drawn_world(_scenario(namespaces=[{"name": "t/n"}], traffic=[flow]), 3)
-    plain = drawn_world(Scenario.model_validate(_scenario().model_dump(exclude={"namespaces"}) | {"traffic": [flow]}), 3)
+    plain = drawn_world(
+        Scenario.model_validate(
+            _scenario().model_dump(exclude={"namespaces"}) | {"traffic": [flow]}
+        ),
+        3,
+    )
     for world in (named, plain):
         world.measure(60)
     assert named.sampled.tobytes() == plain.sampled.tobytes()
@@ -80,13 +96,20 @@ def test_one_namespace_of_another_name_is_the_same_cluster() -> None:
 @pytest.mark.parametrize("bundles", [2, 7, 16, 101])
 def test_every_bundle_has_one_namespace(bundles: int) -> None:
     shares = [{"name": "t/a", "share": 0.3}, {"name": "t/b", "share": 0.3}]
-    places = _scenario(bundles=bundles, namespaces=shares, traffic=[{"name": "x", "namespace": "t/a", "mib_in": 1}]).places
+    places = _scenario(
+        bundles=bundles, namespaces=shares, traffic=[{"name": "x", "namespace": "t/a", "mib_in": 1}]
+    ).places
     assert [row for rows in places.values() for row in rows] == list(range(bundles))
 
 
 @pytest.mark.parametrize(
     "start",
-    [{"deal": "random"}, {"deal": "even"}, {"deal": "traffic", "shares": [4, 3, 2, 1]}, {"deal": "usage", "shares": [40, 30, 20, 15]}],
+    [
+        {"deal": "random"},
+        {"deal": "even"},
+        {"deal": "traffic", "shares": [4, 3, 2, 1]},
+        {"deal": "usage", "shares": [40, 30, 20, 15]},
+    ],
 )
 def test_bundles_begin_where_isolation_allows(start: Mapping[str, Any]) -> None:
     assert _owners(drawn_world(_scenario(start=start), 1))["shop/orders"] > {"a", "b"}
@@ -104,7 +127,9 @@ def test_an_isolation_policy_binds_its_namespace_in_rounds_and_when_a_broker_die
     others = [move for move in moves if namespace_of(move.bundle) != "shop/orders"]
     assert {move.destination for move in orders} <= {"own-1:8080", "own-2:8080"}
     assert any(move.kind == "placed" for move in others)
-    assert all(move.destination is not None and move.destination.startswith("shared-") for move in others)
+    assert all(
+        move.destination is not None and move.destination.startswith("shared-") for move in others
+    )
 
 
 def test_orders_are_evened_out_between_their_own_brokers() -> None:
@@ -117,7 +142,9 @@ def test_orders_are_evened_out_between_their_own_brokers() -> None:
 
 @pytest.mark.parametrize("who", WHO)
 def test_a_group_is_kept_apart_by_whoever_places(who: str) -> None:
-    """Three namespaces of a group are on three brokers: when one dies its bundle has to go to the fourth, which is the fullest."""
+    """Three namespaces of a group are on three brokers: when one dies its bundle has to go to the
+    fourth, which is the fullest.
+    """
     bank = ("bank/one", "bank/two", "bank/three")
     told = _scenario(
         bundles=4,
@@ -138,7 +165,10 @@ def test_a_group_is_kept_apart_by_whoever_places(who: str) -> None:
 
 
 def test_the_limit_of_a_namespace_counts_for_its_topics_only() -> None:
-    spaces = [{"name": "shop/orders", "share": 3}, {"name": "shop/clicks", "dispatch": {"topic": {"messages": 100}}}]
+    spaces = [
+        {"name": "shop/orders", "share": 3},
+        {"name": "shop/clicks", "dispatch": {"topic": {"messages": 100}}},
+    ]
     world = drawn_world(_scenario(namespaces=spaces), 1)
     world.measure(60)
     assert world.sampled[1, :12].sum() == pytest.approx(8 * 1024)
@@ -148,12 +178,21 @@ def test_the_limit_of_a_namespace_counts_for_its_topics_only() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"traffic": [{"name": "x", "mib_in": 1}]}, r"traffic\[1\]: namespace is missing, one of shop/orders, shop/clicks"),
-        ({"traffic": [{"name": "x", "mib_in": 1, "namespace": "a/b"}]}, r"no namespace 'a/b'; known: shop/orders"),
+        (
+            {"traffic": [{"name": "x", "mib_in": 1}]},
+            r"traffic\[1\]: namespace is missing, one of shop/orders, shop/clicks",
+        ),
+        (
+            {"traffic": [{"name": "x", "mib_in": 1, "namespace": "a/b"}]},
+            r"no namespace 'a/b'; known: shop/orders",
+        ),
         ({"namespaces": [{"name": "a/b"}, {"name": "a/b"}]}, "namespaces: two have the same name"),
         ({"namespaces": [{"name": "shop"}]}, "namespaces.0.name"),
         ({"bundles": 1}, "1 bundles leave none for shop/orders"),
-        ({"policies": {"isolation": {"own": OWN | {"primary": ["z"]}}}}, "at minute 0 no broker may serve shop/orders"),
+        (
+            {"policies": {"isolation": {"own": OWN | {"primary": ["z"]}}}},
+            "at minute 0 no broker may serve shop/orders",
+        ),
     ],
 )
 def test_a_namespace_that_cannot_be_is_refused(changes: Mapping[str, Any], says: str) -> None:
@@ -162,6 +201,9 @@ def test_a_namespace_that_cannot_be_is_refused(changes: Mapping[str, Any], says:
 
 
 def test_the_number_of_bundles_may_be_another_and_too_few_is_said() -> None:
-    assert make(RunRequest("namespaces", 1, changes={"bundles": 640, "minutes": 2})).figures is not None
+    assert (
+        make(RunRequest("namespaces", 1, changes={"bundles": 640, "minutes": 2})).figures
+        is not None
+    )
     with pytest.raises(SettingsError, match="leave none for"):
         RunRequest("namespaces", 1, changes={"bundles": 8}).task()

@@ -1,4 +1,6 @@
-"""What a modelled broker sends looks like what a real one sends, and means the same to the engine with and without JSON."""
+"""What a modelled broker sends looks like what a real one sends, and means the same to the engine
+with and without JSON.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,19 @@ def over_the_wire(seen: TelemetryRecord) -> Any:
 
 
 def shape(value: Any) -> Any:
-    """Field names in order, and the kind of each value; what differs from broker to broker is left out."""
+    """Field names in order, and the kind of each value; what differs from broker to broker is left
+    out.
+    """
     if not isinstance(value, dict):
-        return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
-    return [(name, shape(next(iter(part.values()), None)) if name == "lastStats" else shape(part)) for name, part in value.items()]
+        return (
+            "number"
+            if isinstance(value, int | float) and not isinstance(value, bool)
+            else type(value).__name__
+        )
+    return [
+        (name, shape(next(iter(part.values()), None)) if name == "lastStats" else shape(part))
+        for name, part in value.items()
+    ]
 
 
 def test_a_report_has_the_fields_of_a_real_one_in_the_same_order() -> None:
@@ -68,7 +79,12 @@ def test_the_engine_sees_the_same_with_and_without_json() -> None:
 
 
 def same_report(direct: LoadReport, wired: LoadReport) -> None:
-    assert (wired.cluster, wired.broker, wired.ts, wired.figures) == (direct.cluster, direct.broker, direct.ts, direct.figures)
+    assert (wired.cluster, wired.broker, wired.ts, wired.figures) == (
+        direct.cluster,
+        direct.broker,
+        direct.ts,
+        direct.figures,
+    )
     assert wired.bundles is not None
     assert direct.bundles is not None
     assert wired.bundles.names == direct.bundles.names
@@ -77,7 +93,9 @@ def same_report(direct: LoadReport, wired: LoadReport) -> None:
 
 
 def test_a_digest_changes_when_a_sample_does() -> None:
-    first, second = (one for one in passes(2) if isinstance(one, LoadReport) and one.broker == "broker-1:8080")
+    first, second = (
+        one for one in passes(2) if isinstance(one, LoadReport) and one.broker == "broker-1:8080"
+    )
     assert first.digest != second.digest
 
 
@@ -89,7 +107,17 @@ def test_a_digest_stays_while_a_sample_does() -> None:
 
 
 def test_an_outcome_is_fed_back_as_it_is() -> None:
-    outcome = Outcome("id", "demo", "t/n/0x00000000_0x80000000", "applied", None, "a:1", "b:1", 150, 1_767_225_601_150)
+    outcome = Outcome(
+        "id",
+        "demo",
+        "t/n/0x00000000_0x80000000",
+        "applied",
+        None,
+        "a:1",
+        "b:1",
+        150,
+        1_767_225_601_150,
+    )
     (seen,) = outcome_reports([outcome])
     wired = over_the_wire(seen)
     assert isinstance(wired, OutcomeReport)

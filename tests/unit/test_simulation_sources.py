@@ -1,4 +1,6 @@
-"""What a scenario may bring along: load as it was recorded, and policies that say which brokers may serve it."""
+"""What a scenario may bring along: load as it was recorded, and policies that say which brokers may
+serve it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ POLICY = """
 namespaces = ["public/simulated"]
 primary = ["broker-1", "broker-3"]
 secondary = []
-auto_failover_policy = { policy_type = "min_available", parameters = { min_limit = "1", usage_threshold = "100" } }
+auto_failover_policy.policy_type = "min_available"
+auto_failover_policy.parameters = { min_limit = "1", usage_threshold = "100" }
 """
 
 
@@ -48,7 +51,9 @@ def destinations(done: Made) -> set[str | None]:
 
 
 @pytest.mark.parametrize("who", ["avg/fixed", "threshold/parity"])
-def test_bundles_of_a_broker_that_died_stay_on_the_brokers_their_policy_names(tmp_path: Path, who: str) -> None:
+def test_bundles_of_a_broker_that_died_stay_on_the_brokers_their_policy_names(
+    tmp_path: Path, who: str
+) -> None:
     free, bound = tmp_path / "free.toml", tmp_path / "bound.toml"
     free.write_text(SCENARIO)
     bound.write_text(SCENARIO + POLICY)
@@ -67,14 +72,21 @@ def test_policies_that_cannot_be_followed_are_complained_about(tmp_path: Path) -
 def with_trace(folder: Path, figures: str) -> Path:
     (folder / "load.csv").write_text(figures)
     path = folder / "traced.toml"
-    path.write_text(SCENARIO.replace("[[happenings]]", "[[unused]]").partition("[[unused]]")[0] + TRAFFIC)
+    path.write_text(
+        SCENARIO.replace("[[happenings]]", "[[unused]]").partition("[[unused]]")[0] + TRAFFIC
+    )
     return path
 
 
-TRAFFIC = '[[traffic]]\nname = "all"\nmib_in = 40\nwave = { kind = "trace", interval_s = 120, file = "load.csv" }\n'
+TRAFFIC = (
+    '[[traffic]]\nname = "all"\nmib_in = 40\nwave = { kind = "trace", interval_s = 120, file '
+    '= "load.csv" }\n'
+)
 
 
-def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(tmp_path: Path) -> None:
+def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(
+    tmp_path: Path,
+) -> None:
     path = with_trace(tmp_path, "# minute, bytes per second\n0, 1000\n2, 3000\n\n4, 2000\n")
     (flow,) = catalog.load(str(path)).scenario.traffic
     assert flow.wave is not None
@@ -94,7 +106,9 @@ def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(tm
         ("# nothing\n", "no figure is above 0"),
     ],
 )
-def test_a_trace_that_is_none_is_refused_by_its_line(tmp_path: Path, figures: str, says: str) -> None:
+def test_a_trace_that_is_none_is_refused_by_its_line(
+    tmp_path: Path, figures: str, says: str
+) -> None:
     with pytest.raises(SettingsError) as caught:
         catalog.load(str(with_trace(tmp_path, figures)))
     assert says in caught.value.complaints[0]

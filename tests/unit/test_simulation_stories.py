@@ -1,4 +1,6 @@
-"""Whole runs on modelled clusters: what the published cards tell, and what must hold in every run."""
+"""Whole runs on modelled clusters: what the published cards tell, and what must hold in every
+run.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,15 @@ from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.timeline import Timeline
 
 
-def _run(scenario: str, seed: int = 1, who: str | None = None, **changes: Any) -> tuple[Made, Timeline]:
-    made = make(RunRequest(scenario, seed, None if who is None else StrategyChoice.read(who), changes=changes), keep=True)
+def _run(
+    scenario: str, seed: int = 1, who: str | None = None, **changes: Any
+) -> tuple[Made, Timeline]:
+    made = make(
+        RunRequest(
+            scenario, seed, None if who is None else StrategyChoice.read(who), changes=changes
+        ),
+        keep=True,
+    )
     assert made.timeline is not None
     return made, made.timeline
 
@@ -32,14 +41,19 @@ def test_a_new_broker_is_given_bundles_after_two_urgent_hits() -> None:
     first = [move for move in timeline.moved() if move.round == 11]
     assert {move.destination for move in first} == {"87:8080"}
     assert made.figures.bundles_at_first == len(first)
-    assert [(member.broker, member.change) for member in timeline.memberships] == [("87:8080", "joined")]
+    assert [(member.broker, member.change) for member in timeline.memberships] == [
+        ("87:8080", "joined")
+    ]
 
 
 def test_bundles_of_a_broker_that_left_are_placed_and_that_is_no_unload() -> None:
     made, timeline = _run("e8-avg-scale-down", minutes=14)
     placed = [move for move in timeline.moves if move.kind == "placed"]
     assert placed
-    assert all(move.source == "161:8080" and move.destination != "161:8080" and move.reason for move in placed)
+    assert all(
+        move.source == "161:8080" and move.destination != "161:8080" and move.reason
+        for move in placed
+    )
     assert made.figures.bundles_moved == 0
     assert made.figures.bundles_placed == len(placed)
 
@@ -55,13 +69,20 @@ def test_threshold_shedder_moves_again_because_its_average_lags_behind() -> None
 def test_a_bundle_that_is_unloaded_without_a_destination_may_come_back() -> None:
     runs = [_run("e3-threshold-equal", seed)[1] for seed in range(2, 6)]
     assert any(move.source == move.destination for timeline in runs for move in timeline.moved())
-    named = [_run("e3-threshold-equal", seed, "threshold/fixed+least_resource_usage")[1] for seed in range(2, 6)]
-    assert not any(move.source == move.destination for timeline in named for move in timeline.moved())
+    named = [
+        _run("e3-threshold-equal", seed, "threshold/fixed+least_resource_usage")[1]
+        for seed in range(2, 6)
+    ]
+    assert not any(
+        move.source == move.destination for timeline in named for move in timeline.moved()
+    )
 
 
 @pytest.mark.heavy
 def test_moves_that_take_longer_than_a_round_are_told_when_they_are_done() -> None:
-    made, line = _run("hundred-new-brokers", who="threshold/parity+least_resource_usage", minutes=12)
+    made, line = _run(
+        "hundred-new-brokers", who="threshold/parity+least_resource_usage", minutes=12
+    )
     assert line.rounds == 12
     assert made.figures.bundles_moved > 300
 
@@ -75,7 +96,9 @@ def test_the_fixed_rules_leave_jitter_alone() -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_scenario_runs_and_its_published_figures_have_names(name: str) -> None:
-    request = run_requests([name], (), [1], changes={"minutes": max(12, min(30, catalog.load(name).scenario.minutes))})[0]
+    request = run_requests(
+        [name], (), [1], changes={"minutes": max(12, min(30, catalog.load(name).scenario.minutes))}
+    )[0]
     made = make(request)
     for one in catalog.load(name).scenario.published:
         assert hasattr(made.figures, one.figure), one.figure

@@ -1,4 +1,6 @@
-"""Waves say the mean factor of any stretch of time exactly: against the factor added up second by second."""
+"""Waves say the mean factor of any stretch of time exactly: against the factor added up second by
+second.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,15 @@ def test_a_step_in_the_middle_of_a_period_counts_half() -> None:
     assert _mean(wave, 60, 120) == 3
 
 
-def test_consumers_on_and_off_for_a_minute_show_as_ones_and_zeros_to_who_looks_at_the_right_moment() -> None:
+def test_consumers_on_and_off_for_a_minute_show_as_ones_and_zeros_at_the_right_moments() -> None:
     wave = OnOff(kind="on-off", on_s=60, off_s=60, phase_s=0)
     assert [_mean(wave, 60.0 * n, 60.0 * (n + 1)) for n in range(4)] == [1, 0, 1, 0]
-    assert [_mean(wave, 60.0 * n + 30, 60.0 * (n + 1) + 30) for n in range(4)] == [0.5, 0.5, 0.5, 0.5]
+    assert [_mean(wave, 60.0 * n + 30, 60.0 * (n + 1) + 30) for n in range(4)] == [
+        0.5,
+        0.5,
+        0.5,
+        0.5,
+    ]
 
 
 def test_on_and_off_begins_when_it_is_told_to() -> None:
@@ -44,7 +51,9 @@ def test_a_day_is_highest_at_its_peak_lowest_at_night_and_even_in_all() -> None:
     assert hours.index(min(hours)) == 2
     assert max(hours) == pytest.approx(1.4, abs=1e-3)
     assert _mean(wave, 0, 86_400, chance=0.5) == pytest.approx(1)
-    assert _mean(wave, 86_400 + 7200, 86_400 + 7260, chance=0.5) == pytest.approx(hours[2], abs=1e-3)
+    assert _mean(wave, 86_400 + 7200, 86_400 + 7260, chance=0.5) == pytest.approx(
+        hours[2], abs=1e-3
+    )
 
 
 def test_a_trace_is_repeated() -> None:
@@ -55,7 +64,9 @@ def test_a_trace_is_repeated() -> None:
 
 def test_before_the_start_a_trace_is_as_at_the_start() -> None:
     wave = Trace(kind="trace", interval_s=60, factors=(1, 2, 3))
-    assert [_mean(wave, -120, -60), _mean(wave, -30, 30), _mean(wave, -60, 120)] == pytest.approx([1, 1, 4 / 3])
+    assert [_mean(wave, -120, -60), _mean(wave, -30, 30), _mean(wave, -60, 120)] == pytest.approx(
+        [1, 1, 4 / 3]
+    )
 
 
 def test_somebody_who_waits_sees_half_of_what_goes_on_and_off() -> None:

@@ -1,4 +1,6 @@
-"""What a modelled cluster shows of a move, of a dead broker, of consumers that pause, of a split; stories on one small scenario."""
+"""What a modelled cluster shows of a move, of a dead broker, of consumers that pause, of a split;
+stories on one small scenario.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from rebalancer.simulation.world import World
 
 
 def _world(seed: int = 1, **changes: Any) -> World:
-    """Two equal brokers without noise, four equal bundles, two on each; 1 MiB/s and 1024 messages/s in per bundle."""
+    """Two equal brokers without noise, four equal bundles, two on each; 1 MiB/s and 1024 messages/s
+    in per bundle.
+    """
     told: dict[str, Any] = {
         "title": "two brokers",
         "minutes": 10,
@@ -59,7 +63,12 @@ def test_a_broker_that_measured_before_the_move_still_lists_the_bundle() -> None
 
 
 def test_what_consumers_did_not_read_is_read_when_they_come_back() -> None:
-    pausing = {"name": "all", "mib_in": 4, "even": True, "consumers": {"kind": "on-off", "on_s": 60, "off_s": 60, "phase_s": 0}}
+    pausing = {
+        "name": "all",
+        "mib_in": 4,
+        "even": True,
+        "consumers": {"kind": "on-off", "on_s": 60, "off_s": 60, "phase_s": 0},
+    }
     world = _world(traffic=[pausing])
     world.lag_s = np.zeros(2)
     out = []
@@ -71,7 +80,12 @@ def test_what_consumers_did_not_read_is_read_when_they_come_back() -> None:
 
 
 def test_a_broker_at_its_limit_sends_less_and_the_rest_waits() -> None:
-    world = _world(brokers=[{"machine": "plain", "names": ["a"], "dispatch_mib": 1}, {"machine": "plain", "names": ["b"]}])
+    world = _world(
+        brokers=[
+            {"machine": "plain", "names": ["a"], "dispatch_mib": 1},
+            {"machine": "plain", "names": ["b"]},
+        ]
+    )
     world.measure(60)
     assert world.totals[3].tolist() == pytest.approx([2**20, 2 * 2**20], rel=0.002)
     assert world.backlog.sum() == pytest.approx(1024 * 60, rel=0.002)
@@ -82,7 +96,10 @@ def test_a_split_changes_who_carries_nothing_but_what_can_be_moved() -> None:
     world.measure(60)
     before = world.cpu.tolist()
     low, high = world.split(0, 0x20000000)
-    assert (low, high) == ("public/simulated/0x00000000_0x20000000", "public/simulated/0x20000000_0x40000000")
+    assert (low, high) == (
+        "public/simulated/0x00000000_0x20000000",
+        "public/simulated/0x20000000_0x40000000",
+    )
     world.measure(120)
     assert world.cpu.tolist() == pytest.approx(before)
     assert world.sampled[0, [0, 4]].tolist() == pytest.approx([512, 512])
@@ -91,7 +108,14 @@ def test_a_split_changes_who_carries_nothing_but_what_can_be_moved() -> None:
 
 
 def test_another_seed_is_another_cluster_and_the_same_seed_is_the_same_to_the_bit() -> None:
-    noisy = {"traffic": 0.02, "wander": 0.05, "cpu_points": 2, "cpu_bias": 0.05, "spikes_a_day": 20, "spike_points": 20}
+    noisy = {
+        "traffic": 0.02,
+        "wander": 0.05,
+        "cpu_points": 2,
+        "cpu_bias": 0.05,
+        "spikes_a_day": 20,
+        "spike_points": 20,
+    }
     drawn = [{"name": "all", "mib_in": 4, "partitions": 40}]
 
     def after(seed: int) -> bytes:

@@ -1,4 +1,6 @@
-"""The engine's store over Spark's state: reads once, writes only what changed, trusts what it kept only if Spark has the same."""
+"""The engine's store over Spark's state: reads once, writes only what changed, trusts what it kept
+only if Spark has the same.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ LARGE = 2**20
 DRAWS = [0, 1, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in range(2, 20))]
 
 
-def batch(spark: Spark, change: Callable[[SparkStore], object], worker: StoreCache | None = None, cluster: str = "c") -> Spark:
+def batch(
+    spark: Spark,
+    change: Callable[[SparkStore], object],
+    worker: StoreCache | None = None,
+    cluster: str = "c",
+) -> Spark:
     """One task in one worker's process, up to the commit."""
     attempt, worker = spark.attempt(), worker or StoreCache(LARGE)
     store = worker.open(cluster, attempt.rows(cluster))
@@ -65,8 +72,16 @@ def test_changes_are_seen_at_once_and_again_in_the_next_batch() -> None:
         store.remove_broker("b3")
         store.put_broker(broker("b4", 3))
         store.put_cluster(ClusterState(round=8))
-        assert {state.broker: state.digest for state in store.brokers()} == {"b1": "d", "b2": "new", "b4": "d"}
-        assert (store.get_broker("b2"), store.get_broker("b3"), store.get_table("b3")) == (changed, None, None)
+        assert {state.broker: state.digest for state in store.brokers()} == {
+            "b1": "d",
+            "b2": "new",
+            "b4": "d",
+        }
+        assert (store.get_broker("b2"), store.get_broker("b3"), store.get_table("b3")) == (
+            changed,
+            None,
+            None,
+        )
 
     brokers, tables, cluster = seen(batch(with_brokers("b1", "b2", "b3"), change))
     assert brokers == {"b1": broker("b1"), "b2": changed, "b4": broker("b4", 3)}
@@ -83,7 +98,9 @@ def test_a_batch_takes_few_calls_however_much_it_changes() -> None:
             store.put_table(name, b"new")
 
     worker = StoreCache(LARGE)
-    first = batch(with_brokers(*names), lambda store: store.put_cluster(ClusterState(round=8)), worker)
+    first = batch(
+        with_brokers(*names), lambda store: store.put_cluster(ClusterState(round=8)), worker
+    )
     second = batch(first, report, worker)
     assert second.calls("head") == ["get", "update"]
     assert second.calls("brokers") == second.calls("tables") == ["update", "remove"]
@@ -151,7 +168,9 @@ def test_a_worker_does_not_read_again_what_it_has_written() -> None:
 
 
 def test_a_batch_that_did_not_commit_is_not_remembered() -> None:
-    """The sink failed, or the job died, or the task is tried again: Spark goes on with the state of before."""
+    """The sink failed, or the job died, or the task is tried again: Spark goes on with the state of
+    before.
+    """
     worker = StoreCache(LARGE)
     spark = batch(with_brokers("b1", "b2"), rounds(8), worker)
     batch(spark, lambda store: store.remove_broker("b1"), worker)
@@ -180,7 +199,9 @@ def test_a_worker_that_gets_the_cluster_back_does_not_trust_what_it_knew() -> No
 
 def test_workers_that_take_turns_read_only_what_the_other_has_written() -> None:
     one, other = StoreCache(LARGE), StoreCache(LARGE)
-    spark = batch(batch(with_brokers(*(f"b{i}" for i in range(9))), rounds(8), one), rounds(9), other)
+    spark = batch(
+        batch(with_brokers(*(f"b{i}" for i in range(9))), rounds(8), one), rounds(9), other
+    )
     spark = batch(spark, lambda store: store.put_table("b1", b"fresh"), one)
     assert batch(spark, rounds(10), other).calls("tables", "brokers") == ["get"]
     assert seen(spark, other) == seen(spark)
@@ -209,11 +230,15 @@ def test_what_is_kept_has_a_limit() -> None:
     spark = batch(Spark(), lambda store: store.put_table("b1", bytes(6)), worker, "c")
     spark = batch(spark, lambda store: store.put_table("b1", bytes(6)), worker, "d")
     assert "get" in batch(spark, rounds(1), worker, "c").calls("tables")
-    assert "get" not in batch(batch(spark, rounds(1), worker, "d"), rounds(2), worker, "d").calls("tables")
+    assert "get" not in batch(batch(spark, rounds(1), worker, "d"), rounds(2), worker, "d").calls(
+        "tables"
+    )
 
 
 @pytest.mark.parametrize("seed", DRAWS)
-def test_whatever_fails_and_wherever_a_task_runs_the_state_is_that_of_an_undisturbed_run(seed: int) -> None:
+def test_whatever_fails_and_wherever_a_task_runs_the_state_is_that_of_an_undisturbed_run(
+    seed: int,
+) -> None:
     draw, spark, undisturbed = Random(seed), Spark(), InMemoryStore()
     workers = [StoreCache(draw.choice([0, 200, LARGE])) for _ in range(3)]
     for step in range(60):

@@ -1,4 +1,6 @@
-"""When bundles are split: the limits, the counters of the extensible manager, and the defects that fixed mode does not have."""
+"""When bundles are split: the limits, the counters of the extensible manager, and the defects that
+fixed mode does not have.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,12 @@ BOTH: list[Mode] = ["parity", "fixed"]
 Bundles = Mapping[str, tuple[int, int, float, float]]
 
 
-def split(bundles: Bundles, settings: SplitSettings = SplitSettings(), mode: Mode = "parity", existing: int = 4) -> Splits:
+def split(
+    bundles: Bundles,
+    settings: SplitSettings = SplitSettings(),
+    mode: Mode = "parity",
+    existing: int = 4,
+) -> Splits:
     return modular_splits([broker("b1:1", bundles)], lambda _: existing, settings, mode)
 
 
@@ -46,7 +53,9 @@ def look(
     cut: Cuts | SplitFault = (5,),
     elsewhere: Collection[str] = (),
 ) -> OwnSplits:
-    around = BrokerContext("b1:1", lambda _: 4, lambda _: cut, lambda bundle: bundle not in elsewhere, splitting)
+    around = BrokerContext(
+        "b1:1", lambda _: 4, lambda _: cut, lambda bundle: bundle not in elsewhere, splitting
+    )
     return extensible_splits(stats(bundles), hits, around, settings, mode)
 
 
@@ -62,7 +71,9 @@ def look(
         ((1, 5000, 90_000.0, 900.0 * MIB), None),
     ],
 )
-def test_all_limits_are_strict(bundle: tuple[int, int, float, float], reason: str | None, mode: Mode) -> None:
+def test_all_limits_are_strict(
+    bundle: tuple[int, int, float, float], reason: str | None, mode: Mode
+) -> None:
     found = split({ns(0): bundle}, mode=mode).decisions
     assert [decision.code for decision in found] == ([] if reason is None else [reason])
     assert all(decision.source == "b1:1" and decision.destination is None for decision in found)
@@ -91,7 +102,9 @@ def test_a_bundle_that_two_brokers_report_is_split_once() -> None:
     assert [(decision.bundle, decision.source) for decision in found.decisions] == [(ns(0), "b1:1")]
 
 
-@pytest.mark.parametrize(("mib", "limit"), [(2047, 2047 * MIB), (2048, -(2**31)), (4096, 0), (5000, 947_912_704)])
+@pytest.mark.parametrize(
+    ("mib", "limit"), [(2047, 2047 * MIB), (2048, -(2**31)), (4096, 0), (5000, 947_912_704)]
+)
 def test_the_bandwidth_limit_overflows_in_parity_mode(mib: int, limit: int) -> None:
     settings = SplitSettings(max_bandwidth_mib=mib)
     assert bandwidth_limit(settings, "parity") == limit
@@ -101,7 +114,11 @@ def test_the_bandwidth_limit_overflows_in_parity_mode(mib: int, limit: int) -> N
 
 
 def test_what_cannot_be_split_is_not_planned_in_fixed_mode() -> None:
-    bundles = {"t/ns/0x00000005_0x00000006": TOPICS, "pulsar/b1:1/0x00000000_0xffffffff": TOPICS, ns(0): TOPICS}
+    bundles = {
+        "t/ns/0x00000005_0x00000006": TOPICS,
+        "pulsar/b1:1/0x00000000_0xffffffff": TOPICS,
+        ns(0): TOPICS,
+    }
     found = split(bundles, mode="fixed", existing=127)
     assert names(found) == [ns(0)]
     assert sorted(skip.code for skip in found.skips) == ["not-divisible", "system-bundle"]
@@ -131,7 +148,9 @@ def test_the_boundary_is_part_of_the_decision() -> None:
 
 
 @pytest.mark.parametrize("mode", BOTH)
-@pytest.mark.parametrize("cut", [None, (), (5, 6), SplitFault("no-positions", "no positions were named", "")])
+@pytest.mark.parametrize(
+    "cut", [None, (), (5, 6), SplitFault("no-positions", "no positions were named", "")]
+)
 def test_anything_but_one_boundary_is_a_failure(cut: Cuts | SplitFault, mode: Mode) -> None:
     found = look({ns(0): TOPICS}, {ns(0): 3}, mode, cut=cut)
     assert (found.decisions, found.failed, dict(found.hits)) == ((), (ns(0),), {ns(0): 4})
@@ -168,8 +187,13 @@ def test_in_fixed_mode_all_are_counted_before_the_number_of_splits_is_reached() 
 
 
 @pytest.mark.parametrize("mode", BOTH)
-@pytest.mark.parametrize("bundle", [AT_LIMIT, COLD, TOPICS, (2, 1001, 1.0, 1.0), (2, 2, 30_001.0, 1.0), (2, 2, 1.0, 101.0 * MIB)])
-def test_a_table_is_opened_only_where_its_summary_is_above_a_limit(bundle: tuple[int, int, float, float], mode: Mode) -> None:
+@pytest.mark.parametrize(
+    "bundle",
+    [AT_LIMIT, COLD, TOPICS, (2, 1001, 1.0, 1.0), (2, 2, 30_001.0, 1.0), (2, 2, 1.0, 101.0 * MIB)],
+)
+def test_a_table_is_opened_only_where_its_summary_is_above_a_limit(
+    bundle: tuple[int, int, float, float], mode: Mode
+) -> None:
     opened = list[str]()
     table = first_history(stats({ns(0): COLD, ns(1): bundle}), 1)
 
@@ -186,12 +210,18 @@ def test_a_table_is_opened_only_where_its_summary_is_above_a_limit(bundle: tuple
 def test_limits_that_overflow_open_every_table_in_parity_mode() -> None:
     table = first_history(stats({ns(0): COLD}), 1)
     known = BrokerLoad("b1:1", Figures(), table.loads, summary=table.summary())
-    assert names(modular_splits([known], lambda _: 4, SplitSettings(max_bandwidth_mib=2048), "parity")) == [ns(0)]
+    assert names(
+        modular_splits([known], lambda _: 4, SplitSettings(max_bandwidth_mib=2048), "parity")
+    ) == [ns(0)]
 
 
 @pytest.mark.parametrize("column", range(4))
-def test_how_far_above_its_limits_a_bundle_is_counts_by_the_one_it_exceeds_most(column: int) -> None:
-    """Limits of 10 topics, 10 sessions, 10 messages/s and 1 MiB/s; each column is five times its own limit."""
+def test_how_far_above_its_limits_a_bundle_is_counts_by_the_one_it_exceeds_most(
+    column: int,
+) -> None:
+    """Limits of 10 topics, 10 sessions, 10 messages/s and 1 MiB/s; each column is five times its
+    own limit.
+    """
     settings = SplitSettings(max_topics=10, max_sessions=10, max_msg_rate=10, max_bandwidth_mib=1)
     figures = [20, 20, 20.0, 2.0 * MIB]
     figures[column] *= 2.5

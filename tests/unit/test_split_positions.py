@@ -1,12 +1,32 @@
-"""Where bundles are cut: the positions of the four algorithms, and what fixed mode does otherwise."""
+"""Where bundles are cut: the positions of the four algorithms, and what fixed mode does
+otherwise.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from strategies.bundles.ranges import FULL, KeyRange, bundle_of, divided, hexadecimal, initial_boundaries, parse_bundle, topic_hash
+from strategies.bundles.ranges import (
+    FULL,
+    KeyRange,
+    bundle_of,
+    divided,
+    hexadecimal,
+    initial_boundaries,
+    parse_bundle,
+    topic_hash,
+)
 from strategies.settings import Mode
-from strategies.splitting.boundaries import Algorithm, Cuts, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
+from strategies.splitting.boundaries import (
+    Algorithm,
+    Cuts,
+    FlowSettings,
+    SplitFault,
+    SplitRequest,
+    TopicFlow,
+    applied,
+    cuts,
+)
 from tests.unit.splitting_builders import topic_of
 
 WHOLE = KeyRange(0, FULL)
@@ -23,10 +43,16 @@ def topics(*hashes: int) -> list[str]:
     return [topic_of(hash_) for hash_ in hashes]
 
 
-def by_flow(flows: dict[int, tuple[float, float]], settings: FlowSettings, mode: Mode = "parity") -> Cuts:
+def by_flow(
+    flows: dict[int, tuple[float, float]], settings: FlowSettings, mode: Mode = "parity"
+) -> Cuts:
     """The cuts of a whole namespace with topics of these hashes, messages/s and MiB/s."""
     known = {topic_of(hash_): TopicFlow(rate, mib * 2**20) for hash_, (rate, mib) in flows.items()}
-    return cut("flow_or_qps_equally_divide", SplitRequest(WHOLE, list(known), known, flow_settings=settings), mode)
+    return cut(
+        "flow_or_qps_equally_divide",
+        SplitRequest(WHOLE, list(known), known, flow_settings=settings),
+        mode,
+    )
 
 
 def test_the_hash_is_crc32() -> None:
@@ -50,8 +76,19 @@ def test_topics_fall_into_bundles(topic: str, hash_: int, bundle: str) -> None:
 
 
 def test_a_new_namespace_ends_at_the_largest_hash() -> None:
-    assert [hexadecimal(boundary) for boundary in initial_boundaries(3)] == ["0x00000000", "0x55555555", "0xaaaaaaaa", "0xffffffff"]
-    assert initial_boundaries(6)[1:6] == (0x2AAAAAAA, 0x55555554, 0x7FFFFFFE, 0xAAAAAAA8, 0xD5555552)
+    assert [hexadecimal(boundary) for boundary in initial_boundaries(3)] == [
+        "0x00000000",
+        "0x55555555",
+        "0xaaaaaaaa",
+        "0xffffffff",
+    ]
+    assert initial_boundaries(6)[1:6] == (
+        0x2AAAAAAA,
+        0x55555554,
+        0x7FFFFFFE,
+        0xAAAAAAA8,
+        0xD5555552,
+    )
     assert initial_boundaries(1) == (0, FULL)
 
 
@@ -82,7 +119,10 @@ def test_ranges_are_cut_in_the_middle(bundle: KeyRange, expected: int) -> None:
 
 def test_a_range_of_one_hash_is_not_cut() -> None:
     request = SplitRequest(KeyRange(5, 6))
-    assert isinstance(applied((0, 5, 6, FULL), request.bundle, cut("range_equally_divide", request) or ()), SplitFault)
+    assert isinstance(
+        applied((0, 5, 6, FULL), request.bundle, cut("range_equally_divide", request) or ()),
+        SplitFault,
+    )
     assert cut("range_equally_divide", request, "fixed") is None
 
 
@@ -100,7 +140,9 @@ def test_topics_are_counted(hashes: tuple[int, ...], expected: int) -> None:
 
 
 def test_neighbouring_topics_part_in_fixed_mode() -> None:
-    assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0x10, 0x11)), "fixed") == (0x11,)
+    assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0x10, 0x11)), "fixed") == (
+        0x11,
+    )
     assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0, 1)), "parity") == (0,)
     assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0, 1)), "fixed") == (1,)
 
@@ -116,19 +158,38 @@ def test_positions_are_taken_in_order_where_they_are_inside() -> None:
     request = SplitRequest(bundle, topics(0x11, 0x12), positions=(0x30, 0x10, 0x20, 0x30, 0x40))
     assert cut("specified_positions_divide", request) == (0x20, 0x30, 0x30)
     assert cut("specified_positions_divide", request, "fixed") == (0x20, 0x30)
-    assert cut("specified_positions_divide", SplitRequest(bundle, topics(0x11, 0x12), positions=(0x40,))) is None
+    assert (
+        cut(
+            "specified_positions_divide",
+            SplitRequest(bundle, topics(0x11, 0x12), positions=(0x40,)),
+        )
+        is None
+    )
     assert cut("specified_positions_divide", SplitRequest(bundle, None, positions=(0x20,))) is None
-    assert cut("specified_positions_divide", SplitRequest(bundle, None, positions=(0x20,), force=True)) == (0x20,)
+    assert cut(
+        "specified_positions_divide", SplitRequest(bundle, None, positions=(0x20,), force=True)
+    ) == (0x20,)
 
 
 def test_what_java_throws_is_a_value() -> None:
     nothing = cuts("specified_positions_divide", SplitRequest(WHOLE), "parity")
     assert isinstance(nothing, SplitFault)
     assert nothing.code == "no-positions"
-    other = cuts("flow_or_qps_equally_divide", SplitRequest(WHOLE, default_algorithm="range_equally_divide"), "parity")
+    other = cuts(
+        "flow_or_qps_equally_divide",
+        SplitRequest(WHOLE, default_algorithm="range_equally_divide"),
+        "parity",
+    )
     assert isinstance(other, SplitFault)
     assert other.java == "java.lang.ClassCastException"
-    assert cuts("flow_or_qps_equally_divide", SplitRequest(WHOLE, default_algorithm="range_equally_divide"), "fixed") is None
+    assert (
+        cuts(
+            "flow_or_qps_equally_divide",
+            SplitRequest(WHOLE, default_algorithm="range_equally_divide"),
+            "fixed",
+        )
+        is None
+    )
 
 
 SIX = dict(
@@ -164,13 +225,22 @@ def test_six_topics_by_flow(rate: int, mib: int, expected: tuple[int, ...], mode
     ],
 )
 def test_small_flows(rates: dict[int, float], limit: int, expected: Cuts) -> None:
-    assert by_flow({hash_: (rate, 0.0) for hash_, rate in rates.items()}, FlowSettings(limit, 100)) == expected
+    assert (
+        by_flow({hash_: (rate, 0.0) for hash_, rate in rates.items()}, FlowSettings(limit, 100))
+        == expected
+    )
 
 
 def test_topics_of_one_hash_count_once_in_fixed_mode() -> None:
-    """Java counts both with the figures of the later one: 90 + 90 instead of 10 + 90, which is above the limit."""
+    """Java counts both with the figures of the later one: 90 + 90 instead of 10 + 90, which is
+    above the limit.
+    """
     first, twin = topic_of(50), topic_of(50, "persistent://t/ns/twin-")
-    known = {first: TopicFlow(10.0, 0.0), twin: TopicFlow(90.0, 0.0), topic_of(90): TopicFlow(15.0, 0.0)}
+    known = {
+        first: TopicFlow(10.0, 0.0),
+        twin: TopicFlow(90.0, 0.0),
+        topic_of(90): TopicFlow(15.0, 0.0),
+    }
     request = SplitRequest(WHOLE, list(known), known, flow_settings=FlowSettings(100, 100))
     assert cut("flow_or_qps_equally_divide", request, "parity") == (51, 71)
     assert cut("flow_or_qps_equally_divide", request, "fixed") == (71,)
@@ -183,4 +253,7 @@ def test_a_cut_changes_the_boundaries_of_the_namespace() -> None:
     outside = applied((0, 100, 200), KeyRange(0, 100), (100,))
     assert isinstance(outside, SplitFault)
     assert outside.text == "0x00000064 is not strictly inside 0x00000000_0x00000064"
-    assert [str(part) for part in KeyRange(0, 100).parts((50,))] == ["0x00000000_0x00000032", "0x00000032_0x00000064"]
+    assert [str(part) for part in KeyRange(0, 100).parts((50,))] == [
+        "0x00000000_0x00000032",
+        "0x00000032_0x00000064",
+    ]

@@ -1,4 +1,6 @@
-"""The worked examples of docs/STRATEGIES.md about splits, top bundles and averages are what the code answers."""
+"""The worked examples of docs/STRATEGIES.md about splits, top bundles and averages are what the
+code answers.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ both = pytest.mark.parametrize("mode", ["parity", "fixed"])
 
 
 def numbers(cell: str) -> list[int]:
-    return [int(word, 16 if word.startswith("0x") else 10) for word in re.findall(r"0x[0-9a-f]+|\d+", cell)]
+    return [
+        int(word, 16 if word.startswith("0x") else 10)
+        for word in re.findall(r"0x[0-9a-f]+|\d+", cell)
+    ]
 
 
 @both
@@ -33,7 +38,9 @@ def test_split_hits(mode: Mode) -> None:
     around = BrokerContext("b1:1", lambda _: 4, lambda _: (1,))
     hits: Mapping[str, int] = {}
     for _, topics, expected, answer in example("split_hits"):
-        found = extensible_splits(stats({ns(0): (int(topics), 1, 1.0, 1.0)}), hits, around, SplitSettings(), mode)
+        found = extensible_splits(
+            stats({ns(0): (int(topics), 1, 1.0, 1.0)}), hits, around, SplitSettings(), mode
+        )
         hits = found.hits
         assert (str(hits.get(ns(0), 0)), bool(found.decisions)) == (expected, answer == "split")
 
@@ -42,8 +49,12 @@ def test_split_hits(mode: Mode) -> None:
 def test_split_positions(mode: Mode) -> None:
     for hashes, rates, throughputs, limits, expected in example("split_positions"):
         rows = zip(numbers(hashes), numbers(rates), numbers(throughputs), strict=True)
-        flows = {topic_of(hash_): TopicFlow(float(rate), float(mib * MIB)) for hash_, rate, mib in rows}
-        request = SplitRequest(KeyRange(0, FULL), list(flows), flows, flow_settings=FlowSettings(*numbers(limits)))
+        flows = {
+            topic_of(hash_): TopicFlow(float(rate), float(mib * MIB)) for hash_, rate, mib in rows
+        }
+        request = SplitRequest(
+            KeyRange(0, FULL), list(flows), flows, flow_settings=FlowSettings(*numbers(limits))
+        )
         found = cuts("flow_or_qps_equally_divide", request, mode)
         assert not isinstance(found, SplitFault)
         assert ", ".join(map(hexadecimal, found or ())) == expected
@@ -56,7 +67,9 @@ def test_top_bundles(mode: Mode) -> None:
         traffic = np.array([(0.0, 0.0, float(load), 0.0) for load in loads])
         one = np.ones(len(loads), dtype=np.int64)
         seen = BundleStats(tuple(ns(index) for index in range(len(loads))), traffic, one, one)
-        found = (top_bundles if mode == "fixed" else java_top_bundles)(seen, PoliciesView(), TopSettings(int(most)))
+        found = (top_bundles if mode == "fixed" else java_top_bundles)(
+            seen, PoliciesView(), TopSettings(int(most))
+        )
         assert not isinstance(found, TopFault)
         assert [loads[row] for row in found] == numbers(expected)
 

@@ -1,4 +1,6 @@
-"""What `rebalancer state` prints of a cluster: the newest entry of each broker, in the order in which they appeared, with its age."""
+"""What `rebalancer state` prints of a cluster: the newest entry of each broker, in the order in
+which they appeared, with its age.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,20 @@ def read(state: ClusterState, *entries: dict[str, BrokerState | None]) -> list[B
 def test_of_each_broker_the_newest_entry_counts_and_those_that_are_gone_are_left_out() -> None:
     newer = replace(a_broker("b1", 2), sampled_at_ms=777)
     rows = read(
-        ClusterState(round=7), {"b1": a_broker("b1", 2), "b2": a_broker("b2", 3), "b3": a_broker("b3", 1)}, {"b1": newer, "b2": None}
+        ClusterState(round=7),
+        {"b1": a_broker("b1", 2), "b2": a_broker("b2", 3), "b3": a_broker("b3", 1)},
+        {"b1": newer, "b2": None},
     )
-    assert [(row.cluster, row.broker, row.round, row.sampled_at_ms) for row in rows] == [("c", "b3", 7, 650), ("c", "b1", 7, 777)]
+    assert [(row.cluster, row.broker, row.round, row.sampled_at_ms) for row in rows] == [
+        ("c", "b3", 7, 650),
+        ("c", "b1", 7, 777),
+    ]
 
 
 def test_clusters_come_by_name() -> None:
-    packed = {(HEAD, name, 0): pack(Head(to_bytes(ClusterState()), (0,), ())) for name in ("d", "c")}
+    packed = {
+        (HEAD, name, 0): pack(Head(to_bytes(ClusterState()), (0,), ())) for name in ("d", "c")
+    }
     packed |= {(BROKERS, name, 0): pack({"b": a_broker("b", 0)}) for name in ("d", "c")}
     assert [row.cluster for row in broker_rows(packed)] == ["c", "d"]
 
@@ -52,10 +61,26 @@ def test_the_age_of_a_broker_is_that_of_its_newest_figures_by_the_time_of_its_cl
 
 def test_every_figure_has_its_own_column() -> None:
     figures = Figures(traffic=Traffic(1.0, 2.0, 30.0, 40.0), bundle_count=5)
-    memory = BrokerMemory(ewma=0.1, placement_ewma=0.2, hit_high=3, hit_low=4, throughput_ewma=5.5, gave_at_ms=6)
-    (row,) = read(ClusterState(), {"b1": replace(a_broker("b1", 0), figures=figures, memory=memory)})
-    assert (row.ewma, row.placement_ewma, row.hit_high, row.hit_low, row.throughput_ewma, row.gave_at_ms) == (0.1, 0.2, 3, 4, 5.5, 6)
-    assert (row.bundles, row.msg_rate, row.msg_throughput, row.usage_average) == (5, 3.0, 70.0, None)
+    memory = BrokerMemory(
+        ewma=0.1, placement_ewma=0.2, hit_high=3, hit_low=4, throughput_ewma=5.5, gave_at_ms=6
+    )
+    (row,) = read(
+        ClusterState(), {"b1": replace(a_broker("b1", 0), figures=figures, memory=memory)}
+    )
+    assert (
+        row.ewma,
+        row.placement_ewma,
+        row.hit_high,
+        row.hit_low,
+        row.throughput_ewma,
+        row.gave_at_ms,
+    ) == (0.1, 0.2, 3, 4, 5.5, 6)
+    assert (row.bundles, row.msg_rate, row.msg_throughput, row.usage_average) == (
+        5,
+        3.0,
+        70.0,
+        None,
+    )
 
 
 @pytest.mark.parametrize("prefix", ["", "file:"])

@@ -10,32 +10,52 @@ import pytest
 from strategies.bundles.table_summary import TableSummary
 from strategies.model import BrokerMemory, Figures, Resource, Traffic
 from strategies.store import BrokerState
-from streaming.state.rows import Head, named_row, pack, row_name, unpack_brokers, unpack_head, unpack_tables
+from streaming.state.rows import (
+    Head,
+    named_row,
+    pack,
+    row_name,
+    unpack_brokers,
+    unpack_head,
+    unpack_tables,
+)
 
 
 def a_broker(memory: BrokerMemory) -> BrokerState:
     resources = [Resource(1.5 * i, 100.0 + i) for i in range(5)]
     figures = Figures(*resources, Traffic(1.0, 2.0, 3.0, 4.0), 64, 0.5, 7.0, 13)  # type: ignore[arg-type, call-arg]
     table = TableSummary(1.5, 2.5, 3, 4, 5, 6.5, 7.5)
-    return BrokerState("b:1", 3, 10, 2, 11, 12, 3, 14, "digest", "of bundles", figures, memory, table)
+    return BrokerState(
+        "b:1", 3, 10, 2, 11, 12, 3, 14, "digest", "of bundles", figures, memory, table
+    )
 
 
 def test_brokers_come_back_as_they_were_and_those_that_are_gone_stand_beside() -> None:
     bare = replace(a_broker(BrokerMemory()), figures=Figures())
-    entry = {"b:1": a_broker(BrokerMemory()), "b:2": a_broker(BrokerMemory(0.1, 0.5, 3, 0, 1e6, 12)), "b:3": None, "b:4": bare}
+    entry = {
+        "b:1": a_broker(BrokerMemory()),
+        "b:2": a_broker(BrokerMemory(0.1, 0.5, 3, 0, 1e6, 12)),
+        "b:3": None,
+        "b:4": bare,
+    }
     for some in ({}, {"b:3": None}, entry):
         assert unpack_brokers(pack(some)) == some
 
 
 def test_values_stand_under_their_names_so_that_any_reader_of_messagepack_finds_them() -> None:
     read = msgspec.msgpack.decode(pack({"b:1": a_broker(BrokerMemory(ewma=0.25))}))
-    assert (read["b:1"]["memory"]["ewma"], read["b:1"]["figures"]["traffic"]["msg_rate_in"]) == (0.25, 1.0)
+    assert (read["b:1"]["memory"]["ewma"], read["b:1"]["figures"]["traffic"]["msg_rate_in"]) == (
+        0.25,
+        1.0,
+    )
 
 
 def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
     """A usage of 5 must read 5.0 after a restart too, or the bytes of a round would differ."""
     broker = BrokerState("b:1", 0, 1, 1, 1, 1, 1, 1, "", "", Figures(cpu=Resource(5, 100)))
-    assert str(unpack_brokers(pack({"b:1": broker}))["b:1"]) == str(replace(broker, figures=Figures(cpu=Resource(5.0, 100.0))))
+    assert str(unpack_brokers(pack({"b:1": broker}))["b:1"]) == str(
+        replace(broker, figures=Figures(cpu=Resource(5.0, 100.0)))
+    )
 
 
 def test_heads_and_tables_come_back() -> None:

@@ -1,4 +1,6 @@
-"""The worked example of throttling in docs/STRATEGIES.md is what the limiters answer, and its defaults are those of the settings."""
+"""The worked example of throttling in docs/STRATEGIES.md is what the limiters answer, and its
+defaults are those of the settings.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from tests.unit.strategies_page import PAGE, example
 def examples() -> list[tuple[str, int, list[int]]]:
     """Limiter, messages delivered at once, messages each further period lets through."""
     rows = [[cell.strip("`") for cell in row] for row in example("throttling")]
-    return [(limiter, int(delivered), [int(word) for word in periods.split(",")]) for limiter, delivered, periods, _ in rows]
+    return [
+        (limiter, int(delivered), [int(word) for word in periods.split(",")])
+        for limiter, delivered, periods, _ in rows
+    ]
 
 
 @pytest.mark.parametrize(("kind", "delivered", "periods"), examples())

@@ -1,4 +1,6 @@
-"""A run is written down as it goes: figures by broker, who came and went, what became of every move."""
+"""A run is written down as it goes: figures by broker, who came and went, what became of every
+move.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,9 @@ def test_a_move_that_was_refused_did_not_happen() -> None:
 
 def test_an_outcome_of_an_unknown_command_changes_nothing() -> None:
     tracer = Tracer("a test", "recorded", "avg/fixed")
-    tracer.outcome(Outcome("nobody's", "c1", "t/n/0x00000000_0xffffffff", "applied", None, A, B, 5, 60_000))
+    tracer.outcome(
+        Outcome("nobody's", "c1", "t/n/0x00000000_0xffffffff", "applied", None, A, B, 5, 60_000)
+    )
     assert tracer.timeline().moves == ()
 
 
@@ -106,4 +110,6 @@ def test_arrays_are_rounds_by_brokers_and_read_only() -> None:
         line.usage[0, 0] = 1.0
     wrong = np.zeros((2, 2))
     with pytest.raises(ContractError, match="rounds × brokers"):
-        Timeline("", "live", "c1", "", line.times_ms, (A,), wrong, wrong, wrong, wrong, line.reached)
+        Timeline(
+            "", "live", "c1", "", line.times_ms, (A,), wrong, wrong, wrong, wrong, line.reached
+        )

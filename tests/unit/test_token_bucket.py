@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate, charge, full, throttling_ns
+from rebalancer.simulation.dispatch_limits.token_bucket import (
+    SECOND_NS,
+    Bucket,
+    BucketRate,
+    charge,
+    full,
+    throttling_ns,
+)
 from strategies.errors import ContractError
 from strategies.settings import Mode
 from tests.unit.dispatcher import Dispatcher, dispatcher
@@ -55,7 +62,8 @@ def test_sums_larger_than_64_bits_stay_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "wanted", "nanos"), [(TEN, None, 100_000_000), (TEN, 10, SECOND_NS), (BucketRate(1000), None, 10_000_000)]
+    ("rate", "wanted", "nanos"),
+    [(TEN, None, 100_000_000), (TEN, 10, SECOND_NS), (BucketRate(1000), None, 10_000_000)],
 )
 def test_how_long_an_empty_bucket_needs(rate: BucketRate, wanted: int | None, nanos: int) -> None:
     assert throttling_ns(Bucket(0, 0, 0, 0), rate, wanted) == nanos
@@ -67,7 +75,9 @@ def test_a_bucket_with_enough_needs_no_time() -> None:
 
 @pytest.mark.parametrize(("mode", "balance"), [("parity", 5), ("fixed", 3)])
 def test_java_uses_the_rounded_part_of_a_nanosecond_twice(mode: Mode, balance: int) -> None:
-    """1.5 tokens a nanosecond, three looks: 4.5 came. Java gives 1 + 2 + 2, for it rounds the time a token took down to nothing."""
+    """1.5 tokens a nanosecond, three looks: 4.5 came. Java gives 1 + 2 + 2, for it rounds the time
+    a token took down to nothing.
+    """
     rate = BucketRate(3, period_ns=2, resolution_ns=0, burst=100, mode=mode)
     fast = Dispatcher(rate, Bucket(0, 0, 0, 0))
     assert [fast.after(0, nanos=1) for _ in range(3)][-1] == balance
@@ -80,7 +90,10 @@ def test_a_burst_is_what_may_be_saved_up() -> None:
     assert saved.after(60) == 50
 
 
-@pytest.mark.parametrize("wrong", [lambda: BucketRate(0), lambda: BucketRate(1, period_ns=0), lambda: charge(full(TEN, 0), -1)])
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: BucketRate(0), lambda: BucketRate(1, period_ns=0), lambda: charge(full(TEN, 0), -1)],
+)
 def test_nonsense_is_refused(wrong: object) -> None:
     assert callable(wrong)
     with pytest.raises(ContractError):

@@ -1,4 +1,6 @@
-"""Consumers and publishers of file topics: in order, nothing lost, and after a restart on from what was committed."""
+"""Consumers and publishers of file topics: in order, nothing lost, and after a restart on from what
+was committed.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,9 @@ def bundles(**throughput: float) -> BundleStats:
     return BundleStats(names, traffic, one, one)
 
 
-def top(stats: BundleStats, settings: TopSettings, mode: Mode, policies: PoliciesView = PoliciesView()) -> list[str]:
+def top(
+    stats: BundleStats, settings: TopSettings, mode: Mode, policies: PoliciesView = PoliciesView()
+) -> list[str]:
     found = TOP[mode](stats, policies, settings)
     assert not isinstance(found, TopFault)
     return [stats.names[row].split("/")[1] for row in found]
@@ -42,8 +44,19 @@ def test_the_lightest_of_the_heaviest_comes_first(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", BOTH)
 def test_policies_and_exclusions(mode: Mode) -> None:
     seen = bundles(a=5e6, b=4e6, c=3e6, d=2e6)
-    failover = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}}
-    policy = isolation_policy("p", {"namespaces": ["t/a"], "primary": [".*"], "secondary": [], "auto_failover_policy": failover})
+    failover = {
+        "policy_type": "min_available",
+        "parameters": {"min_limit": "1", "usage_threshold": "80"},
+    }
+    policy = isolation_policy(
+        "p",
+        {
+            "namespaces": ["t/a"],
+            "primary": [".*"],
+            "secondary": [],
+            "auto_failover_policy": failover,
+        },
+    )
     policies = PoliciesView((policy,), {"t/b": "group"})
     assert top(seen, TopSettings(excluded_namespaces="t/x, t/c"), mode, policies) == ["d"]
     assert top(seen, TopSettings(with_policies=True), mode, policies) == ["d", "c", "b", "a"]
@@ -51,7 +64,10 @@ def test_policies_and_exclusions(mode: Mode) -> None:
 
 def named(*namespaces: str) -> BundleStats:
     """One bundle each, equally busy."""
-    names, one = tuple(f"{name}/0x00000000_0xffffffff" for name in namespaces), np.ones(len(namespaces), dtype=np.int64)
+    names, one = (
+        tuple(f"{name}/0x00000000_0xffffffff" for name in namespaces),
+        np.ones(len(namespaces), dtype=np.int64),
+    )
     return BundleStats(names, np.full((len(names), 4), 1e6), one, one)
 
 
@@ -62,16 +78,25 @@ def test_what_belongs_to_pulsar_stays(mode: Mode) -> None:
 
 
 def test_namespaces_of_three_parts() -> None:
-    """Pulsar 4.2.4 fails over such a name when it looks for policies, and does not know its old heartbeat any more."""
+    """Pulsar 4.2.4 fails over such a name when it looks for policies, and does not know its old
+    heartbeat any more.
+    """
     seen = named("pulsar/c/b1:1", "t/ns")
-    assert java_top_bundles(seen, PoliciesView(), TopSettings()) == TopFault("java.lang.IllegalArgumentException")
-    assert java_top_bundles(seen, PoliciesView(), TopSettings(with_policies=True)) in ((0, 1), (1, 0))
+    assert java_top_bundles(seen, PoliciesView(), TopSettings()) == TopFault(
+        "java.lang.IllegalArgumentException"
+    )
+    assert java_top_bundles(seen, PoliciesView(), TopSettings(with_policies=True)) in (
+        (0, 1),
+        (1, 0),
+    )
     assert top_bundles(seen, PoliciesView(), TopSettings()) == (1,)
 
 
 def test_none_are_asked_for() -> None:
     seen, none = bundles(a=5e6, b=4e6), TopSettings(most=0)
-    assert java_top_bundles(seen, PoliciesView(), none) == TopFault("java.lang.IllegalArgumentException")
+    assert java_top_bundles(seen, PoliciesView(), none) == TopFault(
+        "java.lang.IllegalArgumentException"
+    )
     assert top_bundles(seen, PoliciesView(), none) == ()
 
 

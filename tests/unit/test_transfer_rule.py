@@ -26,20 +26,27 @@ NOW_MS = 10_000_000
 
 
 def stores(*brokers: tuple[float, float, tuple[float, ...]], **more: object) -> Stores:
-    """Brokers b1, b2, …: usage in percent, MiB/s, and the MiB/s of their top bundles, whose names count on from broker to broker."""
+    """Brokers b1, b2, …: usage in percent, MiB/s, and the MiB/s of their top bundles, whose names
+    count on from broker to broker.
+    """
     entries, top, k = {}, {}, 0
     for number, (usage, mib, loads) in enumerate(brokers, start=1):
         name = f"b{number}:1"
         entries[name] = BrokerEntry(usage / 100, mib * MIB, mib * MIB, NOW_MS - 1000)
         if loads:
-            top[name] = [OfferedBundle(ns(k + index), load * MIB) for index, load in enumerate(loads)]
+            top[name] = [
+                OfferedBundle(ns(k + index), load * MIB) for index, load in enumerate(loads)
+            ]
             k += len(loads)
     return replace(Stores(NOW_MS, entries, top, frozenset(entries)), **more)  # type: ignore[arg-type]
 
 
 def moved(verdict: TransferVerdict) -> list[tuple[str, float, str | None]]:
     """From, MiB/s, to; in the order of decision."""
-    return [(move.source[:2], move.throughput / MIB, move.destination and move.destination[:2]) for move in verdict.moves]
+    return [
+        (move.source[:2], move.throughput / MIB, move.destination and move.destination[:2])
+        for move in verdict.moves
+    ]
 
 
 def java(seen: Stores, settings: TransferSettings = DEFAULT) -> TransferVerdict:
@@ -69,11 +76,26 @@ UNEVEN = {
         stores((60, 100, (20, 20, 20, 30)), (50, 50, ()), (2, 1, ())),
         [("b1", 20, "b3"), ("b1", 20, "b3")],
     ),
-    "a small bundle beside a giant": (stores((95, 100, (10, 90)), (20, 10, (10,))), [("b1", 10, "b2")]),
-    "two large bundles for two small ones": (stores((90, 100, (45, 55)), (10, 20, (5, 15))), [("b2", 5, "b1"), ("b1", 45, "b2")]),
-    "a bundle of 40 of 100": (stores((90, 100, (40, 30, 30)), (10, 20, (10, 10))), [("b1", 40, "b2")]),
-    "an empty broker": (stores((100, 80, (20, 20, 20, 20)), (0, 0, ())), [("b1", 20, "b2"), ("b1", 20, "b2")]),
-    "two equally empty brokers": (stores((12, 12, (1, 2, 9)), (2, 2, ()), (1, 1, ()), (1, 1, ())), [("b1", 1, "b4"), ("b1", 2, "b4")]),
+    "a small bundle beside a giant": (
+        stores((95, 100, (10, 90)), (20, 10, (10,))),
+        [("b1", 10, "b2")],
+    ),
+    "two large bundles for two small ones": (
+        stores((90, 100, (45, 55)), (10, 20, (5, 15))),
+        [("b2", 5, "b1"), ("b1", 45, "b2")],
+    ),
+    "a bundle of 40 of 100": (
+        stores((90, 100, (40, 30, 30)), (10, 20, (10, 10))),
+        [("b1", 40, "b2")],
+    ),
+    "an empty broker": (
+        stores((100, 80, (20, 20, 20, 20)), (0, 0, ())),
+        [("b1", 20, "b2"), ("b1", 20, "b2")],
+    ),
+    "two equally empty brokers": (
+        stores((12, 12, (1, 2, 9)), (2, 2, ()), (1, 1, ()), (1, 1, ())),
+        [("b1", 1, "b4"), ("b1", 2, "b4")],
+    ),
     "three equal brokers beside it": (
         stores((90, 90, (5, 10, 75)), (55, 55, ()), (55, 55, ()), (55, 55, ())),
         [("b1", 5, "b4"), ("b1", 10, "b4")],
@@ -135,7 +157,10 @@ def test_without_transfers_no_destination_is_named() -> None:
 
 
 def test_two_pairs_from_both_ends() -> None:
-    verdict = java(stores((95, 100, (10,) * 4), (90, 95, (10,) * 4), (50, 50, ()), (10, 10, ()), (5, 5, ())), AT_ONCE)
+    verdict = java(
+        stores((95, 100, (10,) * 4), (90, 95, (10,) * 4), (50, 50, ()), (10, 10, ()), (5, 5, ())),
+        AT_ONCE,
+    )
     assert moved(verdict) == [("b1", 10, "b5")] * 3 + [("b2", 10, "b4")] * 3
     assert verdict.published is not None
     assert list(verdict.published) == pytest.approx([0.5, 0.38079], abs=1e-5)
@@ -161,7 +186,14 @@ def test_what_a_swap_brings_back_counts_in_debug_mode_only() -> None:
 def test_a_bundle_that_is_listed_twice_is_decided_once() -> None:
     seen = stores((95, 100, (5, 6, 89)), (20, 10, ()))
     twice = replace(
-        seen, top={"b1:1": [OfferedBundle(ns(0), 5.0 * MIB), OfferedBundle(ns(0), 6.0 * MIB), OfferedBundle(ns(1), 89.0 * MIB)]}
+        seen,
+        top={
+            "b1:1": [
+                OfferedBundle(ns(0), 5.0 * MIB),
+                OfferedBundle(ns(0), 6.0 * MIB),
+                OfferedBundle(ns(1), 89.0 * MIB),
+            ]
+        },
     )
     assert [move.bundle for move in java(twice, AT_ONCE).moves] == [ns(0)]
     assert [move.bundle for move in judge_repaired(twice, AT_ONCE, 0).moves] == [ns(0)]
@@ -179,11 +211,19 @@ def test_fixed_decides_like_java_where_nothing_is_wrong() -> None:
 
 
 def test_of_equally_empty_brokers_the_first_by_name_takes() -> None:
-    assert moved(judge_repaired(UNEVEN["two equally empty brokers"][0], DEFAULT, 3)) == [("b1", 1, "b3"), ("b1", 2, "b3")]
+    assert moved(judge_repaired(UNEVEN["two equally empty brokers"][0], DEFAULT, 3)) == [
+        ("b1", 1, "b3"),
+        ("b1", 2, "b3"),
+    ]
 
 
 def test_a_broker_that_gave_a_short_while_ago_does_not_stop_the_others() -> None:
-    seen = stores((95, 100, (10, 20, 70)), (90, 90, (10, 10, 70)), (10, 10, ()), unloaded_at_ms={"b1:1": NOW_MS - 2000})
+    seen = stores(
+        (95, 100, (10, 20, 70)),
+        (90, 90, (10, 10, 70)),
+        (10, 10, ()),
+        unloaded_at_ms={"b1:1": NOW_MS - 2000},
+    )
     assert java(seen, AT_ONCE).skipped == "CoolDown"
     verdict = judge_repaired(seen, AT_ONCE, 0)
     assert moved(verdict) == [("b2", 10, "b3"), ("b2", 10, "b3")]
@@ -195,7 +235,9 @@ def test_brokers_that_are_gone_or_outdated_take_nothing() -> None:
     gone = replace(seen, available={"b1:1", "b2:1"})
     assert {move.destination for move in java(gone, AT_ONCE).moves} == {"b3:1"}
     assert {move.destination for move in judge_repaired(gone, AT_ONCE, 0).moves} == {"b2:1"}
-    old = replace(seen, brokers={**seen.brokers, "b3:1": replace(seen.brokers["b3:1"], updated_at_ms=0)})
+    old = replace(
+        seen, brokers={**seen.brokers, "b3:1": replace(seen.brokers["b3:1"], updated_at_ms=0)}
+    )
     assert {move.destination for move in java(old, AT_ONCE).moves} == {"b3:1"}
     assert judge_repaired(old, AT_ONCE, 0).left_out == {"b3:1": "OutDatedData"}
 
@@ -207,7 +249,11 @@ def test_swaps_are_checked_like_moves() -> None:
 
 
 def test_figures_that_are_no_numbers_are_left_out() -> None:
-    seen = replace(HOT, brokers={**HOT.brokers, "b3:1": BrokerEntry(nan, 0.0, 0.0, NOW_MS)}, available={"b1:1", "b2:1", "b3:1"})
+    seen = replace(
+        HOT,
+        brokers={**HOT.brokers, "b3:1": BrokerEntry(nan, 0.0, 0.0, NOW_MS)},
+        available={"b1:1", "b2:1", "b3:1"},
+    )
     assert judge_repaired(seen, AT_ONCE, 0).left_out == {"b3:1": "NoLoadData"}
     assert judge_repaired(seen, AT_ONCE, 0).moves == judge_repaired(HOT, AT_ONCE, 0).moves
 
@@ -223,26 +269,37 @@ def test_excluded_namespaces_stay_since_4_0_and_idle_bundles_since_3_3() -> None
     assert java(HOT, replace(excluding, pulsar_version="3.3")).moves
     idle = stores((95, 100, (0, 10, 90)), (20, 10, ()))
     assert moved(java(idle, AT_ONCE)) == [("b1", 10, "b2")]
-    assert moved(java(idle, replace(AT_ONCE, pulsar_version="3.0"))) == [("b1", 0, "b2"), ("b1", 10, "b2")]
+    assert moved(java(idle, replace(AT_ONCE, pulsar_version="3.0"))) == [
+        ("b1", 0, "b2"),
+        ("b1", 10, "b2"),
+    ]
 
 
 def test_up_to_3_2_throughput_alone_is_no_reason() -> None:
     seen = UNEVEN["two equally empty brokers"][0]
-    even = replace(seen, brokers={name: replace(entry, usage=0.1) for name, entry in seen.brokers.items()})
+    even = replace(
+        seen, brokers={name: replace(entry, usage=0.1) for name, entry in seen.brokers.items()}
+    )
     assert java(even, AT_ONCE).hits == 1
     assert java(even, replace(AT_ONCE, pulsar_version="3.0")).hits == 0
 
 
 def test_policies_say_where_a_bundle_may_go() -> None:
     def allowed(settings: TransferSettings, candidates: set[str]) -> bool:
-        return transferable(settings, lambda bundle: bundle == ns(0), lambda _: candidates)(ns(0), "b1", "b2")
+        return transferable(settings, lambda bundle: bundle == ns(0), lambda _: candidates)(
+            ns(0), "b1", "b2"
+        )
 
     assert not allowed(DEFAULT, {"b1", "b2"})
     free = replace(DEFAULT, with_policies=True)
     assert [allowed(free, {"b1", "b2"}), allowed(free, {"b1", "b3"})] == [True, False]
     assert allowed(replace(free, transfer=False), {"b2"})
-    assert not transferable(replace(free, transfer=False), lambda _: False, lambda _: {"b1"})(ns(1), "b1", "b1")
-    assert judge_repaired(replace(HOT, may_move=lambda *_: False), AT_ONCE, 0).skipped == "NoBundles"
+    assert not transferable(replace(free, transfer=False), lambda _: False, lambda _: {"b1"})(
+        ns(1), "b1", "b1"
+    )
+    assert (
+        judge_repaired(replace(HOT, may_move=lambda *_: False), AT_ONCE, 0).skipped == "NoBundles"
+    )
 
 
 def test_statistics_after_a_move_are_those_of_the_usages_after_it() -> None:

@@ -1,4 +1,6 @@
-"""`rebalancer tune`: better settings are only called better if they are on data that the search did not see."""
+"""`rebalancer tune`: better settings are only called better if they are on data that the search did
+not see.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,54 @@ Costs = Mapping[str, tuple[float, int, float, int]]
 def answered(spread: float, moves: int, rounds: int) -> BacktestResult:
     usage = np.full((rounds, 2), 0.5)
     usage[:, 0] += spread / 100
-    moved = tuple(Move(0, 0, f"t/n/0x{number:08x}_0xffffffff", "a:1", "b:1", "transfer") for number in range(moves))
+    moved = tuple(
+        Move(0, 0, f"t/n/0x{number:08x}_0xffffffff", "a:1", "b:1", "transfer")
+        for number in range(moves)
+    )
     reached = np.zeros(rounds, dtype=np.bool_)
-    line = Timeline("", "re-assigned", "c", "", 60_000 * np.arange(rounds), ("a:1", "b:1"), usage, usage, usage, usage, reached, moved)
+    line = Timeline(
+        "",
+        "re-assigned",
+        "c",
+        "",
+        60_000 * np.arange(rounds),
+        ("a:1", "b:1"),
+        usage,
+        usage,
+        usage,
+        usage,
+        reached,
+        moved,
+    )
     return BacktestResult((line,), 0, 0, 0)
 
 
 def found(costs: Costs, rounds: int = 1440) -> SearchResult:
     def run(jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]) -> list[T]:
-        return [keep(answered(*costs[job.title][:2] if job.since_ms is None else costs[job.title][2:], rounds)) for job in jobs]
+        return [
+            keep(
+                answered(
+                    *costs[job.title][:2] if job.since_ms is None else costs[job.title][2:], rounds
+                )
+            )
+            for job in jobs
+        ]
 
     settings = load()
-    sets = [((f"shedding.avg.{title}",), settings) for title in costs if title != "current settings"]
+    sets = [
+        ((f"shedding.avg.{title}",), settings) for title in costs if title != "current settings"
+    ]
     return search(Path("never-read"), settings, sets, 0, run)
 
 
 def test_what_is_better_on_both_parts_is_best() -> None:
-    one = found({"current settings": (10.0, 5, 10.0, 5), "low_threshold=5": (6.0, 4, 7.0, 4), "low_threshold=8": (8.0, 4, 8.0, 4)})
+    one = found(
+        {
+            "current settings": (10.0, 5, 10.0, 5),
+            "low_threshold=5": (6.0, 4, 7.0, 4),
+            "low_threshold=8": (8.0, 4, 8.0, 4),
+        }
+    )
     assert one.best is not None
     assert one.best.title == "low_threshold=5"
     assert "1,440 test rounds (24 h)" in sentence(one)
@@ -55,12 +88,19 @@ def test_what_is_better_on_the_training_part_alone_is_not() -> None:
 
 
 def test_the_front_holds_what_no_other_beats() -> None:
-    costs = {"current settings": (10.0, 5, 10.0, 5), "low=1": (4.0, 9, 4.0, 9), "low=2": (12.0, 1, 12.0, 1), "low=3": (11.0, 6, 1.0, 0)}
+    costs = {
+        "current settings": (10.0, 5, 10.0, 5),
+        "low=1": (4.0, 9, 4.0, 9),
+        "low=2": (12.0, 1, 12.0, 1),
+        "low=3": (11.0, 6, 1.0, 0),
+    }
     assert [one.title for one in found(costs).front] == ["low=1", "low=2"]
 
 
 def test_little_data_is_said_to_be_little() -> None:
-    one = found({"current settings": (10.0, 5, 10.0, 5), "low_threshold=5": (6.0, 4, 7.0, 4)}, rounds=20)
+    one = found(
+        {"current settings": (10.0, 5, 10.0, 5), "low_threshold=5": (6.0, 4, 7.0, 4)}, rounds=20
+    )
     assert "too little to rely on" in sentence(one)
 
 

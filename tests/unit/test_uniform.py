@@ -10,7 +10,19 @@ from strategies.model import BrokerLoad, Shedding
 from strategies.shedding.uniform.fixed import UniformLoadShedder
 from strategies.shedding.uniform.parity import ParityUniformLoadShedder
 from strategies.shedding.uniform.settings import UniformSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, codes, ns, picked, play, skip_of, talking, view
+from tests.unit.shedding_builders import (
+    MIB,
+    WEIGHTS,
+    broker,
+    bundles,
+    codes,
+    ns,
+    picked,
+    play,
+    skip_of,
+    talking,
+    view,
+)
 
 
 def java(*brokers: BrokerLoad, settings: UniformSettings | None = None) -> Shedding:
@@ -36,13 +48,21 @@ def test_a_fifth_of_the_difference_leaves() -> None:
     round_ = java(*TALKATIVE_AND_IDLE)
     assert picked(round_) == {"b1:1": [ns(1)]}
     assert round_.decisions[0].evidence["need"] == 4000
-    assert codes(round_) == {"b2:1": "not-the-busiest", ns(0): "does-not-fit", ns(2): "does-not-fit"}
+    assert codes(round_) == {
+        "b2:1": "not-the-busiest",
+        ns(0): "does-not-fit",
+        ns(2): "does-not-fit",
+    }
 
 
 @pytest.mark.parametrize(("cap", "leaving"), [(-1, [ns(1), ns(2)]), (1, [ns(1)])])
 def test_half_of_it_and_a_cap(cap: int, leaving: list[str]) -> None:
     settings = UniformSettings(max_unload=0.5, max_bundles=cap)
-    assert picked(java(*TALKATIVE_AND_IDLE, settings=settings)) == picked(ours(*TALKATIVE_AND_IDLE, settings=settings)) == {"b1:1": leaving}
+    assert (
+        picked(java(*TALKATIVE_AND_IDLE, settings=settings))
+        == picked(ours(*TALKATIVE_AND_IDLE, settings=settings))
+        == {"b1:1": leaving}
+    )
 
 
 def test_throughput_decides_where_rates_are_equal() -> None:
@@ -51,7 +71,8 @@ def test_throughput_decides_where_rates_are_equal() -> None:
     assert java(*pair).decisions[0].evidence["need"] == 18 * MIB
     assert ours(*pair).decisions[0].text == (
         "b1:1 carries 100.0 MiB/s, b2:1 10.0 MiB/s: "
-        "16.0 MiB/s of the 18.0 MiB/s to move leave with this bundle for a broker that placement picks"
+        "16.0 MiB/s of the 18.0 MiB/s to move leave with this bundle for a broker that "
+        "placement picks"
     )
 
 
@@ -132,7 +153,11 @@ def test_up_to_4_0_a_bundle_may_be_a_thousand_messages_too_large() -> None:
 
 
 def test_settling_brokers_and_figures_that_are_no_numbers_are_not_compared() -> None:
-    round_ = ours(*TALKATIVE_AND_IDLE, broker("b3", 10.0, rate=nan), broker("b4", 10.0, rate=9e9, settling=True))
+    round_ = ours(
+        *TALKATIVE_AND_IDLE,
+        broker("b3", 10.0, rate=nan),
+        broker("b4", 10.0, rate=9e9, settling=True),
+    )
     assert picked(round_) == {"b1:1": [ns(1)]}
     assert skip_of(round_, "b3:1").code == "unusable-figures"
     assert skip_of(round_, "b4:1").code == "settling"

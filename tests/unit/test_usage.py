@@ -1,4 +1,6 @@
-"""Usage figures have the bits of Java's: a 32-bit float for the percentage, doubles for weights and maximum."""
+"""Usage figures have the bits of Java's: a 32-bit float for the percentage, doubles for weights and
+maximum.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ weights = st.builds(Weights, *[st.sampled_from([0.0, 0.5, 1.0, 2.0])] * 4)
 
 
 @pytest.mark.parametrize(
-    ("used", "shown"), [(30.0, 30.000001907348633), (60.0, 60.000003814697266), (15.0, 15.000000953674316), (95.0, 95.0)]
+    ("used", "shown"),
+    [
+        (30.0, 30.000001907348633),
+        (60.0, 60.000003814697266),
+        (15.0, 15.000000953674316),
+        (95.0, 95.0),
+    ],
 )
 def test_percentages_carry_the_noise_of_a_32_bit_float(used: float, shown: float) -> None:
     assert percent(Resource(used, 100.0)) == shown
@@ -36,11 +44,18 @@ def test_pulsars_initial_value_reads_as_idle() -> None:
 
 
 def test_heap_memory_never_counts() -> None:
-    assert weighted_usage(Figures(cpu=Resource(10.0, 100.0), memory=Resource(99.0, 100.0)), Weights()) == 0.1
+    assert (
+        weighted_usage(Figures(cpu=Resource(10.0, 100.0), memory=Resource(99.0, 100.0)), Weights())
+        == 0.1
+    )
 
 
 def test_the_largest_weighted_resource_decides() -> None:
-    figures = Figures(cpu=Resource(40.0, 100.0), bandwidth_out=Resource(50.0, 100.0), direct_memory=Resource(90.0, 100.0))
+    figures = Figures(
+        cpu=Resource(40.0, 100.0),
+        bandwidth_out=Resource(50.0, 100.0),
+        direct_memory=Resource(90.0, 100.0),
+    )
     assert weighted_usage(figures, Weights()) == 0.5
     assert weighted_usage(figures, Weights(direct_memory=1.0)) == 0.9
     assert weighted_usage(figures, Weights(bandwidth_out=0.5)) == 0.4
@@ -53,7 +68,9 @@ def test_nan_loses_against_everything_and_four_of_them_give_minus_infinity() -> 
 
 
 @given(st.lists(figures, max_size=5), weights)
-def test_many_brokers_at_once_get_the_same_bits_as_one_by_one(brokers: list[Figures], weights: Weights) -> None:
+def test_many_brokers_at_once_get_the_same_bits_as_one_by_one(
+    brokers: list[Figures], weights: Weights
+) -> None:
     one_by_one = np.array([weighted_usage(broker, weights) for broker in brokers])
     assert weighted_usages(brokers, weights).tobytes() == one_by_one.tobytes()
 
@@ -61,6 +78,10 @@ def test_many_brokers_at_once_get_the_same_bits_as_one_by_one(brokers: list[Figu
 @given(resources)
 def test_a_percentage_is_what_float32_arithmetic_gives(resource: Resource) -> None:
     with np.errstate(all="ignore"):
-        wanted = np.float32(resource.usage) / np.float32(resource.limit) * np.float32(100) if resource.limit > 0 else np.float32(0)
+        wanted = (
+            np.float32(resource.usage) / np.float32(resource.limit) * np.float32(100)
+            if resource.limit > 0
+            else np.float32(0)
+        )
     got = percent(resource)
     assert (isnan(got) and np.isnan(wanted)) or got == float(wanted)

@@ -1,4 +1,6 @@
-"""A thread beside the work asks the servers of topics whether they answer, and only where topics are on servers."""
+"""A thread beside the work asks the servers of topics whether they answer, and only where topics
+are on servers.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,18 @@ from tests.waiting import eventually
         ("pulsar://127.0.0.1:1,{}/t/ns/t", "timeout; check that the brokers run"),
     ],
 )
-def test_a_server_that_accepts_connections_and_answers_nothing_is_away(shape: str, sentence: str) -> None:
+def test_a_server_that_accepts_connections_and_answers_nothing_is_away(
+    shape: str, sentence: str
+) -> None:
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = shape.format(f"127.0.0.1:{silent.getsockname()[1]}")
-        access = TopicAccess(KafkaSettings(timeout_ms=200), PulsarSettings(deadline_ms=1_000, connect_timeout_ms=200))
-        with watched([topic_of(uri)], access, RetryBackoff(60, lambda _: True, said.append), every_s=0.01):
+        access = TopicAccess(
+            KafkaSettings(timeout_ms=200), PulsarSettings(deadline_ms=1_000, connect_timeout_ms=200)
+        )
+        with watched(
+            [topic_of(uri)], access, RetryBackoff(60, lambda _: True, said.append), every_s=0.01
+        ):
             eventually(lambda: bool(said), 180, "nothing is said about the outage")
     assert said[0].startswith(f"{uri}: {sentence}")
     assert said[0].endswith("; trying again for up to 60 s")

@@ -1,4 +1,6 @@
-"""What is said about records that cannot be decoded: a stable code, the place, the next step; and nothing but WireError ever comes out."""
+"""What is said about records that cannot be decoded: a stable code, the place, the next step; and
+nothing but WireError ever comes out.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,47 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sinks.wire.codec import cluster_of, decode, decode_command, decode_outcome, decode_rejected, decode_round
+from sinks.wire.codec import (
+    cluster_of,
+    decode,
+    decode_command,
+    decode_outcome,
+    decode_rejected,
+    decode_round,
+)
 from strategies.errors import WireError
-from tests.illegal_records import CODES, MAKERS, UNDECODABLE, Illegal, Maker, illegal_lines, illegal_records, oversized
-from tests.telemetry_lines import broker_load, bundle, changed, load_report, one_of_each, outcome, sweep, top_bundles, without
+from tests.illegal_records import (
+    CODES,
+    MAKERS,
+    UNDECODABLE,
+    Illegal,
+    Maker,
+    illegal_lines,
+    illegal_records,
+    oversized,
+)
+from tests.telemetry_lines import (
+    broker_load,
+    bundle,
+    changed,
+    load_report,
+    one_of_each,
+    outcome,
+    sweep,
+    top_bundles,
+    without,
+)
 
-LEGAL = [load_report("b1:8080", 1), load_report("b2:8080", 2, {bundle(5): 7.0}), load_report("bücher:8080", 3, cluster="köln")]
+LEGAL = [
+    load_report("b1:8080", 1),
+    load_report("b2:8080", 2, {bundle(5): 7.0}),
+    load_report("bücher:8080", 3, cluster="köln"),
+]
 
 
-def refusal(record: bytes, decoder: Callable[[bytes], object] = lambda value: decode(value, b"")) -> WireError:
+def refusal(
+    record: bytes, decoder: Callable[[bytes], object] = lambda value: decode(value, b"")
+) -> WireError:
     with pytest.raises(WireError) as raised:
         decoder(record)
     return raised.value
@@ -28,39 +62,57 @@ def refusal(record: bytes, decoder: Callable[[bytes], object] = lambda value: de
 @pytest.mark.parametrize(
     ("record", "code", "text"),
     [
-        (b"", "not-json", "The record is not JSON: it is empty; write one JSON object per line, in UTF-8."),
+        (
+            b"",
+            "not-json",
+            "The record is not JSON: it is empty; write one JSON object per line, in UTF-8.",
+        ),
         (
             b'{"v":1,',
             "not-json",
-            "The record is not JSON: it ends too early, after 7 characters; write one JSON object per line, in UTF-8.",
+            "The record is not JSON: it ends too early, after 7 characters; write one JSON "
+            "object per line, in UTF-8.",
         ),
         (
             b"\xef\xbb\xbf{}",
             "not-json",
-            "The record is not JSON: it begins with a byte order mark; write one JSON object per line, in UTF-8.",
+            "The record is not JSON: it begins with a byte order mark; write one JSON object "
+            "per line, in UTF-8.",
         ),
         (b'{"v":"\xff"}', "not-utf8", "Byte 6 of the record is not UTF-8; write records in UTF-8."),
-        (b"[]", "not-object", "The record is an array, not an object; write one JSON object per line."),
-        (b'{"v":2,"kind":"new"}', "unknown-version", "$.v is 2, and this program knows version 1 only; update it, or send version 1."),
+        (
+            b"[]",
+            "not-object",
+            "The record is an array, not an object; write one JSON object per line.",
+        ),
+        (
+            b'{"v":2,"kind":"new"}',
+            "unknown-version",
+            "$.v is 2, and this program knows version 1 only; update it, or send version 1.",
+        ),
         (
             without(load_report(), "report", "cpu", "usage"),
             "missing-field",
-            "$.report.cpu.usage is missing; send it, docs/schemas names every field of the contract.",
+            "$.report.cpu.usage is missing; send it, docs/schemas names every field of the "
+            "contract.",
         ),
         (
             changed(load_report(), "report", "cpu", "usage", to="high"),
             "wrong-type",
-            "$.report.cpu.usage is a string where a number belongs; write it as docs/schemas describes it.",
+            "$.report.cpu.usage is a string where a number belongs; write it as docs/schemas "
+            "describes it.",
         ),
         (
             changed(load_report(), "report", "cpu", "usage", to="NaN"),
             "not-finite",
-            '$.report.cpu.usage is "NaN", no figure; leave the record out until the broker has measured one.',
+            '$.report.cpu.usage is "NaN", no figure; leave the record out until the broker '
+            "has measured one.",
         ),
         (
             load_report().replace(b"50.0", b"-Infinity", 1),
             "not-finite",
-            "$.report.cpu.usage is -Infinity, which is no JSON number; leave the record out or send a figure.",
+            "$.report.cpu.usage is -Infinity, which is no JSON number; leave the record out "
+            "or send a figure.",
         ),
         (
             changed(load_report(), "report", "lastStats", bundle(1), "msgRateIn", to=-2.5),
@@ -71,22 +123,26 @@ def refusal(record: bytes, decoder: Callable[[bytes], object] = lambda value: de
         (
             changed(load_report(), "report", "cpu", to={"usage": -1, "limit": 100}),
             "negative",
-            "$.report.cpu.usage is -1.0, below 0; only -1 for usage and limit alike is legal (not measured yet).",
+            "$.report.cpu.usage is -1.0, below 0; only -1 for usage and limit alike is legal "
+            "(not measured yet).",
         ),
         (
             changed(load_report(), "report", "cpu", to={"usage": 5, "limit": 1e-300}),
             "out-of-range",
-            "$.report.cpu.limit is 1e-300, above 0 and yet less than any real limit; send 0 where there is no limit.",
+            "$.report.cpu.limit is 1e-300, above 0 and yet less than any real limit; send 0 "
+            "where there is no limit.",
         ),
         (
             load_report().replace(b"50.0", b"1e400", 1),
             "out-of-range",
-            "$.report.cpu.usage is 1.8e308 or more, more than any real figure; leave the record out until its figures are right.",
+            "$.report.cpu.usage is 1.8e308 or more, more than any real figure; leave the "
+            "record out until its figures are right.",
         ),
         (
             changed(load_report(), "ts", to=2**63),
             "out-of-range",
-            "$.ts is 9223372036854775808, more than any real figure; leave the record out until its figures are right.",
+            "$.ts is 9223372036854775808, more than any real figure; leave the record out "
+            "until its figures are right.",
         ),
         (changed(load_report(), "cluster", to=""), "cluster-empty", "$.cluster is empty; name it."),
         (changed(load_report(), "broker", to=""), "broker-empty", "$.broker is empty; name it."),
@@ -103,12 +159,14 @@ def refusal(record: bytes, decoder: Callable[[bytes], object] = lambda value: de
         (
             changed(load_report(), "cluster", to="a\x1b[2J"),
             "cluster-name",
-            '$.cluster is "a\\u001b[2J", with control characters in it; send the plain name of the cluster.',
+            '$.cluster is "a\\u001b[2J", with control characters in it; send the plain name '
+            "of the cluster.",
         ),
         (
             load_report(loads={"t/ns/0x80000000_0x40000000": 1.0}),
             "bundle-name",
-            '$.report.lastStats["t/ns/0x80000000_0x40000000"] is no bundle name: tenant/namespace/0xLLLLLLLL_0xUUUUUUUU is expected, '
+            '$.report.lastStats["t/ns/0x80000000_0x40000000"] is no bundle name: '
+            "tenant/namespace/0xLLLLLLLL_0xUUUUUUUU is expected, "
             "with the lower end below the upper; report the name as Pulsar's admin API prints it.",
         ),
         (
@@ -124,7 +182,8 @@ def refusal(record: bytes, decoder: Callable[[bytes], object] = lambda value: de
         (
             changed(sweep(1, "b1:1"), "missing", to={"b2:1": "late", "b3:1": 4}),
             "wrong-type",
-            '$.missing["b3:1"] is an integer where a string belongs; write it as docs/schemas describes it.',
+            '$.missing["b3:1"] is an integer where a string belongs; write it as docs/schemas '
+            "describes it.",
         ),
         (
             changed(outcome(), "report", "cluster", to="d"),
@@ -134,7 +193,8 @@ def refusal(record: bytes, decoder: Callable[[bytes], object] = lambda value: de
         (
             outcome(status="done"),
             "unknown-value",
-            '$.report.status is "done", which the contract does not know; see docs/schemas for what it allows.',
+            '$.report.status is "done", which the contract does not know; see docs/schemas '
+            "for what it allows.",
         ),
         (
             b'{"v":1,"kind":"note","cluster":"\\ud800"}',
@@ -151,7 +211,10 @@ def test_a_complaint_names_the_place_and_the_next_step(record: bytes, code: str,
 def test_the_known_kinds_are_listed() -> None:
     error = refusal(changed(load_report(), "kind", to="load-reprot"))
     assert error.code == "unknown-kind"
-    assert "load-report, broker-load-data, top-bundles-load-data, sweep, policies, outcome, note" in error.text
+    assert (
+        "load-report, broker-load-data, top-bundles-load-data, sweep, policies, outcome, note"
+        in error.text
+    )
 
 
 def test_a_bundle_is_listed_once() -> None:
@@ -163,16 +226,26 @@ def test_extensible_brokers_are_checked_like_modular_ones() -> None:
     assert refusal(changed(broker_load(), "report", "bundleCount", to=-1)).code == "negative"
     assert refusal(without(broker_load(), "report")).code == "missing-field"
     assert refusal(changed(broker_load(), "report", "weightedMaxEMA", to=-0.1)).code == "negative"
-    assert refusal(changed(broker_load(), "report", "msgThroughputEMA", to="NaN")).code == "not-finite"
-    assert refusal(changed(broker_load(), "report", "updatedAt", to=2.5)).text.startswith("$.report.updatedAt")
+    assert (
+        refusal(changed(broker_load(), "report", "msgThroughputEMA", to="NaN")).code == "not-finite"
+    )
+    assert refusal(changed(broker_load(), "report", "updatedAt", to=2.5)).text.startswith(
+        "$.report.updatedAt"
+    )
     assert refusal(changed(broker_load(), "report", "cpu", "usage", to=-3)).code == "negative"
     entry = ("report", "topBundlesLoadData", 1)
     assert refusal(changed(top_bundles(), *entry, "bundleName", to="t/ns")).code == "bundle-name"
-    assert refusal(changed(top_bundles(), *entry, "stats", "topics", to=1.5)).text.startswith("$.report.topBundlesLoadData[1].stats.topics")
+    assert refusal(changed(top_bundles(), *entry, "stats", "topics", to=1.5)).text.startswith(
+        "$.report.topBundlesLoadData[1].stats.topics"
+    )
 
 
 def test_half_a_character_is_found_in_values_and_keys() -> None:
-    for broken in (b'"cluster":"\\ud800"', b'"cluster":"c","x":{"\\udfff":{}},"ts":"\\ud800"', b'"cluster":7,"x":{"\\udfff":[]}'):
+    for broken in (
+        b'"cluster":"\\ud800"',
+        b'"cluster":"c","x":{"\\udfff":{}},"ts":"\\ud800"',
+        b'"cluster":7,"x":{"\\udfff":[]}',
+    ):
         assert refusal(b'{"v":1,"kind":"note",' + broken + b"}").code == "not-utf8"
 
 
@@ -217,7 +290,9 @@ def decode_or_refuse(record: bytes) -> None:
 
 @settings(deadline=None)
 @given(st.sampled_from(one_of_each()), st.integers(0), st.binary(max_size=6), st.integers(0, 8))
-def test_whatever_happens_to_a_line_it_is_decoded_or_refused(record: bytes, at: int, put: bytes, drop: int) -> None:
+def test_whatever_happens_to_a_line_it_is_decoded_or_refused(
+    record: bytes, at: int, put: bytes, drop: int
+) -> None:
     at %= len(record)
     decode_or_refuse(record[:at] + put + record[at + drop :])
 
@@ -231,12 +306,20 @@ JSON = st.recursive(
 
 @settings(deadline=None)
 @given(st.sampled_from(one_of_each()), st.data())
-def test_whatever_stands_in_a_field_it_is_decoded_or_refused(record: bytes, data: st.DataObject) -> None:
+def test_whatever_stands_in_a_field_it_is_decoded_or_refused(
+    record: bytes, data: st.DataObject
+) -> None:
     tree = json.loads(record)
     holder = tree
     while True:
-        step = data.draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
-        if not isinstance(holder[step], dict | list) or not holder[step] or data.draw(st.booleans()):
+        step = data.draw(
+            st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder)))
+        )
+        if (
+            not isinstance(holder[step], dict | list)
+            or not holder[step]
+            or data.draw(st.booleans())
+        ):
             break
         holder = holder[step]
     holder[step] = data.draw(JSON)
@@ -247,23 +330,46 @@ def test_whatever_stands_in_a_field_it_is_decoded_or_refused(record: bytes, data
 @given(st.binary(max_size=200) | JSON.map(lambda tree: json.dumps(tree).encode()))
 @example(b'{"":{}}')
 def test_noise_is_refused(record: bytes) -> None:
-    for decoder in (lambda value: decode(value, b""), decode_command, decode_round, decode_outcome, decode_rejected):
+    for decoder in (
+        lambda value: decode(value, b""),
+        decode_command,
+        decode_round,
+        decode_outcome,
+        decode_rejected,
+    ):
         with pytest.raises(WireError):
             decoder(record)
 
 
 #: Keys that no contract names; some look like what the decoder writes into its messages.
-ODD_KEYS = ("", " ", "$", "...", "[0]", "[...]", "x` - at `$.v", "missing required field `v`", "\x00", "\ud83d\ude00", "__class__")
+ODD_KEYS = (
+    "",
+    " ",
+    "$",
+    "...",
+    "[0]",
+    "[...]",
+    "x` - at `$.v",
+    "missing required field `v`",
+    "\x00",
+    "\ud83d\ude00",
+    "__class__",
+)
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)
 @pytest.mark.parametrize("value", [{}, {"": {}}, [], None, "x"], ids=str)
 def test_a_key_that_no_contract_names_ends_no_complaint(key: str, value: object) -> None:
-    """In every kind of record, at the top and in all objects below, beside each fault: a field of it is missing, or is another thing."""
+    """In every kind of record, at the top and in all objects below, beside each fault: a field of
+    it is missing, or is another thing.
+    """
     for record in one_of_each():
         tree = json.loads(record)
         for name in tree:
-            for faulty in ({field: tree[field] for field in tree if field != name}, tree | {name: {"": []}}):
+            for faulty in (
+                {field: tree[field] for field in tree if field != name},
+                tree | {name: {"": []}},
+            ):
                 decode_or_refuse(json.dumps(faulty | {key: value}).encode())
                 decode_or_refuse(json.dumps(with_key_everywhere(faulty, key, value)).encode())
     for decoder in (decode_command, decode_round, decode_outcome, decode_rejected):
@@ -274,7 +380,11 @@ def test_a_key_that_no_contract_names_ends_no_complaint(key: str, value: object)
 def with_key_everywhere(tree: object, key: str, value: object) -> object:
     if isinstance(tree, list):
         return [with_key_everywhere(one, key, value) for one in tree]
-    return {name: with_key_everywhere(one, key, value) for name, one in tree.items()} | {key: value} if isinstance(tree, dict) else tree
+    return (
+        {name: with_key_everywhere(one, key, value) for name, one in tree.items()} | {key: value}
+        if isinstance(tree, dict)
+        else tree
+    )
 
 
 def test_depth_is_judged_the_same_however_deep_the_caller_stands() -> None:
@@ -292,7 +402,10 @@ def test_brackets_in_strings_do_not_count_as_depth() -> None:
 
 
 def test_commands_and_rounds_are_complained_about_in_the_same_way() -> None:
-    assert refusal(b'{"v":1}', decode_command).text == "$.id is missing; send it, docs/schemas names every field of the contract."
+    assert (
+        refusal(b'{"v":1}', decode_command).text
+        == "$.id is missing; send it, docs/schemas names every field of the contract."
+    )
     assert refusal(b'{"v":9}', decode_round).code == "unknown-version"
     assert refusal(b"x", decode_outcome).code == "not-json"
     assert refusal(b'{"v":1,"topic":3}', decode_rejected).code == "wrong-type"

@@ -1,4 +1,6 @@
-"""What becomes of legal telemetry: every kind, Pulsar's oddities, and what makes a report a new sample."""
+"""What becomes of legal telemetry: every kind, Pulsar's oddities, and what makes a report a new
+sample.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,18 @@ from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits, clip
 from strategies.errors import WireError
-from strategies.model import LoadReport, Note, Outcome, OutcomeReport, Policies, Resource, Sweep, TelemetryRecord, Tombstone, Traffic
+from strategies.model import (
+    LoadReport,
+    Note,
+    Outcome,
+    OutcomeReport,
+    Policies,
+    Resource,
+    Sweep,
+    TelemetryRecord,
+    Tombstone,
+    Traffic,
+)
 from strategies.usage import percent
 from tests.telemetry_lines import (
     T0,
@@ -52,7 +65,10 @@ def test_a_load_report_gives_figures_and_a_table_of_its_bundles() -> None:
     assert report.figures.bundle_count == 2
     assert report.bundles is not None
     assert report.bundles.names == (bundle(3), bundle(1))
-    assert report.bundles.traffic.tolist() == [[100.0, 100.0, 102400.0, 102400.0], [50.0, 50.0, 51200.0, 51200.0]]
+    assert report.bundles.traffic.tolist() == [
+        [100.0, 100.0, 102400.0, 102400.0],
+        [50.0, 50.0, 51200.0, 51200.0],
+    ]
     assert report.bundles.topics.tolist() == [3, 3]
     assert report.bundles.sessions.tolist() == [3, 3]
     assert report.bundles.traffic.dtype == np.dtype(np.float64)
@@ -92,24 +108,38 @@ def test_an_extensible_broker_sends_figures_and_bundles_apart() -> None:
 def test_an_extensible_broker_sends_its_own_averages_and_they_are_no_sample() -> None:
     plain = report_of(broker_load())
     averaged = changed(broker_load(), "report", "weightedMaxEMA", to=0.25)
-    averaged = changed(changed(averaged, "report", "msgThroughputEMA", to=1e6), "report", "updatedAt", to=T0 - 5)
+    averaged = changed(
+        changed(averaged, "report", "msgThroughputEMA", to=1e6), "report", "updatedAt", to=T0 - 5
+    )
     told = report_of(averaged)
     assert plain.figures is not None
     assert told.figures is not None
-    assert (plain.figures.usage_average, plain.figures.throughput_average, plain.figures.updated_at_ms) == (None, None, None)
-    assert (told.figures.usage_average, told.figures.throughput_average, told.figures.updated_at_ms) == (0.25, 1e6, T0 - 5)
+    assert (
+        plain.figures.usage_average,
+        plain.figures.throughput_average,
+        plain.figures.updated_at_ms,
+    ) == (None, None, None)
+    assert (
+        told.figures.usage_average,
+        told.figures.throughput_average,
+        told.figures.updated_at_ms,
+    ) == (0.25, 1e6, T0 - 5)
     assert told.digest == plain.digest
 
 
 def test_null_withdraws_figures_and_empties_the_table() -> None:
-    assert read(line("broker-load-data", broker="b1:8080", report=None)) == Tombstone("c", "b1:8080", T0)
+    assert read(line("broker-load-data", broker="b1:8080", report=None)) == Tombstone(
+        "c", "b1:8080", T0
+    )
     withdrawn = report_of(line("top-bundles-load-data", broker="b1:8080", report=None))
     assert withdrawn.bundles is not None
     assert (withdrawn.bundles.names, withdrawn.figures) == ((), None)
 
 
 def test_the_other_kinds() -> None:
-    assert read(sweep(2, "b1:1", "b2:1", missing={"b3:1": "refused"})) == Sweep("c", T0 + 2000, 2, ("b1:1", "b2:1"), {"b3:1": "refused"})
+    assert read(sweep(2, "b1:1", "b2:1", missing={"b3:1": "refused"})) == Sweep(
+        "c", T0 + 2000, 2, ("b1:1", "b2:1"), {"b3:1": "refused"}
+    )
     assert read(sweep(2)) == Sweep("c", T0 + 2000, 2, (), {})
     applied = Outcome("c-1", "c", bundle(0), "applied", None, "b1:8080", "b2:8080", 12, T0)
     assert read(outcome(3)) == OutcomeReport("c", T0 + 3000, applied)
@@ -117,7 +147,9 @@ def test_the_other_kinds() -> None:
 
 
 def test_policies_are_kept_as_text_in_their_own_order() -> None:
-    """The first isolation policy whose pattern matches governs a namespace, so their order means something."""
+    """The first isolation policy whose pattern matches governs a namespace, so their order means
+    something.
+    """
     isolation = {"z": {"namespaces": ["t/.*"]}, "a": {"namespaces": ["t/n.*"]}}
     record = read(line("policies", report={"topic_counts": {bundle(0): 3}, "isolation": isolation}))
     assert isinstance(record, Policies)
@@ -128,7 +160,9 @@ def test_policies_are_kept_as_text_in_their_own_order() -> None:
 
 @pytest.mark.parametrize("record", one_of_each())
 def test_fields_nobody_knows_are_ignored(record: bytes) -> None:
-    assert str(read(changed(record, "surprise", to={"deep": [1, {"x": None}]}))) == str(read(record))
+    assert str(read(changed(record, "surprise", to={"deep": [1, {"x": None}]}))) == str(
+        read(record)
+    )
 
 
 @pytest.mark.parametrize("record", one_of_each())
@@ -139,7 +173,9 @@ def test_every_kind_carries_its_origin_along(record: bytes) -> None:
 
 def test_a_network_card_of_unknown_speed_is_a_resource_without_a_limit() -> None:
     """What real brokers send from containers."""
-    report = report_of(changed(load_report(), "report", "bandwidthIn", to={"usage": 0.028, "limit": -1000.0}))
+    report = report_of(
+        changed(load_report(), "report", "bandwidthIn", to={"usage": 0.028, "limit": -1000.0})
+    )
     assert report.figures is not None
     assert percent(report.figures.bandwidth_in) == 0.0
 
@@ -167,7 +203,9 @@ def test_names_of_every_sort_are_legal(name: str) -> None:
     assert report.bundles.names == (name,)
 
 
-@pytest.mark.parametrize("broker", ["b1:8080", "[::1]:8080", "bröker-1.例え:8080", "10.0.0.1:65535"])
+@pytest.mark.parametrize(
+    "broker", ["b1:8080", "[::1]:8080", "bröker-1.例え:8080", "10.0.0.1:65535"]
+)
 def test_brokers_of_every_sort_are_legal(broker: str) -> None:
     assert report_of(load_report(broker)).broker == broker
 
@@ -180,7 +218,11 @@ def test_unicode_may_come_escaped_or_plain() -> None:
 
 
 def test_java_writes_exponents_and_integers_where_it_likes() -> None:
-    record = load_report().replace(b'"limit":10000000.0', b'"limit":1.0E7').replace(b'"usage":50.0', b'"usage":50')
+    record = (
+        load_report()
+        .replace(b'"limit":10000000.0', b'"limit":1.0E7')
+        .replace(b'"usage":50.0', b'"usage":50')
+    )
     assert report_of(record).digest == report_of(load_report()).digest
 
 
@@ -226,7 +268,9 @@ def test_a_record_is_too_large_by_its_true_size_even_when_it_was_cut() -> None:
     record, limits = load_report(), WireLimits(max_record_bytes=5000, kept_bytes=100)
     decode(record, b"", limits)
     origin = pack_origin(Position("telemetry", 0, 0), record[:100], 5001)
-    with pytest.raises(WireError, match=r"5001 bytes, more than wire\.max_record_bytes = 5000") as raised:
+    with pytest.raises(
+        WireError, match=r"5001 bytes, more than wire\.max_record_bytes = 5000"
+    ) as raised:
         decode(record[:100], origin, limits)
     assert raised.value.code == "too-large"
 
@@ -237,13 +281,25 @@ def test_a_record_as_large_as_the_limit_is_whole_and_a_larger_one_is_cut() -> No
     with pytest.raises(WireError, match="more than"):
         decode(record, b"", WireLimits(max_record_bytes=len(record) - 1))
     at_most = bytes(8 * 2**20)
-    assert (len(clip(at_most, WireLimits())), len(clip(at_most + b" ", WireLimits()))) == (8 * 2**20, 65_536)
+    assert (len(clip(at_most, WireLimits())), len(clip(at_most + b" ", WireLimits()))) == (
+        8 * 2**20,
+        65_536,
+    )
 
 
 def test_the_cluster_is_found_whatever_else_is_wrong() -> None:
     assert cluster_of(without(load_report(cluster="köln"), "report")) == "köln"
     assert cluster_of(b'{"cluster":"c","v":"nonsense"}') == "c"
-    for record in (b"", b"{", b"[]", b'{"cluster":5}', b'{"cluster":""}', b'{"cluster":"a\\nb"}', b'{"cluster":"\xff"}', b'{"v":1}'):
+    for record in (
+        b"",
+        b"{",
+        b"[]",
+        b'{"cluster":5}',
+        b'{"cluster":""}',
+        b'{"cluster":"a\\nb"}',
+        b'{"cluster":"\xff"}',
+        b'{"v":1}',
+    ):
         assert cluster_of(record) == ""
 
 

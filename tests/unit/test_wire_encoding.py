@@ -1,4 +1,6 @@
-"""What is written: the same record is the same bytes, one line, keys in the order of the contract, and comes back unchanged."""
+"""What is written: the same record is the same bytes, one line, keys in the order of the contract,
+and comes back unchanged.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,17 @@ from sinks.wire.origin import LARGEST_ORIGINAL, Origin, origin_size, pack_origin
 from sinks.wire.output_rows import OutputRow, event_row, rejected_row
 from sinks.wire.position import Position
 from strategies.errors import ContractError, WireError
-from strategies.model import Command, Expected, Note, Outcome, OutcomeReport, Rejection, Round, Skip, Spread
+from strategies.model import (
+    Command,
+    Expected,
+    Note,
+    Outcome,
+    OutcomeReport,
+    Rejection,
+    Round,
+    Skip,
+    Spread,
+)
 from tests.telemetry_lines import T0, bundle
 
 COMMAND = Command(
@@ -62,7 +74,16 @@ ROUND = Round(
     spread_after=Spread(0.05, 0.025, 1.037037037037037),
     throughput_spread=Spread(1e7, 5e6, 1.5),
     commands=("c-1-1-abc",),
-    skips=(Skip("bundle", (bundle(1), bundle(2)), "cooling", "moved a short while ago", "b1:8080", {"cool_down_ms": 1_800_000}),),
+    skips=(
+        Skip(
+            "bundle",
+            (bundle(1), bundle(2)),
+            "cooling",
+            "moved a short while ago",
+            "b1:8080",
+            {"cool_down_ms": 1_800_000},
+        ),
+    ),
     digest="0123456789abcdef",
     version="0.1.0",
 )
@@ -73,7 +94,8 @@ def test_the_bytes_of_a_command() -> None:
     assert encode_command(COMMAND).decode() == (
         '{"v":1,"id":"c-1-1-abc","cluster":"c","round":7,"epoch":1,"action":"transfer","bundle":"t/ns/0x03000000_0x04000000",'
         '"source":"b1:8080","destination":"b2:8080","strategy":"avg","reason":{"code":"above-average",'
-        '"text":"b1:8080 is at 80 %, 25 points above b2:8080","evidence":{"usage":0.8,"hits":4,"of":null,"swap":false,"why":"größer"}},'
+        '"text":"b1:8080 is at 80 %, 25 points above '
+        'b2:8080","evidence":{"usage":0.8,"hits":4,"of":null,"swap":false,"why":"größer"}},'
         '"expected":{"source_before":0.8,"source_after":0.7,"destination_before":0.55,"destination_after":null},'
         '"issued_at_ms":1795000000000,"expires_at_ms":1795000300000}'
     )
@@ -82,7 +104,8 @@ def test_the_bytes_of_a_command() -> None:
 def test_the_bytes_of_a_round() -> None:
     assert encode_round(ROUND).decode() == (
         '{"v":1,"cluster":"c","round":7,"epoch":1,"ts":1795000000000,"closed_by":"sweep","strategy":"avg","brokers":["b2:8080","b1:8080"],'
-        '"stale":{"b3:8080":"silent for 200 s"},"usage":{"b2:8080":0.55,"b1:8080":0.8},"usage_after":{"b2:8080":0.65,"b1:8080":0.7},'
+        '"stale":{"b3:8080":"silent for 200 '
+        's"},"usage":{"b2:8080":0.55,"b1:8080":0.8},"usage_after":{"b2:8080":0.65,"b1:8080":0.7},'
         '"spread":{"range":0.25,"std":0.125,"max_over_mean":1.1851851851851851},'
         '"spread_after":{"range":0.05,"std":0.025,"max_over_mean":1.037037037037037},'
         '"throughput_spread":{"range":10000000.0,"std":5000000.0,"max_over_mean":1.5},"commands":["c-1-1-abc"],'
@@ -98,14 +121,18 @@ def test_the_bytes_of_an_outcome_on_both_topics() -> None:
         '"owner_before":"b1:8080","owner_after":"b2:8080","took_ms":153,"ts":1795000000900}'
     )
     assert encode_outcome(OUTCOME).decode() == told
-    assert encode_outcome_telemetry(OUTCOME).decode() == '{"kind":"outcome","v":1,"cluster":"c","ts":1795000000900,"report":' + told + "}"
+    assert (
+        encode_outcome_telemetry(OUTCOME).decode()
+        == '{"kind":"outcome","v":1,"cluster":"c","ts":1795000000900,"report":' + told + "}"
+    )
 
 
 def test_the_bytes_of_a_rejected_record() -> None:
     origin = Origin(Position("telemetry", 2, 77), b'{"v":1,', 7)
     error = WireError("not-json", "The record ends too early.")
     assert encode_rejected(error, origin, "").decode() == (
-        '{"v":1,"topic":"telemetry","partition":2,"offset":77,"cluster":null,"code":"not-json","text":"The record ends too early.",'
+        '{"v":1,"topic":"telemetry","partition":2,"offset":77,"cluster":null,"code":"not-json",'
+        '"text":"The record ends too early.",'
         '"original":"eyJ2IjoxLA==","size":7,"truncated":false}'
     )
 
@@ -124,7 +151,10 @@ def test_a_reader_ignores_fields_of_later_versions_of_the_same_contract() -> Non
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_no_figure_that_json_cannot_hold_is_written(bad: float) -> None:
-    for command in (replace(COMMAND, evidence={"usage": bad}), replace(COMMAND, expected=Expected(0.5, bad))):
+    for command in (
+        replace(COMMAND, evidence={"usage": bad}),
+        replace(COMMAND, expected=Expected(0.5, bad)),
+    ):
         with pytest.raises(ContractError, match="JSON"):
             encode_command(command)
     for done in (
@@ -138,9 +168,18 @@ def test_no_figure_that_json_cannot_hold_is_written(bad: float) -> None:
 
 
 @settings(deadline=None)
-@given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1))
-def test_any_text_and_figure_comes_back_and_stays_on_one_line(text: str, figure: float, count: int) -> None:
-    command = replace(COMMAND, text=text, evidence={text: text, "f": figure, "n": count}, expected=Expected(figure))
+@given(
+    st.text(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1)
+)
+def test_any_text_and_figure_comes_back_and_stays_on_one_line(
+    text: str, figure: float, count: int
+) -> None:
+    command = replace(
+        COMMAND,
+        text=text,
+        evidence={text: text, "f": figure, "n": count},
+        expected=Expected(figure),
+    )
     written = encode_command(command)
     assert b"\n" not in written
     assert decode_command(written) == command
@@ -161,9 +200,13 @@ def test_an_origin_comes_back(position: Position, value: bytes, compress: bool) 
 
 @settings(deadline=None)
 @given(POSITIONS, st.binary(max_size=300))
-def test_how_an_origin_was_packed_does_not_show_in_the_rejected_row(position: Position, value: bytes) -> None:
+def test_how_an_origin_was_packed_does_not_show_in_the_rejected_row(
+    position: Position, value: bytes
+) -> None:
     error = WireError("code", "text")
-    assert rejected_row(error, pack_origin(position, value), "") == rejected_row(error, pack_origin(position, value, compress=False), "")
+    assert rejected_row(error, pack_origin(position, value), "") == rejected_row(
+        error, pack_origin(position, value, compress=False), ""
+    )
 
 
 @pytest.mark.parametrize("compress", [True, False])
@@ -189,9 +232,16 @@ def test_every_event_has_its_topic() -> None:
     assert event_row(COMMAND) == OutputRow("commands", "c", encode_command(COMMAND))
     assert event_row(ROUND) == OutputRow("rounds", "c", encode_round(ROUND))
     origin = pack_origin(Position("telemetry", 0, 5), b"{...}")
-    row = event_row(Rejection("clock-ahead", "An hour ahead; check the clock.", Note("c", T0, origin)))
+    row = event_row(
+        Rejection("clock-ahead", "An hour ahead; check the clock.", Note("c", T0, origin))
+    )
     assert (row.kind, row.key) == ("rejected", "c")
     rejected = decode_rejected(row.value)
-    assert (rejected.topic, rejected.partition, rejected.offset, rejected.cluster) == ("telemetry", 0, 5, "c")
+    assert (rejected.topic, rejected.partition, rejected.offset, rejected.cluster) == (
+        "telemetry",
+        0,
+        5,
+        "c",
+    )
     assert (rejected.code, rejected.original) == ("clock-ahead", b"{...}")
     assert base64.b64decode(json.loads(row.value)["original"]) == b"{...}"

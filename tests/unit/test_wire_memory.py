@@ -1,4 +1,6 @@
-"""A record costs memory in proportion to its size, whatever is in it: at most 20 times its bytes, and 20 MB."""
+"""A record costs memory in proportion to its size, whatever is in it: at most 20 times its bytes,
+and 20 MB.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,18 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 def check_peaks(size: int, *faults: str) -> None:
     program = [sys.executable, "-m", "tests.unit.record_peaks", str(size), *faults]
-    ran = subprocess.run(program, cwd=_PROJECT, capture_output=True, text=True, timeout=3_000, check=False)
+    ran = subprocess.run(
+        program, cwd=_PROJECT, capture_output=True, text=True, timeout=3_000, check=False
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    peaks = {name: (int(record), int(peak)) for name, record, peak in map(str.split, ran.stdout.splitlines())}
+    peaks = {
+        name: (int(record), int(peak))
+        for name, record, peak in map(str.split, ran.stdout.splitlines())
+    }
     assert len(peaks) == len(COSTLY) * (len(faults) + 3)
-    assert {name: found for name, found in peaks.items() if found[1] > 20 * found[0] + 20 * 10**6} == {}
+    assert {
+        name: found for name, found in peaks.items() if found[1] > 20 * found[0] + 20 * 10**6
+    } == {}
 
 
 @pytest.mark.heavy
@@ -57,7 +66,9 @@ def test_records_are_the_same_for_the_same_seed() -> None:
 
 
 def test_a_record_with_more_arrays_than_any_report_is_too_crowded() -> None:
-    with pytest.raises(WireError, match=r"has 40003 arrays and objects, more than the 20000") as refused:
+    with pytest.raises(
+        WireError, match=r"has 40003 arrays and objects, more than the 20000"
+    ) as refused:
         decode(costly_policies("empty-arrays", 3 * 40_000), b"")
     assert refused.value.code == "too-crowded"
 
@@ -77,9 +88,15 @@ def test_a_look_at_the_shape_costs_three_times_the_record() -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("fault", ["no-kind", "unknown-kind", "later-version", "no-broker", "wrong-figure"])
-@pytest.mark.parametrize("kind", ["small-objects", "short-strings", "distinct-keys", "wide-character"])
-def test_a_value_that_the_contract_does_not_name_is_not_built_for_a_refusal(kind: str, fault: str) -> None:
+@pytest.mark.parametrize(
+    "fault", ["no-kind", "unknown-kind", "later-version", "no-broker", "wrong-figure"]
+)
+@pytest.mark.parametrize(
+    "kind", ["small-objects", "short-strings", "distinct-keys", "wide-character"]
+)
+def test_a_value_that_the_contract_does_not_name_is_not_built_for_a_refusal(
+    kind: str, fault: str
+) -> None:
     record = hostile(kind, fault, 2**20)
     tracemalloc.start()
     try:
@@ -118,11 +135,15 @@ def test_the_largest_report_is_not_too_crowded() -> None:
 def test_the_entry_at_fault_is_found_among_very_many() -> None:
     stats = {f"t/ns-{number}/0x00000000_0x10000000": bundle_stats(1.0) for number in range(20_000)}
     wrong = stats | {bundle(7): bundle_stats(1.0) | {"msgRateIn": "many"}, bundle(8): 5}
-    with pytest.raises(WireError, match=r'lastStats\["t/ns/0x07000000_0x08000000"\]\.msgRateIn is a string'):
+    with pytest.raises(
+        WireError, match=r'lastStats\["t/ns/0x07000000_0x08000000"\]\.msgRateIn is a string'
+    ):
         decode(changed(load_report(), "report", "lastStats", to=wrong), b"")
 
 
 def test_an_entry_is_not_blamed_for_what_stands_behind_it() -> None:
     record = changed(load_report(), "report", "lastStats", bundle(1), "topics", to=True)
-    with pytest.raises(WireError, match=r'lastStats\["t/ns/0x01000000_0x02000000"\]\.topics is true or false'):
+    with pytest.raises(
+        WireError, match=r'lastStats\["t/ns/0x01000000_0x02000000"\]\.topics is true or false'
+    ):
         decode(changed(record, "report", "bundles", to=5), b"")

@@ -25,7 +25,15 @@ def uneven(cluster: str = "c", rounds: int = 3) -> list[bytes]:
     for minute in range(rounds):
         loads = {bundle(number): 100.0 + 10 * number + minute for number in range(8)}
         lines.append(load_report("hot:1", 60 * minute, loads, cpu=90.0 - minute, cluster=cluster))
-        lines.append(load_report("idle:1", 60 * minute + 1, {bundle(9): 1.0 + minute}, cpu=5.0 + minute, cluster=cluster))
+        lines.append(
+            load_report(
+                "idle:1",
+                60 * minute + 1,
+                {bundle(9): 1.0 + minute},
+                cpu=5.0 + minute,
+                cluster=cluster,
+            )
+        )
         lines.append(sweep(60 * minute + 2, "hot:1", "idle:1", cluster=cluster))
     return lines
 

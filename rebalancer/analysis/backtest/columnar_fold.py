@@ -1,7 +1,9 @@
-"""The fold over a columnar recording. Decides what the plain loop decides, but skips the single reports of quiet rounds.
+"""The fold over a columnar recording. Decides what the plain loop decides, but skips the single
+reports of quiet rounds.
 
-Consecutive rounds that change only figures, and in which the strategy certainly decides nothing, are skipped together. The state after
-them is computed when the next other round needs it, and equals the state of the engine bit for bit (tests/unit/test_columnar_fold.py).
+Consecutive rounds that change only figures, and in which the strategy certainly decides nothing,
+are skipped together. The state after them is computed when the next other round needs it, and
+equals the state of the engine bit for bit (tests/unit/test_columnar_fold.py).
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _FURTHEST = 4096
 
 @dataclass(frozen=True)
 class Quiet:
-    """Rounds without a decision. `usage`: float64[rounds, brokers]; `traffic`: float64[rounds, brokers, 4].
+    """Rounds without a decision. `usage`: float64[rounds, brokers]; `traffic`: float64[rounds,
+    brokers, 4].
 
     `skips`: those of the strategy per round, if it ran.
     """
@@ -55,16 +58,21 @@ class _SkippedPart:
 
 
 class ColumnarFold:
-    """Folds blocks of any number of clusters; holds their state. Raises SettingsError for unknown settings."""
+    """Folds blocks of any number of clusters; holds their state. Raises SettingsError for unknown
+    settings.
+    """
 
     def __init__(self, settings: EngineSettings, *, leap: bool = True) -> None:
-        """`leap`: skip quiet rounds together. Without it, every record goes through the engine, with the same decisions."""
+        """`leap`: skip quiet rounds together. Without it, every record goes through the engine,
+        with the same decisions.
+        """
         self._settings, self._engine = settings, Engine(settings)
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
         finder = QuietRoundFinder(settings)
         self._finder = finder if leap and finder.possible else None
         self._ahead: _SkippedRounds | None = None
-        #: Number of rounds that are examined together: it grows after quiet rounds, so that little work is wasted.
+        #: Number of rounds that are examined together: it grows after quiet rounds, so that little
+        #: work is wasted.
         self._reach = 1
         #: Rejected records of all blocks; number of records folded so far, of the current block.
         self.rejected = self.folded = 0
@@ -109,14 +117,26 @@ class ColumnarFold:
         regular = regular_rounds(block, row, self._reach, self._ahead.known, self._settings)
         if regular is None:
             return None
-        rounds = Rounds(regular.now_ms, block.ts[regular.rows], np.asarray(block.figures[regular.rows]), regular.fresh)
+        rounds = Rounds(
+            regular.now_ms,
+            block.ts[regular.rows],
+            np.asarray(block.figures[regular.rows]),
+            regular.fresh,
+        )
         found = self._finder.find(self._ahead.round_state, rounds)
         self._reach = min(2 * self._reach, _FURTHEST) if found.count == len(regular) else 1
         if not found.count:
             return None
         self._ahead = self._ahead.after(block, regular, found.count, found.memory)
         known, part = self._ahead.known, slice(0, found.count)
-        quiet = Quiet(known.cluster, regular.now_ms[part], known.names, found.usage, rounds.figures[part, :, 10:14], found.skips)
+        quiet = Quiet(
+            known.cluster,
+            regular.now_ms[part],
+            known.names,
+            found.usage,
+            rounds.figures[part, :, 10:14],
+            found.skips,
+        )
         return int(regular.ends[found.count - 1]) + 1, quiet
 
     def absorb(self) -> None:
@@ -144,11 +164,26 @@ class _SkippedRounds:
 
     @classmethod
     def start(cls, cluster: str, store: InMemoryStore) -> _SkippedRounds | None:
-        """None unless a round has just closed, no command is open and every broker's newest report is complete."""
+        """None unless a round has just closed, no command is open and every broker's newest report
+        is complete.
+        """
         state = store.get_cluster()
         brokers = tuple(sorted(store.brokers(), key=lambda one: one.broker))
-        busy = state.early is not None or state.in_flight or state.departed or state.gained or state.reported or state.clock is None
-        if busy or len(brokers) < 2 or state.clock is None or state.clock.run_from_ms is not None or state.sweep_at_ms < 0:
+        busy = (
+            state.early is not None
+            or state.in_flight
+            or state.departed
+            or state.gained
+            or state.reported
+            or state.clock is None
+        )
+        if (
+            busy
+            or len(brokers) < 2
+            or state.clock is None
+            or state.clock.run_from_ms is not None
+            or state.sweep_at_ms < 0
+        ):
             return None
         if any(not _whole(one) for one in brokers) or state.round_at_ms != state.clock.now_ms:
             return None
@@ -158,19 +193,32 @@ class _SkippedRounds:
         known = Known(
             cluster,
             tuple(one.broker for one in brokers),
-            tuple("\n".join(unpack_history(table).newest.names) for table in tables if table is not None),
+            tuple(
+                "\n".join(unpack_history(table).newest.names)
+                for table in tables
+                if table is not None
+            ),
             state.clock.now_ms,
             state.sweep_at_ms,
             np.array([one.reported_at_ms for one in brokers]),
             np.array([int(one.digest, 16) for one in brokers], dtype=np.uint64),
         )
-        memory = Memory({one.broker: one.memory for one in brokers if one.memory != NO_MEMORY}, state.memory)
-        sampled = np.array([one.sampled_at_ms for one in brokers]), np.array([one.sampled_round for one in brokers])
+        memory = Memory(
+            {one.broker: one.memory for one in brokers if one.memory != NO_MEMORY}, state.memory
+        )
+        sampled = (
+            np.array([one.sampled_at_ms for one in brokers]),
+            np.array([one.sampled_round for one in brokers]),
+        )
         return cls(known, RoundState(cluster, state, brokers, memory, state.round, *sampled))
 
     def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _SkippedRounds:
         """The progress after `count` regular rounds of a block."""
-        rows, fresh, ts = regular.rows[:count], regular.fresh[:count], block.ts[regular.rows[:count]]
+        rows, fresh, ts = (
+            regular.rows[:count],
+            regular.fresh[:count],
+            block.ts[regular.rows[:count]],
+        )
         last = np.where(fresh.any(axis=0), count - 1 - fresh[::-1].argmax(axis=0), -1)
         old = self.round_state
         sampled_at = np.where(last < 0, old.sampled_at, ts[last, np.arange(ts.shape[1])])
@@ -183,24 +231,35 @@ class _SkippedRounds:
             digests=block.digests[rows[-1]],
         )
         # The newest *sample* of a table: a repeated report adds nothing, not even its topics.
-        sampled_rows = [int(rows[at, column]) if at >= 0 else -1 for column, at in enumerate(last.tolist())]
+        sampled_rows = [
+            int(rows[at, column]) if at >= 0 else -1 for column, at in enumerate(last.tolist())
+        ]
         texts = self.counts or ("",) * len(sampled_rows)
         counts = tuple(
-            block.texts["bundle_counts"][block.counts[at]] if at >= 0 else text for at, text in zip(sampled_rows, texts, strict=True)
+            block.texts["bundle_counts"][block.counts[at]] if at >= 0 else text
+            for at, text in zip(sampled_rows, texts, strict=True)
         )
         newest = tuple(block.figures_of(int(row)) for row in rows[-1])
         part = _SkippedPart(block.column, rows, fresh, old.round + 1)
         return replace(
             self,
             known=known,
-            round_state=replace(old, memory=memory, round=old.round + count, sampled_at=sampled_at, sampled_round=sampled_round),
+            round_state=replace(
+                old,
+                memory=memory,
+                round=old.round + count,
+                sampled_at=sampled_at,
+                sampled_round=sampled_round,
+            ),
             passed=(*self.passed, part),
             newest=newest,
             counts=counts,
         )
 
     def absorbed(self, store: InMemoryStore) -> _SkippedRounds:
-        """The progress with up-to-date averages of bundles, which are built from the store's tables and advanced in place."""
+        """The progress with up-to-date averages of bundles, which are built from the store's tables
+        and advanced in place.
+        """
         if not self.passed:
             return self
         averages = self.averages or BulkAverages(self._histories(store))
@@ -209,7 +268,11 @@ class _SkippedRounds:
         return replace(self, averages=averages, passed=())
 
     def _histories(self, store: InMemoryStore) -> list[BundleHistory]:
-        return [unpack_history(table) for one in self.round_state.brokers if (table := store.get_table(one.broker)) is not None]
+        return [
+            unpack_history(table)
+            for one in self.round_state.brokers
+            if (table := store.get_table(one.broker)) is not None
+        ]
 
     def write(self, store: InMemoryStore) -> None:
         """Writes the state after the skipped rounds to the store."""
@@ -222,7 +285,9 @@ class _SkippedRounds:
             counts_of(text) if text else (history.newest.topics, history.newest.sessions)
             for text, history in zip(self.counts, histories, strict=True)
         ]
-        for column, (one, history) in enumerate(zip(round_state.brokers, averages.histories(names, counts), strict=True)):
+        for column, (one, history) in enumerate(
+            zip(round_state.brokers, averages.histories(names, counts), strict=True)
+        ):
             store.put_table(one.broker, history.pack())
             digest = f"{int(self.known.digests[column]):016x}"
             at = int(self.known.reported_at[column])
@@ -258,8 +323,14 @@ class _SkippedRounds:
 
 
 def _whole(one: BrokerState) -> bool:
-    """Whether figures and bundles are from one report (modular load manager) and no open move may change them."""
-    return one.digest == one.bundles_digest and one.reported_at_ms == one.bundles_at_ms >= 0 and one.sampled_at_ms > one.judged_after_ms
+    """Whether figures and bundles are from one report (modular load manager) and no open move may
+    change them.
+    """
+    return (
+        one.digest == one.bundles_digest
+        and one.reported_at_ms == one.bundles_at_ms >= 0
+        and one.sampled_at_ms > one.judged_after_ms
+    )
 
 
 def _advance(averages: BulkAverages, part: _SkippedPart, traffic: Floats, starts: Ints) -> None:
@@ -268,12 +339,16 @@ def _advance(averages: BulkAverages, part: _SkippedPart, traffic: Floats, starts
         if last - first == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
             figures = traffic[starts[first] : starts[last + 1]]
         else:
-            figures = np.concatenate([traffic[starts[row] : starts[row + 1]] for row in rows.tolist()])
+            figures = np.concatenate(
+                [traffic[starts[row] : starts[row + 1]] for row in rows.tolist()]
+            )
         averages.sample(figures, fresh.tolist(), part.first_round + number)
 
 
 def _read_ahead(parts: tuple[_SkippedPart, ...]) -> Iterator[tuple[_SkippedPart, Floats, Ints]]:
-    """Yields each part with its traffic. Reads each block once, the next one in advance, and keeps none."""
+    """Yields each part with its traffic. Reads each block once, the next one in advance, and keeps
+    none.
+    """
     blocks = [list(group) for _, group in groupby(parts, key=lambda part: id(part.column))]
     with ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(blocks[0][0].column.read)

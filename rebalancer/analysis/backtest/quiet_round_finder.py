@@ -1,7 +1,9 @@
-"""Finds rounds without a decision: on whole columns if the strategy has a screen for it, otherwise by running the strategy.
+"""Finds rounds without a decision: on whole columns if the strategy has a screen for it, otherwise
+by running the strategy.
 
-The strategy runs without the tables of bundles, because building them takes nearly all of the time. A decision names a bundle, and only
-tables contain the names, so a round that reads no table decides nothing.
+The strategy runs without the tables of bundles, because building them takes nearly all of the time.
+A decision names a bundle, and only tables contain the names, so a round that reads no table decides
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _USED, _LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]
 
 @dataclass(frozen=True)
 class RoundState:
-    """A cluster right after a round, with nothing in progress. `brokers`: by name; `sampled_…`: the newest sample of each."""
+    """A cluster right after a round, with nothing in progress. `brokers`: by name; `sampled_…`: the
+    newest sample of each.
+    """
 
     cluster: str
     state: ClusterState
@@ -40,7 +44,9 @@ class RoundState:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Consecutive rounds. `figures`: float64[rounds, brokers, 18]; `ts`: of the reports; `fresh`: whether each is a new sample."""
+    """Consecutive rounds. `figures`: float64[rounds, brokers, 18]; `ts`: of the reports; `fresh`:
+    whether each is a new sample.
+    """
 
     now_ms: Ints
     ts: Ints
@@ -50,7 +56,9 @@ class Rounds:
 
 @dataclass(frozen=True)
 class QuietRounds:
-    """The first `count` rounds decide nothing; their usage float64[rounds, brokers], skips (if the strategy ran), and memory after them."""
+    """The first `count` rounds decide nothing; their usage float64[rounds, brokers], skips (if the
+    strategy ran), and memory after them.
+    """
 
     count: int
     usage: Floats
@@ -72,15 +80,22 @@ class QuietRoundFinder:
         on_columns = settings.mode == "fixed" and not (placement and placement.remembers)
         quiet = settings.entry.quiet if on_columns else None
         self._screen = quiet(settings.chosen) if quiet is not None else None
-        advised = settings.throttling.above_percent / 100 if settings.throttling.advise and settings.mode == "fixed" else np.inf
-        #: For a broker above this usage, a round advises on its hottest bundle, which only the engine can do.
+        advised = (
+            settings.throttling.above_percent / 100
+            if settings.throttling.advise and settings.mode == "fixed"
+            else np.inf
+        )
+        #: For a broker above this usage, a round advises on its hottest bundle, which only the
+        #: engine can do.
         self._advised = advised
         #: Splits read every table, and columns do not show brokers that are left out.
         self.possible = not (settings.splitting.enabled or settings.limits.excluded_brokers)
 
     def find(self, before: RoundState, rounds: Rounds) -> QuietRounds:
         """Finds the longest start of the rounds that decides nothing."""
-        usage = usages_of(rounds.figures[..., _USED], rounds.figures[..., _LIMIT], self._settings.weights)
+        usage = usages_of(
+            rounds.figures[..., _USED], rounds.figures[..., _LIMIT], self._settings.weights
+        )
         count = leading(np.asarray((np.isfinite(usage) & (usage <= self._advised)).all(axis=1)))
         if self._screen is None:
             return self._by_running(before, rounds, usage[:count])
@@ -111,19 +126,26 @@ class QuietRoundFinder:
             except _TableWanted:
                 break
             assert not shedding.decisions
-            states.memory = Memory(shedding.memory.brokers, replace(shedding.memory.cluster, split_hits={}))
+            states.memory = Memory(
+                shedding.memory.brokers, replace(shedding.memory.cluster, split_hits={})
+            )
             skips.append(shedding.skips)
         return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), states.memory)
 
 
 class _States:
-    """The brokers round by round, in order of first appearance, with the fields that a round reads without tables."""
+    """The brokers round by round, in order of first appearance, with the fields that a round reads
+    without tables.
+    """
 
     def __init__(self, before: RoundState) -> None:
         self.memory = before.memory
         self._brokers = sorted(enumerate(before.brokers), key=lambda one: one[1].order)
         self._round = before.round
-        self._sampled_at, self._sampled_round = before.sampled_at.tolist(), before.sampled_round.tolist()
+        self._sampled_at, self._sampled_round = (
+            before.sampled_at.tolist(),
+            before.sampled_round.tolist(),
+        )
 
     def after(self, rounds: Rounds, number: int) -> tuple[BrokerState, ...]:
         """The brokers after the reports of a round; call it in the order of rounds."""

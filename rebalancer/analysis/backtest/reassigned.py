@@ -1,7 +1,8 @@
 """Recorded loads of bundles, assigned to other brokers than the recorded ones.
 
-Rule: a bundle moves its share of its recorded broker's traffic and resources, in absolute figures, exactly as the engine estimates a
-move (`strategies.estimate`). When a broker leaves the recording, its bundles return to their recorded brokers.
+Rule: a bundle moves its share of its recorded broker's traffic and resources, in absolute figures,
+exactly as the engine estimates a move (`strategies.estimate`). When a broker leaves the recording,
+its bundles return to their recorded brokers.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from sinks.recordings.columnar_reading import Block, Column
 from strategies.bundles.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Bools, Floats, Ints
 
 _REPORT, _SWEEP = KINDS.index("report"), KINDS.index("sweep")
-#: Figures that follow traffic: usage of CPU, direct memory and bandwidth, and the four totals. Heap memory and limits stay.
+#: Figures that follow traffic: usage of CPU, direct memory and bandwidth, and the four totals. Heap
+#: memory and limits stay.
 _FOLLOWING = [0, 4, 6, 8, 10, 11, 12, 13]
 _IN, _OUT, _COUNT = 12, 13, 14
 
 
 @dataclass(frozen=True, slots=True)
 class _Reassigned:
-    """Bundles that a report loses, or gains from another report of the same pass (`column`); positions in the lists of these reports."""
+    """Bundles that a report loses, or gains from another report of the same pass (`column`);
+    positions in the lists of these reports.
+    """
 
     column: int
     positions: Ints
@@ -34,9 +38,11 @@ class _Reassigned:
 
 @dataclass(frozen=True, slots=True)
 class _EqualPasses:
-    """Passes with the same reports of the same bundles in the same order. `rows`: int64[passes, reports].
+    """Passes with the same reports of the same bundles in the same order. `rows`: int64[passes,
+    reports].
 
-    `changes`: column of a report → its lost and gained bundles; the part of its own column is the lost ones.
+    `changes`: column of a report → its lost and gained bundles; the part of its own column is the
+    lost ones.
     """
 
     rows: Ints
@@ -45,9 +51,11 @@ class _EqualPasses:
 
 @dataclass(frozen=True)
 class Reassigned:
-    """The records of `block`, with bundles of `cluster` on the brokers of `owners` (bundle → broker); other bundles stay as recorded.
+    """The records of `block`, with bundles of `cluster` on the brokers of `owners` (bundle →
+    broker); other bundles stay as recorded.
 
-    Clusters that replicate each other have bundles of the same name, so each cluster is processed alone.
+    Clusters that replicate each other have bundles of the same name, so each cluster is processed
+    alone.
     """
 
     block: Block
@@ -60,22 +68,39 @@ class Reassigned:
         if not changed:
             return self.block
         block = self.block
-        figures, digests, bundles, counts = block.figures.copy(), block.digests.copy(), block.bundles.copy(), block.counts.copy()
+        figures, digests, bundles, counts = (
+            block.figures.copy(),
+            block.digests.copy(),
+            block.bundles.copy(),
+            block.counts.copy(),
+        )
         names, numbers = _Texts(block.texts["bundles"]), _Texts(block.texts["bundle_counts"])
         for alike in changed:
             for column, parts in alike.changes.items():
                 rows = alike.rows[:, column]
                 for part in parts:
-                    self._burden(figures, rows, alike.rows[:, part.column], part, takes=part.column != column)
+                    self._burden(
+                        figures, rows, alike.rows[:, part.column], part, takes=part.column != column
+                    )
                 digests[rows] = self._digests(alike, column, parts)
                 bundles[rows] = names.codes(block.bundles, alike, column, parts)
                 counts[rows] = numbers.codes(block.counts, alike, column, parts)
         texts = {**block.texts, "bundles": names.every, "bundle_counts": numbers.every}
         column_ = _Moved(block.column, changed)
-        return replace(block, column=column_, texts=texts, figures=figures, digests=digests, bundles=bundles, counts=counts)
+        return replace(
+            block,
+            column=column_,
+            texts=texts,
+            figures=figures,
+            digests=digests,
+            bundles=bundles,
+            counts=counts,
+        )
 
     def throughput(self, bundle: str, row: int) -> float:
-        """Bytes/s in + out of a bundle in the pass that ends with record `row`; NaN if no broker reported it."""
+        """Bytes/s in + out of a bundle in the pass that ends with record `row`; NaN if no broker
+        reported it.
+        """
         for broker in self._rows_of_pass.get(int(self._passes[row]), {}).values():
             if bundle in self._places(broker):
                 traffic, starts = self.block.traffic
@@ -96,8 +121,13 @@ class Reassigned:
     def _changes(self, rows: Ints) -> dict[int, list[_Reassigned]]:
         """The changes of one pass. Of several reports of one broker, the newest counts."""
         names, changes = self.block.texts["broker"], dict[int, list[_Reassigned]]()
-        columns = {names[code]: column for column, code in enumerate(self.block.brokers[rows].tolist())}
-        away = {column: self._away(int(rows[column]), broker, columns) for broker, column in columns.items()}
+        columns = {
+            names[code]: column for column, code in enumerate(self.block.brokers[rows].tolist())
+        }
+        away = {
+            column: self._away(int(rows[column]), broker, columns)
+            for broker, column in columns.items()
+        }
         newest = self._newest(rows, columns)
         for column, bundles in away.items():
             if not bundles:
@@ -106,33 +136,61 @@ class Reassigned:
             for bundle, position in bundles:
                 if newest[bundle] == column:
                     taken.setdefault(self.owners[bundle], []).append(position)
-            changes.setdefault(column, []).insert(0, _Reassigned(column, np.array([position for _, position in bundles], dtype=np.int64)))
+            changes.setdefault(column, []).insert(
+                0,
+                _Reassigned(
+                    column, np.array([position for _, position in bundles], dtype=np.int64)
+                ),
+            )
             for owner, positions in taken.items():
-                changes.setdefault(columns[owner], []).append(_Reassigned(column, np.array(positions, dtype=np.int64)))
+                changes.setdefault(columns[owner], []).append(
+                    _Reassigned(column, np.array(positions, dtype=np.int64))
+                )
         return changes
 
     def _away(self, row: int, broker: str, columns: Mapping[str, int]) -> list[tuple[str, int]]:
-        """Bundles of a broker's report whose owner is another present broker, and their positions."""
-        return [pair for pair in self._displaced(row) if self.owners[pair[0]] != broker and self.owners[pair[0]] in columns]
+        """Bundles of a broker's report whose owner is another present broker, and their
+        positions.
+        """
+        return [
+            pair
+            for pair in self._displaced(row)
+            if self.owners[pair[0]] != broker and self.owners[pair[0]] in columns
+        ]
 
     def _newest(self, rows: Ints, columns: Mapping[str, int]) -> dict[str, int]:
-        """Bundle → the report whose figures of it apply: that of its owner if it lists the bundle, otherwise the newest.
+        """Bundle → the report whose figures of it apply: that of its owner if it lists the bundle,
+        otherwise the newest.
 
         While Pulsar moves a bundle, two brokers list it.
         """
-        named = [(bundle, broker, column) for broker, column in columns.items() for bundle, _ in self._displaced(int(rows[column]))]
-        return {bundle: column for bundle, broker, column in sorted(named, key=lambda one: (self.owners[one[0]] == one[1], one[2]))}
+        named = [
+            (bundle, broker, column)
+            for broker, column in columns.items()
+            for bundle, _ in self._displaced(int(rows[column]))
+        ]
+        return {
+            bundle: column
+            for bundle, broker, column in sorted(
+                named, key=lambda one: (self.owners[one[0]] == one[1], one[2])
+            )
+        }
 
     @cached_property
     def _ours(self) -> Bools:
         """Mask of the records of the cluster."""
         names = self.block.texts["cluster"]
-        return np.asarray(self.block.clusters == (names.index(self.cluster) if self.cluster in names else len(names)))
+        return np.asarray(
+            self.block.clusters
+            == (names.index(self.cluster) if self.cluster in names else len(names))
+        )
 
     @cached_property
     def _reports(self) -> Ints:
         """Rows of the reports with bundles."""
-        return np.flatnonzero(self._ours & (self.block.kinds == _REPORT) & (self.block.bundles >= 0))
+        return np.flatnonzero(
+            self._ours & (self.block.kinds == _REPORT) & (self.block.bundles >= 0)
+        )
 
     @cached_property
     def _passes(self) -> Ints:
@@ -144,7 +202,12 @@ class Reassigned:
         """Pass → broker → its newest report with bundles."""
         result: dict[int, dict[str, int]] = {}
         reports, names = self._reports, self.block.texts["broker"]
-        for row, number, code in zip(reports.tolist(), self._passes[reports].tolist(), self.block.brokers[reports].tolist(), strict=True):
+        for row, number, code in zip(
+            reports.tolist(),
+            self._passes[reports].tolist(),
+            self.block.brokers[reports].tolist(),
+            strict=True,
+        ):
             result.setdefault(number, {})[names[code]] = row
         return result
 
@@ -153,7 +216,8 @@ class Reassigned:
         if code not in self._displaced_by_list:
             places = self._places(row)
             self._displaced_by_list[code] = sorted(
-                ((bundle, places[bundle]) for bundle in places.keys() & self.owners.keys()), key=itemgetter(1)
+                ((bundle, places[bundle]) for bundle in places.keys() & self.owners.keys()),
+                key=itemgetter(1),
             )
         return self._displaced_by_list[code]
 
@@ -165,33 +229,49 @@ class Reassigned:
         code = int(self.block.bundles[row])
         if code not in self._places_by_list:
             text = self.block.texts["bundles"][code]
-            self._places_by_list[code] = {name: place for place, name in enumerate(text.split("\n"))} if text else {}
+            self._places_by_list[code] = (
+                {name: place for place, name in enumerate(text.split("\n"))} if text else {}
+            )
         return self._places_by_list[code]
 
     @cached_property
     def _places_by_list(self) -> dict[int, dict[str, int]]:
         return {}
 
-    def _burden(self, figures: Floats, rows: Ints, theirs: Ints, part: _Reassigned, *, takes: bool) -> None:
-        """Adds the part's share of the figures of `theirs` to the reports `rows`, or subtracts it."""
+    def _burden(
+        self, figures: Floats, rows: Ints, theirs: Ints, part: _Reassigned, *, takes: bool
+    ) -> None:
+        """Adds the part's share of the figures of `theirs` to the reports `rows`, or subtracts
+        it.
+        """
         source, sign = self.block.figures[theirs], 1.0 if takes else -1.0
         traffic, starts = self.block.traffic
         moved = traffic[starts[theirs][:, None] + part.positions]
         total = source[:, _IN] + source[:, _OUT]
         figures[rows, _COUNT] = np.maximum(0.0, figures[rows, _COUNT] + sign * len(part.positions))
         busy = total > 0
-        amount = moved[busy][..., THROUGHPUT_IN].sum(axis=1) + moved[busy][..., THROUGHPUT_OUT].sum(axis=1)
+        amount = moved[busy][..., THROUGHPUT_IN].sum(axis=1) + moved[busy][..., THROUGHPUT_OUT].sum(
+            axis=1
+        )
         share = np.fmin(1.0, amount / total[busy])
         cells = rows[busy][:, None], _FOLLOWING
-        figures[cells] = np.maximum(figures[cells] + (sign * share)[:, None] * source[busy][:, _FOLLOWING], 0.0)
+        figures[cells] = np.maximum(
+            figures[cells] + (sign * share)[:, None] * source[busy][:, _FOLLOWING], 0.0
+        )
 
     def _digests(self, alike: _EqualPasses, column: int, parts: list[_Reassigned]) -> list[int]:
         """New digests, from the recorded digests and the changes."""
         digests = self.block.digests[alike.rows].astype("<u8")
         seen = [digests[:, [column]]]
         for part in parts:
-            seen += [digests[:, [part.column]], np.broadcast_to(part.positions.astype("<u8"), (len(digests), len(part.positions)))]
-        return [int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest(), "little") for row in np.hstack(seen)]
+            seen += [
+                digests[:, [part.column]],
+                np.broadcast_to(part.positions.astype("<u8"), (len(digests), len(part.positions))),
+            ]
+        return [
+            int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest(), "little")
+            for row in np.hstack(seen)
+        ]
 
 
 class _Texts:
@@ -202,14 +282,23 @@ class _Texts:
         self._made: dict[str, int] = {}
         self._split: dict[int, list[str]] = {}
 
-    def codes(self, codes: Ints, alike: _EqualPasses, column: int, parts: list[_Reassigned]) -> list[int]:
-        """Codes of a report's lists in each pass, without lost and with gained bundles. `codes`: those of the recorded lists."""
-        seen = [tuple(row) for row in codes[alike.rows[:, [column, *(part.column for part in parts)]]].tolist()]
+    def codes(
+        self, codes: Ints, alike: _EqualPasses, column: int, parts: list[_Reassigned]
+    ) -> list[int]:
+        """Codes of a report's lists in each pass, without lost and with gained bundles. `codes`:
+        those of the recorded lists.
+        """
+        seen = [
+            tuple(row)
+            for row in codes[alike.rows[:, [column, *(part.column for part in parts)]]].tolist()
+        ]
         made = {row: self._code(self._joined(row, column, parts)) for row in dict.fromkeys(seen)}
         return [made[row] for row in seen]
 
     def _joined(self, seen: tuple[int, ...], column: int, parts: list[_Reassigned]) -> str:
-        away = {place for part in parts if part.column == column for place in part.positions.tolist()}
+        away = {
+            place for part in parts if part.column == column for place in part.positions.tolist()
+        }
         lines = [line for place, line in enumerate(self._lines(seen[0])) if place not in away]
         for part, code in zip(parts, seen[1:], strict=True):
             if part.column != column:
@@ -239,7 +328,11 @@ class _Moved:
     def read(self) -> tuple[Floats, Ints]:
         traffic, starts = self.column.read()
         lengths = np.diff(starts)
-        lists = [(alike, column, _arranged(alike, column, lengths)) for alike in self.changed for column in alike.changes]
+        lists = [
+            (alike, column, _arranged(alike, column, lengths))
+            for alike in self.changed
+            for column in alike.changes
+        ]
         made = lengths.copy()
         for alike, column, (places, _) in lists:
             made[alike.rows[:, column]] = len(places)
@@ -252,7 +345,9 @@ class _Moved:
 
 
 def _arranged(alike: _EqualPasses, column: int, lengths: Ints) -> tuple[Ints, Ints]:
-    """A report's bundles after moves: positions in recorded lists, and the columns of these lists."""
+    """A report's bundles after moves: positions in recorded lists, and the columns of these
+    lists.
+    """
     own = np.arange(lengths[alike.rows[0, column]])
     parts = alike.changes[column]
     for part in parts:
@@ -260,5 +355,8 @@ def _arranged(alike: _EqualPasses, column: int, lengths: Ints) -> tuple[Ints, In
             own = np.delete(own, part.positions)
     taken = [part for part in parts if part.column != column]
     places = np.concatenate([own, *(part.positions for part in taken)])
-    columns = np.repeat([column, *(part.column for part in taken)], [len(own), *(len(part.positions) for part in taken)])
+    columns = np.repeat(
+        [column, *(part.column for part in taken)],
+        [len(own), *(len(part.positions) for part in taken)],
+    )
     return places, columns

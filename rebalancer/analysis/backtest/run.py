@@ -1,4 +1,6 @@
-"""One back-test: a strategy and its settings on a columnar recording, in an open or closed loop, as timelines."""
+"""One back-test: a strategy and its settings on a columnar recording, in an open or closed loop, as
+timelines.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,27 @@ from strategies.model import Command, Event, Rejection, Round, Skip
 Loop = Literal["open", "closed"]
 _SWEEP = KINDS.index("sweep")
 OPEN_NOTES = (
-    "Open loop: the reports are as recorded and do not react to moves. Rounds repeat their moves while the recorded imbalance lasts, so "
+    "Open loop: the reports are as recorded and do not react to moves. Rounds repeat their "
+    "moves while the recorded imbalance lasts, so "
     "the counts of moves are counts of commands, not of bundles that would have moved.",
 )
 CLOSED_NOTES = (
-    "Closed loop: the recorded load of each bundle follows its moves at once, with its share of the recorded broker's resources, as if "
-    "equal traffic cost all brokers the same; caches, reconnecting clients and unequal machines are not modelled.",
-    "Traffic is as recorded: the traffic that clients would have sent to a less busy broker is unknown.",
-    "The recording contains moves of the cluster's own balancer, which apply to bundles that were not moved here.",
+    "Closed loop: the recorded load of each bundle follows its moves at once, with its share "
+    "of the recorded broker's resources, as if "
+    "equal traffic cost all brokers the same; caches, reconnecting clients and unequal "
+    "machines are not modelled.",
+    "Traffic is as recorded: the traffic that clients would have sent to a less busy broker "
+    "is unknown.",
+    "The recording contains moves of the cluster's own balancer, which apply to bundles that "
+    "were not moved here.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestJob:
-    """Parameters of a back-test, small enough to send to another process. `since`/`until`: time range of the recording, in ms."""
+    """Parameters of a back-test, small enough to send to another process. `since`/`until`: time
+    range of the recording, in ms.
+    """
 
     recording: Path
     title: str
@@ -54,7 +63,9 @@ class BacktestJob:
 
 @dataclass(frozen=True, slots=True)
 class BacktestResult:
-    """One timeline per cluster, by name; number of invalid records; number of rounds that were skipped together."""
+    """One timeline per cluster, by name; number of invalid records; number of rounds that were
+    skipped together.
+    """
 
     timelines: tuple[Timeline, ...]
     rejected: int
@@ -63,18 +74,28 @@ class BacktestResult:
 
 
 def run(job: BacktestJob, *, leap: bool = True) -> BacktestResult:
-    """Runs one back-test. `leap`: as in `ColumnarFold`. Raises SinkError for a recording that cannot be read."""
+    """Runs one back-test. `leap`: as in `ColumnarFold`. Raises SinkError for a recording that
+    cannot be read.
+    """
     (answer,) = run_together([job], leap=leap)
     return answer
 
 
 def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[BacktestResult]:
-    """Runs jobs on the same part of one recording, which is read once. Computes each answer on iteration. Raises as `run`."""
+    """Runs jobs on the same part of one recording, which is read once. Computes each answer on
+    iteration. Raises as `run`.
+    """
     first, share = jobs[0], len(jobs) > 1
-    assert all((job.recording, job.since_ms, job.until_ms) == (first.recording, first.since_ms, first.until_ms) for job in jobs)
+    assert all(
+        (job.recording, job.since_ms, job.until_ms)
+        == (first.recording, first.since_ms, first.until_ms)
+        for job in jobs
+    )
     runs = [_Run(job, leap) for job in jobs]
     with _rare_garbage_collection():
-        for block in _between(read_blocks(first.recording, with_traffic=share), first.since_ms, first.until_ms):
+        for block in _between(
+            read_blocks(first.recording, with_traffic=share), first.since_ms, first.until_ms
+        ):
             for one in runs:
                 one.feed(block, keep=not share)
         while runs:
@@ -83,7 +104,9 @@ def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[
 
 @contextmanager
 def _rare_garbage_collection() -> Iterator[None]:
-    """Runs garbage collection rarely: rounds create many objects without cycles, and the search for cycles takes a fifth of the time."""
+    """Runs garbage collection rarely: rounds create many objects without cycles, and the search for
+    cycles takes a fifth of the time.
+    """
     before = gc.get_threshold()
     gc.set_threshold(200_000, *before[1:])
     try:
@@ -103,7 +126,9 @@ class _Run:
         self._counts: Counter[str] = Counter()
 
     def feed(self, block: Block, *, keep: bool) -> None:
-        """Folds the next records. `keep`: blocks stay readable for averages that are computed later."""
+        """Folds the next records. `keep`: blocks stay readable for averages that are computed
+        later.
+        """
         self._counts["records"] += len(block)
         if self._job.loop == "open":
             for happened in self._loop.fold([block]):
@@ -116,10 +141,17 @@ class _Run:
 
     def answer(self) -> BacktestResult:
         lines = tuple(tracer.timeline() for _, tracer in sorted(self._tracers.items()))
-        return BacktestResult(lines, self._counts["rejected"] + self._loop.rejected, self._counts["records"], self._counts["passed"])
+        return BacktestResult(
+            lines,
+            self._counts["rejected"] + self._loop.rejected,
+            self._counts["records"],
+            self._counts["passed"],
+        )
 
     def _closed(self, block: Block) -> None:
-        """Folds a block up to a round that moves bundles, then its rest with the bundles on their new brokers."""
+        """Folds a block up to a round that moves bundles, then its rest with the bundles on their
+        new brokers.
+        """
         begin = 0
         while begin < len(block):
             if self._owners:
@@ -139,7 +171,9 @@ class _Run:
         return done
 
     def _note(self, happened: list[Event] | Quiet, recorded: Block | None, row: int) -> bool:
-        """Adds events to the timeline; returns whether bundles moved. `recorded`: in a closed loop, the block without moves."""
+        """Adds events to the timeline; returns whether bundles moved. `recorded`: in a closed loop,
+        the block without moves.
+        """
         if isinstance(happened, Quiet):
             self._counts["passed"] += len(happened.times_ms)
             self._tracer(happened.cluster).block(*_quiet_rows(happened, self._goal))
@@ -148,16 +182,26 @@ class _Run:
         commands = [event for event in happened if isinstance(event, Command) and event.is_move]
         for event in happened:
             if isinstance(event, Round):
-                own = [command for command in commands if command.round == event.round and command.cluster == event.cluster]
+                own = [
+                    command
+                    for command in commands
+                    if command.round == event.round and command.cluster == event.cluster
+                ]
                 if recorded is not None:
                     own, traffic = self._moved(own, event, recorded, row)
                 else:
                     traffic = None
-                self._tracer(event.cluster).round(event, own, self._goal.reached(event), self._measured(event), traffic)
+                self._tracer(event.cluster).round(
+                    event, own, self._goal.reached(event), self._measured(event), traffic
+                )
         return bool(commands)
 
-    def _moved(self, commands: list[Command], event: Round, recorded: Block, row: int) -> tuple[list[Command], dict[str, float]]:
-        """Assigns bundles to their new brokers; returns commands with destinations, and the recorded traffic of their bundles."""
+    def _moved(
+        self, commands: list[Command], event: Round, recorded: Block, row: int
+    ) -> tuple[list[Command], dict[str, float]]:
+        """Assigns bundles to their new brokers; returns commands with destinations, and the
+        recorded traffic of their bundles.
+        """
         placed = [_placed(command, event) for command in commands]
         if placed:
             owners = self._owners.setdefault(event.cluster, {})
@@ -190,29 +234,72 @@ class _Run:
         return self._tracers[cluster]
 
 
-def _quiet_rows(quiet: Quiet, goal: Goal) -> tuple[str, Ints, tuple[str, ...], list[Floats], list[bool]]:
-    rate, throughput = quiet.traffic[..., 0] + quiet.traffic[..., 1], quiet.traffic[..., 2] + quiet.traffic[..., 3]
-    rounds = zip(quiet.times_ms.tolist(), quiet.usage.tolist(), throughput.tolist(), quiet.skips, strict=True)
+def _quiet_rows(
+    quiet: Quiet, goal: Goal
+) -> tuple[str, Ints, tuple[str, ...], list[Floats], list[bool]]:
+    rate, throughput = (
+        quiet.traffic[..., 0] + quiet.traffic[..., 1],
+        quiet.traffic[..., 2] + quiet.traffic[..., 3],
+    )
+    rounds = zip(
+        quiet.times_ms.tolist(), quiet.usage.tolist(), throughput.tolist(), quiet.skips, strict=True
+    )
     reached = [goal.reached(_as_round(quiet, *figures)) for figures in rounds]
-    return quiet.cluster, quiet.times_ms, quiet.brokers, [quiet.usage, rate, throughput, quiet.usage], reached
+    return (
+        quiet.cluster,
+        quiet.times_ms,
+        quiet.brokers,
+        [quiet.usage, rate, throughput, quiet.usage],
+        reached,
+    )
 
 
-def _as_round(quiet: Quiet, ts: int, usage: list[float], throughput: list[float], skips: tuple[Skip, ...]) -> Round:
+def _as_round(
+    quiet: Quiet, ts: int, usage: list[float], throughput: list[float], skips: tuple[Skip, ...]
+) -> Round:
     """A round with the fields that a goal reads."""
     figures = dict(zip(quiet.brokers, usage, strict=True))
     even, data = spread(usage), spread(throughput)
-    return Round(quiet.cluster, 0, 0, ts, "sweep", "", quiet.brokers, {}, figures, figures, even, even, data, (), skips, "", "")
+    return Round(
+        quiet.cluster,
+        0,
+        0,
+        ts,
+        "sweep",
+        "",
+        quiet.brokers,
+        {},
+        figures,
+        figures,
+        even,
+        even,
+        data,
+        (),
+        skips,
+        "",
+        "",
+    )
 
 
 def _placed(command: Command, record: Round) -> Command:
-    """The command with a destination: by default the least busy broker after the round, the most likely choice of Pulsar's leader."""
+    """The command with a destination: by default the least busy broker after the round, the most
+    likely choice of Pulsar's leader.
+    """
     if command.destination is not None:
         return command
-    others = {broker: usage for broker, usage in record.usage_after.items() if broker != command.source}
-    return replace(command, destination=min(others, key=lambda broker: (others[broker], broker))) if others else command
+    others = {
+        broker: usage for broker, usage in record.usage_after.items() if broker != command.source
+    }
+    return (
+        replace(command, destination=min(others, key=lambda broker: (others[broker], broker)))
+        if others
+        else command
+    )
 
 
-def _between(blocks: Iterable[Block], since_ms: int | None, until_ms: int | None) -> Iterator[Block]:
+def _between(
+    blocks: Iterable[Block], since_ms: int | None, until_ms: int | None
+) -> Iterator[Block]:
     """The records of a time range, cut after sweeps."""
     for block in blocks:
         begin = 0 if since_ms is None else _cut(block, since_ms)
@@ -224,7 +311,9 @@ def _between(blocks: Iterable[Block], since_ms: int | None, until_ms: int | None
 
 
 def _cut(block: Block, ts: int) -> int:
-    """Row of the first record of the pass whose sweep is not before `ts`; without sweeps, of the first such record; else the end."""
+    """Row of the first record of the pass whose sweep is not before `ts`; without sweeps, of the
+    first such record; else the end.
+    """
     sweeps = np.flatnonzero(block.kinds == _SWEEP)
     if not len(sweeps):
         late = block.ts >= ts

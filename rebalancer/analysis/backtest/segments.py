@@ -1,4 +1,6 @@
-"""Divides a block into the rounds of a collector: one report per broker, then the sweep that ends the pass."""
+"""Divides a block into the rounds of a collector: one report per broker, then the sweep that ends
+the pass.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ REPORT, SWEEP = KINDS.index("report"), KINDS.index("sweep")
 
 @dataclass(frozen=True)
 class Known:
-    """The fold's state of brokers right after a round, a column per broker by name; see `BrokerState`."""
+    """The fold's state of brokers right after a round, a column per broker by name; see
+    `BrokerState`.
+    """
 
     cluster: str
     names: tuple[str, ...]
@@ -31,7 +35,9 @@ class Known:
 
 @dataclass(frozen=True)
 class Regular:
-    """Consecutive rounds that change only figures. `rows`: int64[rounds, brokers], records of the block; `ends`: their sweeps."""
+    """Consecutive rounds that change only figures. `rows`: int64[rounds, brokers], records of the
+    block; `ends`: their sweeps.
+    """
 
     rows: Ints
     ends: Ints
@@ -43,11 +49,14 @@ class Regular:
         return len(self.ends)
 
 
-def regular_rounds(block: Block, begin: int, most: int, known: Known, settings: EngineSettings) -> Regular | None:
+def regular_rounds(
+    block: Block, begin: int, most: int, known: Known, settings: EngineSettings
+) -> Regular | None:
     """The regular rounds from record `begin` on, at most `most`; None if there are none.
 
-    In a regular round, exactly the known brokers report, once each, newer than before, with the same bundles; the sweep lists all and
-    misses none; no clock jumps, no broker is stale, and no round closes before its sweep. The engine folds all other rounds.
+    In a regular round, exactly the known brokers report, once each, newer than before, with the
+    same bundles; the sweep lists all and misses none; no clock jumps, no broker is stale, and no
+    round closes before its sweep. The engine folds all other rounds.
     """
     brokers = len(known.names)
     ends = begin + np.flatnonzero(block.kinds[begin:] == SWEEP)[:most]
@@ -59,11 +68,15 @@ def regular_rounds(block: Block, begin: int, most: int, known: Known, settings: 
         return None
     rows = starts[:count, None] + np.arange(brokers)
     place = {name: column for column, name in enumerate(known.names)}
-    columns = np.array([place.get(name, -1) for name in block.texts["broker"]] + [-1])[block.brokers[rows]]
+    columns = np.array([place.get(name, -1) for name in block.texts["broker"]] + [-1])[
+        block.brokers[rows]
+    ]
     order = np.argsort(columns, axis=1, kind="stable")
     rows = np.take_along_axis(rows, order, axis=1)
     text = {bundles: code for code, bundles in enumerate(block.texts["bundles"])}
-    same = (block.kinds[rows] == REPORT) & (np.take_along_axis(columns, order, axis=1) == np.arange(brokers))
+    same = (block.kinds[rows] == REPORT) & (
+        np.take_along_axis(columns, order, axis=1) == np.arange(brokers)
+    )
     same &= block.bundles[rows] == np.array([text.get(bundles, -2) for bundles in known.bundles])
     count = leading(same.all(axis=1) & ~np.isnan(block.figures[rows, 0]).any(axis=1))
     count, sweeps = _swept(block, ends[:count], known)
@@ -81,7 +94,9 @@ def _swept(block: Block, ends: Ints, known: Known) -> tuple[int, Ints]:
     return len(times), np.array(times, dtype=np.int64)
 
 
-def _timely(block: Block, rows: Ints, passes: tuple[Ints, Ints], known: Known, settings: EngineSettings) -> Regular | None:
+def _timely(
+    block: Block, rows: Ints, passes: tuple[Ints, Ints], known: Known, settings: EngineSettings
+) -> Regular | None:
     if not len(rows):
         return None
     ends, sweeps = passes
@@ -93,10 +108,14 @@ def _timely(block: Block, rows: Ints, passes: tuple[Ints, Ints], known: Known, s
     reports = np.maximum(ts.max(axis=1), before)
     earlier = np.vstack((known.reported_at[None, :], ts[:-1]))
     good = (ts > earlier).all(axis=1) & (sweeps > swept_before)
-    good &= (np.maximum(reports, sweeps) - before <= rule.max_clock_jump_ms) & (now - ts.min(axis=1) <= rule.max_clock_jump_ms)
+    good &= (np.maximum(reports, sweeps) - before <= rule.max_clock_jump_ms) & (
+        now - ts.min(axis=1) <= rule.max_clock_jump_ms
+    )
     good &= now - sweeps <= rule.max_clock_jump_ms
     good &= (now - before) * 4 >= rule.interval_ms * 3
-    good &= (reports - before < rule.interval_ms + rule.lateness_ms) & (reports - swept_before <= 2 * rule.interval_ms)
+    good &= (reports - before < rule.interval_ms + rule.lateness_ms) & (
+        reports - swept_before <= 2 * rule.interval_ms
+    )
     good &= now - ts.min(axis=1) <= rule.stale_after_ms
     count = leading(good)
     if count == 0:

@@ -1,4 +1,6 @@
-"""Several back-tests of one recording in parallel: a few share a process and read the file together; answers keep the order of the jobs."""
+"""Several back-tests of one recording in parallel: a few share a process and read the file
+together; answers keep the order of the jobs.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,19 @@ from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, run_to
 from rebalancer.analysis.processes import run_each
 
 T = TypeVar("T")
-#: Maximum number of runs per process: reading takes longer than one run, but each run of a month keeps 300 MiB.
+#: Maximum number of runs per process: reading takes longer than one run, but each run of a month
+#: keeps 300 MiB.
 _TOGETHER = 3
 
 
 def run_all(
-    jobs: Sequence[BacktestJob], say: Callable[[str], None], keep: Callable[[BacktestResult], T], workers: int | None = None
+    jobs: Sequence[BacktestJob],
+    say: Callable[[str], None],
+    keep: Callable[[BacktestResult], T],
+    workers: int | None = None,
 ) -> list[T]:
-    """The results of `keep`, which is called on each answer in its process. All jobs are on the same part of one recording.
+    """The results of `keep`, which is called on each answer in its process. All jobs are on the
+    same part of one recording.
 
     Runs one process per core. Raises what `run` raises.
     """
@@ -30,8 +37,16 @@ def run_all(
         for said, _ in answers:
             say(f"{next(done)} of {len(jobs)}: {said}" if len(jobs) > 1 else said)
 
-    kept = run_each([partial(_together, [jobs[place] for place in group], keep) for group in groups], processes, report)
-    by_place = {place: one for group, ones in zip(groups, kept, strict=True) for place, (_, one) in zip(group, ones, strict=True)}
+    kept = run_each(
+        [partial(_together, [jobs[place] for place in group], keep) for group in groups],
+        processes,
+        report,
+    )
+    by_place = {
+        place: one
+        for group, ones in zip(groups, kept, strict=True)
+        for place, (_, one) in zip(group, ones, strict=True)
+    }
     return [by_place[place] for place in range(len(jobs))]
 
 
@@ -42,8 +57,13 @@ def _groups(jobs: int, processes: int) -> Iterator[range]:
     return (range(first, jobs, groups) for first in range(groups))
 
 
-def _together(jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]) -> list[tuple[str, T]]:
-    return [(_said(job, answer), keep(answer)) for job, answer in zip(jobs, run_together(jobs), strict=True)]
+def _together(
+    jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]
+) -> list[tuple[str, T]]:
+    return [
+        (_said(job, answer), keep(answer))
+        for job, answer in zip(jobs, run_together(jobs), strict=True)
+    ]
 
 
 def _said(job: BacktestJob, answer: BacktestResult) -> str:

@@ -8,17 +8,26 @@ from collections.abc import Sequence
 from rebalancer.analysis.explain.history import DecisionHistory
 from strategies.model import Command, Outcome
 
-#: `applied` precedes `already-done`, which an executor publishes for a repeated command; then all others; a dry run comes last.
+#: `applied` precedes `already-done`, which an executor publishes for a repeated command; then all
+#: others; a dry run comes last.
 _PRECEDENCE = {"applied": 3, "already-done": 2, "dry-run": 0}
 
 
 def decisive(given: Sequence[Outcome]) -> Outcome | None:
-    """The decisive outcome of a command: the one that applied it, otherwise the newest without dry runs, otherwise any."""
-    return max(enumerate(given), key=lambda one: (_PRECEDENCE.get(one[1].status, 1), one[0]))[1] if given else None
+    """The decisive outcome of a command: the one that applied it, otherwise the newest without dry
+    runs, otherwise any.
+    """
+    return (
+        max(enumerate(given), key=lambda one: (_PRECEDENCE.get(one[1].status, 1), one[0]))[1]
+        if given
+        else None
+    )
 
 
 def verdict_words(command: Command, history: DecisionHistory) -> str:
-    """`: refused (paused: …)`, to append to a line about the command; empty if the history has no outcomes."""
+    """`: refused (paused: …)`, to append to a line about the command; empty if the history has no
+    outcomes.
+    """
     if not history.has_outcomes:
         return ""
     found = decisive(history.outcomes_of(command))
@@ -26,7 +35,9 @@ def verdict_words(command: Command, history: DecisionHistory) -> str:
 
 
 def verdict_counts(commands: Sequence[Command], history: DecisionHistory) -> str:
-    """` [2 applied, 1 refused: paused]`, for commands that share a line; empty if the history has no outcomes."""
+    """` [2 applied, 1 refused: paused]`, for commands that share a line; empty if the history has
+    no outcomes.
+    """
     if not history.has_outcomes or not commands:
         return ""
     counts = Counter(_kind(decisive(history.outcomes_of(one))) for one in commands)

@@ -1,4 +1,6 @@
-"""All rounds, commands and outcomes of a topic, a file, or the folder of a replay; repeated records count once."""
+"""All rounds, commands and outcomes of a topic, a file, or the folder of a replay; repeated records
+count once.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +50,25 @@ class DecisionHistory:
         """Parts by epoch: the newest epoch of each cluster, then the one before, and so on."""
         found = [(cluster, self.of(cluster).epochs[::-1]) for cluster in self.clusters]
         count = max((len(epochs) for _, epochs in found), default=0)
-        by_age = [{cluster: epochs[age] for cluster, epochs in found if age < len(epochs)} for age in range(count)]
+        by_age = [
+            {cluster: epochs[age] for cluster, epochs in found if age < len(epochs)}
+            for age in range(count)
+        ]
         return [self._of_epochs(epochs) for epochs in by_age]
 
     def of_newest_rounds(self) -> DecisionHistory:
-        """The newest epoch with rounds of each cluster: commands of a newer epoch may be published before its first round."""
+        """The newest epoch with rounds of each cluster: commands of a newer epoch may be published
+        before its first round.
+        """
         return self._of_epochs({one.cluster: one.epoch for one in self.newest_rounds()})
 
     def newest_rounds(self) -> list[Round]:
-        """The newest round of each cluster, by name; rounds may be out of order if the topic has partitions."""
-        newest = {one.cluster: one for one in sorted(self.rounds, key=lambda one: (one.epoch, one.round))}
+        """The newest round of each cluster, by name; rounds may be out of order if the topic has
+        partitions.
+        """
+        newest = {
+            one.cluster: one for one in sorted(self.rounds, key=lambda one: (one.epoch, one.round))
+        }
         return [newest[cluster] for cluster in sorted(newest)]
 
     @property
@@ -71,7 +82,9 @@ class DecisionHistory:
 
     def _part(self, belongs: Callable[[Round | Command], bool]) -> DecisionHistory:
         rounds = tuple(one for one in self.rounds if belongs(one))
-        return replace(self, rounds=rounds, commands=tuple(one for one in self.commands if belongs(one)))
+        return replace(
+            self, rounds=rounds, commands=tuple(one for one in self.commands if belongs(one))
+        )
 
     @property
     def clusters(self) -> list[str]:
@@ -84,7 +97,9 @@ class DecisionHistory:
     def round_of(self, command: Command) -> Round | None:
         """The round that published a command, or None."""
         key = (command.cluster, command.epoch, command.round)
-        return next((one for one in self.rounds if (one.cluster, one.epoch, one.round) == key), None)
+        return next(
+            (one for one in self.rounds if (one.cluster, one.epoch, one.round) == key), None
+        )
 
     def outcomes_of(self, command: Command) -> tuple[Outcome, ...]:
         """All different outcomes of a command, in the order of publication."""
@@ -93,7 +108,9 @@ class DecisionHistory:
     @cached_property
     def last_ms(self) -> int:
         """The newest time of all records; 0 without records."""
-        return max([*(one.ts for one in self.rounds), *(one.ts for one in self.outcomes)], default=0)
+        return max(
+            [*(one.ts for one in self.rounds), *(one.ts for one in self.outcomes)], default=0
+        )
 
     @cached_property
     def _answers(self) -> dict[tuple[str, str, str], list[Outcome]]:
@@ -112,32 +129,56 @@ def source_of(text: str) -> Source:
     return parse_topic(text) if "://" in text else Path(text)
 
 
-def read_history(rounds: Source, commands: Source, access: TopicAccess = NO_SECURITY) -> DecisionHistory:
-    """Reads both sources: a topic, a JSON Lines file, or a folder with either. Raises SettingsError, SinkError.
+def read_history(
+    rounds: Source, commands: Source, access: TopicAccess = NO_SECURITY
+) -> DecisionHistory:
+    """Reads both sources: a topic, a JSON Lines file, or a folder with either. Raises
+    SettingsError, SinkError.
 
     Records that are not rounds or commands are skipped, see `DecisionHistory.skipped`.
     """
     rounds, commands = _located("rounds", rounds), _located("commands", commands)
     not_rounds, not_commands = Skipped(str(rounds), "round"), Skipped(str(commands), "command")
-    by_number = {(one.cluster, one.epoch, one.round): one for one in _decoded(rounds, decode_round, access, not_rounds)}
+    by_number = {
+        (one.cluster, one.epoch, one.round): one
+        for one in _decoded(rounds, decode_round, access, not_rounds)
+    }
     by_id = {one.id: one for one in _decoded(commands, decode_command, access, not_commands)}
-    return DecisionHistory(tuple(by_number.values()), tuple(by_id.values()), skipped=(*not_rounds.lines(), *not_commands.lines()))
+    return DecisionHistory(
+        tuple(by_number.values()),
+        tuple(by_id.values()),
+        skipped=(*not_rounds.lines(), *not_commands.lines()),
+    )
 
 
-def with_outcomes(history: DecisionHistory, source: Source, access: TopicAccess = NO_SECURITY) -> DecisionHistory:
-    """The history with outcomes from a source, of the same kinds as for rounds; of equal outcomes the first counts."""
+def with_outcomes(
+    history: DecisionHistory, source: Source, access: TopicAccess = NO_SECURITY
+) -> DecisionHistory:
+    """The history with outcomes from a source, of the same kinds as for rounds; of equal outcomes
+    the first counts.
+    """
     source = _located("outcomes", source)
     no_outcomes = Skipped(str(source), "outcome")
     found = dict.fromkeys(_decoded(source, decode_outcome, access, no_outcomes))
-    return replace(history, outcomes=tuple(found), has_outcomes=True, skipped=(*history.skipped, *no_outcomes.lines()))
+    return replace(
+        history,
+        outcomes=tuple(found),
+        has_outcomes=True,
+        skipped=(*history.skipped, *no_outcomes.lines()),
+    )
 
 
 def is_there(kind: Kind, source: Source) -> bool:
-    """Whether a source has records of a kind; true for topics on servers, which are not contacted."""
+    """Whether a source has records of a kind; true for topics on servers, which are not
+    contacted.
+    """
     if isinstance(source, TopicUri):
         return source.scheme != "file" or source.folder.is_dir()
     return (
-        source.is_file() or (source / f"{kind}.jsonl").is_file() or (source / kind).is_dir() or (source.is_dir() and bool(segments(source)))
+        source.is_file()
+        or (source / f"{kind}.jsonl").is_file()
+        or (source / kind).is_dir()
+        or (source.is_dir() and bool(segments(source)))
     )
 
 
@@ -146,8 +187,12 @@ def values_of(kind: Kind, source: Source, access: TopicAccess = NO_SECURITY) -> 
     return (record.value for record in _records(_located(kind, source), access))
 
 
-def _decoded(source: Source, decode: Callable[[bytes], T], access: TopicAccess, skipped: Skipped) -> Iterator[T]:
-    """The decoded records of a topic or file. Raises SinkError for a file that has only records of another kind."""
+def _decoded(
+    source: Source, decode: Callable[[bytes], T], access: TopicAccess, skipped: Skipped
+) -> Iterator[T]:
+    """The decoded records of a topic or file. Raises SinkError for a file that has only records of
+    another kind.
+    """
     found = False
     for _, record in readable(_records(source, access), decode, skipped):
         found = True
@@ -165,22 +210,39 @@ def _located(kind: Kind, source: Source) -> Source:
     if isinstance(source, TopicUri):
         return _topic(source.folder) if source.scheme == "file" else source
     if not source.exists():
-        raise SettingsError([f"{source}: no such file or folder; name a topic URI, a JSON Lines file or the folder of a replay"])
+        raise SettingsError(
+            [
+                f"{source}: no such file or folder; name a topic URI, a JSON Lines file or "
+                "the folder of a replay"
+            ]
+        )
     if source.is_file():
         return source
     return _topic(source) if segments(source) else _in_folder(kind, source)
 
 
 def _in_folder(kind: Kind, folder: Path) -> Source:
-    """The file or topic in a folder: a replay writes `commands.jsonl`, a job's folder has a topic `commands`."""
+    """The file or topic in a folder: a replay writes `commands.jsonl`, a job's folder has a topic
+    `commands`.
+    """
     if (folder / f"{kind}.jsonl").is_file():
         return folder / f"{kind}.jsonl"
     if (folder / kind).is_dir():
         return _topic(folder / kind)
-    raise SettingsError([f"{folder}: has neither {kind}.jsonl nor a topic {kind}; name the folder that replay --out wrote"])
+    raise SettingsError(
+        [
+            f"{folder}: has neither {kind}.jsonl nor a topic {kind}; name the folder that "
+            "replay --out wrote"
+        ]
+    )
 
 
 def _topic(folder: Path) -> TopicUri:
     if not folder.is_dir():
-        raise SettingsError([f"{folder}: no such topic yet; check that the job has run with the same topics.* settings"])
+        raise SettingsError(
+            [
+                f"{folder}: no such topic yet; check that the job has run with the same "
+                "topics.* settings"
+            ]
+        )
     return file_topic(folder)

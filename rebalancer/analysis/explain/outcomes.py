@@ -36,7 +36,11 @@ class OutcomeCollector:
 
     def verdicts(self) -> Mapping[str, Outcome]:
         """Command id → its decisive outcome."""
-        return {id_: found for id_, given in self._outcomes.items() if (found := decisive(tuple(given))) is not None}
+        return {
+            id_: found
+            for id_, given in self._outcomes.items()
+            if (found := decisive(tuple(given))) is not None
+        }
 
     def _keep(self, value: bytes) -> None:
         try:

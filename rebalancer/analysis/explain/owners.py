@@ -1,4 +1,6 @@
-"""The last owner of a bundle, by load reports and the collector's notes, for bundles that no round mentions."""
+"""The last owner of a bundle, by load reports and the collector's notes, for bundles that no round
+mentions.
+"""
 
 from __future__ import annotations
 

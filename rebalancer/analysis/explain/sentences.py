@@ -21,7 +21,9 @@ _CLOSED_BY = {
 
 
 def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> list[str]:
-    """Lines about the subject; of brokers and bundles, only the newest `last` rounds that mention them."""
+    """Lines about the subject; of brokers and bundles, only the newest `last` rounds that mention
+    them.
+    """
     match subject.kind:
         case "command":
             found = next(command for command in history.commands if command.id == subject.name)
@@ -41,9 +43,11 @@ def command_lines(command: Command, history: DecisionHistory) -> list[str]:
     """A command's instruction, time, strategy, reason, expected effect and outcomes."""
     done = history.round_of(command)
     return [
-        f"command {command.id} of cluster {command.cluster}, round {command.round}, epoch {command.epoch}",
+        f"command {command.id} of cluster {command.cluster}, round {command.round}, epoch "
+        f"{command.epoch}",
         f"  what: {_instruction(command)}",
-        f"  when: {when(command.issued_at_ms)}, to be carried out before {when(command.expires_at_ms)}",
+        f"  when: {when(command.issued_at_ms)}, to be carried out before "
+        f"{when(command.expires_at_ms)}",
         f"  who: {command.strategy}{_seen(done)}",
         f"  why: {command.text} [{command.code}]",
         *_figures(command.evidence),
@@ -59,12 +63,14 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
     return [
         f"round {done.round} of cluster {done.cluster}, epoch {done.epoch}, at {when(done.ts)}",
         f"  closed because {_CLOSED_BY[done.closed_by]}; decided by {done.strategy} {done.version}",
-        f"  spread {points(done.spread.range)} points before, {points(done.spread_after.range)} expected after the commands",
+        f"  spread {points(done.spread.range)} points before, "
+        f"{points(done.spread_after.range)} expected after the commands",
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
         *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group, history)),
         *(
-            f"  command {one.id}: {_instruction(one)}, because {one.text}{verdict_words(one, history)}"
+            f"  command {one.id}: {_instruction(one)}, because "
+            f"{one.text}{verdict_words(one, history)}"
             for one in commands
             if one not in _moves(commands)
         ),
@@ -74,20 +80,33 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
 
 
 def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str]:
-    """One round's decisions about a broker and its bundles; empty if the round did not have the broker."""
+    """One round's decisions about a broker and its bundles; empty if the round did not have the
+    broker.
+    """
     commands = history.commands_of(done)
     if broker in done.stale:
         return [f"was left out: {done.stale[broker]}"]
     if broker not in done.brokers:
-        return [f"was left out: {skip.text} [{skip.code}]" for skip in done.skips if skip.subject == "broker" and broker in skip.names]
-    moves, others = _moves(commands), [one for one in commands if one.source == broker and one not in _moves(commands)]
+        return [
+            f"was left out: {skip.text} [{skip.code}]"
+            for skip in done.skips
+            if skip.subject == "broker" and broker in skip.names
+        ]
+    moves, others = (
+        _moves(commands),
+        [one for one in commands if one.source == broker and one not in _moves(commands)],
+    )
     gave = [
-        f"gives {_goods(group)} to {_destination(group[0])}, because {group[0].text}{verdict_counts(group, history)}"
+        f"gives {_goods(group)} to {_destination(group[0])}, because "
+        f"{group[0].text}{verdict_counts(group, history)}"
         for group in _by_pair(moves, source=broker)
     ]
-    gave += [f"{_instruction(one)}, because {one.text}{verdict_words(one, history)}" for one in others]
+    gave += [
+        f"{_instruction(one)}, because {one.text}{verdict_words(one, history)}" for one in others
+    ]
     took = [
-        f"takes {_goods(group)} from {group[0].source}, because {group[0].text}{verdict_counts(group, history)}"
+        f"takes {_goods(group)} from {group[0].source}, because "
+        f"{group[0].text}{verdict_counts(group, history)}"
         for group in _by_pair(moves, destination=broker)
     ]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
@@ -100,7 +119,8 @@ def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str
     commands = [one for one in history.commands_of(done) if one.bundle == bundle]
     moved = [line for one in commands for line in _bundle_command_lines(one, history)]
     left = [
-        f"left alone on {skip.broker or 'its broker'}: {skip.text} [{skip.code}]{_resting_since(bundle, skip, done, history)}"
+        f"left alone on {skip.broker or 'its broker'}: {skip.text} "
+        f"[{skip.code}]{_resting_since(bundle, skip, done, history)}"
         for skip in done.skips
         if skip.subject == "bundle" and bundle in skip.names
     ]
@@ -109,23 +129,35 @@ def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str
 
 def _bundle_command_lines(command: Command, history: DecisionHistory) -> list[str]:
     outcomes = outcome_lines(command, history) if history.has_outcomes else []
-    return [f"command {command.id}: {_instruction(command)}, because {command.text}", *(f"  {line}" for line in outcomes)]
+    return [
+        f"command {command.id}: {_instruction(command)}, because {command.text}",
+        *(f"  {line}" for line in outcomes),
+    ]
 
 
 def _resting_since(bundle: str, skip: Skip, done: Round, history: DecisionHistory) -> str:
     """The command that started a bundle's cool-down, and its verdict."""
     if skip.code != "cooling-down" or not history.has_outcomes:
         return ""
-    earlier = [one for one in history.commands if one.bundle == bundle and one.cluster == done.cluster and one.issued_at_ms < done.ts]
+    earlier = [
+        one
+        for one in history.commands
+        if one.bundle == bundle and one.cluster == done.cluster and one.issued_at_ms < done.ts
+    ]
     if not earlier:
         return ""
-    return f", since command {earlier[-1].id} of round {earlier[-1].round}{verdict_words(earlier[-1], history)}"
+    return (
+        f", since command {earlier[-1].id} of round "
+        f"{earlier[-1].round}{verdict_words(earlier[-1], history)}"
+    )
 
 
 def outcome_lines(command: Command, history: DecisionHistory) -> list[str]:
     """All outcomes of a command, oldest first, or the reason why there are none."""
     given = history.outcomes_of(command)
-    return [f"outcome: {when(one.ts)}: {in_short(one)}" for one in given] or [f"outcome: {why_missing(command, history)}"]
+    return [f"outcome: {when(one.ts)}: {in_short(one)}" for one in given] or [
+        f"outcome: {why_missing(command, history)}"
+    ]
 
 
 def when(ms: int) -> str:
@@ -134,7 +166,9 @@ def when(ms: int) -> str:
 
 
 def formatted(ms: int, form: str) -> str:
-    """A time in UTC; a time after the year 9999, which a record may contain, as its number of ms."""
+    """A time in UTC; a time after the year 9999, which a record may contain, as its number of
+    ms.
+    """
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
     except (OverflowError, OSError, ValueError):
@@ -159,8 +193,12 @@ def _moves(commands: Sequence[Command]) -> list[Command]:
     return [one for one in commands if one.is_move]
 
 
-def _by_pair(commands: Sequence[Command], source: str | None = None, destination: str | None = None) -> list[list[Command]]:
-    """Commands grouped by source and destination, which share a reason; optionally only those of one source or destination."""
+def _by_pair(
+    commands: Sequence[Command], source: str | None = None, destination: str | None = None
+) -> list[list[Command]]:
+    """Commands grouped by source and destination, which share a reason; optionally only those of
+    one source or destination.
+    """
     pairs: dict[tuple[str, str | None], list[Command]] = {}
     for one in commands:
         if source in (None, one.source) and destination in (None, one.destination):
@@ -170,7 +208,10 @@ def _by_pair(commands: Sequence[Command], source: str | None = None, destination
 
 def _pair_lines(group: Sequence[Command], history: DecisionHistory) -> Iterator[str]:
     first = group[0]
-    gives = f"{first.source} gives {_count(len(group), 'bundle')} to {_destination(first)}, because {first.text}"
+    gives = (
+        f"{first.source} gives {_count(len(group), 'bundle')} to {_destination(first)}, because "
+        f"{first.text}"
+    )
     yield f"  {gives}{verdict_counts(group, history)}"
     for one in group:
         yield f"    command {one.id}: {one.action} {one.bundle}{verdict_words(one, history)}"
@@ -211,11 +252,21 @@ def _instruction(command: Command) -> str:
 def _seen(done: Round | None) -> str:
     if done is None:
         return ", in a round whose record was not found"
-    return f", which saw {_count(len(done.brokers), 'broker')} with a spread of {points(done.spread.range)} points"
+    return (
+        f", which saw {_count(len(done.brokers), 'broker')} with a spread of "
+        f"{points(done.spread.range)} points"
+    )
 
 
 def _figures(evidence: Evidence, title: str = "with") -> list[str]:
-    return [f"  {title}: {', '.join(f'{name} = {_figure(value)}' for name, value in evidence.items())}"] if evidence else []
+    return (
+        [
+            f"  {title}: "
+            f"{', '.join(f'{name} = {_figure(value)}' for name, value in evidence.items())}"
+        ]
+        if evidence
+        else []
+    )
 
 
 def _figure(value: object) -> str:
@@ -223,7 +274,9 @@ def _figure(value: object) -> str:
 
 
 def _expected(command: Command) -> list[str]:
-    """The expected usages. Empty for a split, which moves no load, and for advice, which no executor applies."""
+    """The expected usages. Empty for a split, which moves no load, and for advice, which no
+    executor applies.
+    """
     if not command.is_move:
         return []
     expected = command.expected
@@ -241,7 +294,11 @@ def _usage(broker: str, done: Round) -> str:
     before, after = done.usage.get(broker), done.usage_after.get(broker)
     if before is None:
         return "unknown"
-    return f"{points(before)} %" if after is None or after == before else f"{points(before)} %, {points(after)} % expected"
+    return (
+        f"{points(before)} %"
+        if after is None or after == before
+        else f"{points(before)} %, {points(after)} % expected"
+    )
 
 
 def _missing(done: Round, commands: Sequence[Command]) -> list[str]:

@@ -1,4 +1,6 @@
-"""Resolves the argument of `explain` to a round, command, broker or bundle, from its name or a related one such as a topic."""
+"""Resolves the argument of `explain` to a round, command, broker or bundle, from its name or a
+related one such as a topic.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ Owners = Mapping[str, str]
 Kind = Literal["latest", "round", "command", "broker", "bundle"]
 LATEST = "latest"
 #: Accepted forms of the argument, for messages.
-FORMS = "a round's number, latest, a command id, a bundle or its range, a broker (host or host:port) or a topic"
+FORMS = (
+    "a round's number, latest, a command id, a bundle or its range, a broker (host or "
+    "host:port) or a topic"
+)
 _RANGE = re.compile(r"0x[0-9a-fA-F]{1,8}_0x[0-9a-fA-F]{1,8}", re.ASCII)
 _TOPIC = re.compile(r"((?:non-)?persistent://)?([^/\s]+/[^/\s]+)/([^/\s]+)")
 _ID_BEGINS = 4
@@ -43,7 +48,8 @@ class ExplainedSubject:
 class Located:
     """A subject, and the part of the history that mentions it: one epoch per cluster.
 
-    `elsewhere`: older epochs that mention it too. `owner`: the broker of a bundle that no round mentions.
+    `elsewhere`: older epochs that mention it too. `owner`: the broker of a bundle that no round
+    mentions.
     """
 
     subject: ExplainedSubject
@@ -52,10 +58,17 @@ class Located:
     owner: str | None = None
 
 
-def locate(word: str, history: DecisionHistory, epoch: int | None = None, owners: Callable[[], Owners] = dict) -> Located:
-    """Locates the word in the newest epoch that mentions it, or in the given one. Raises UnknownSubject.
+def locate(
+    word: str,
+    history: DecisionHistory,
+    epoch: int | None = None,
+    owners: Callable[[], Owners] = dict,
+) -> Located:
+    """Locates the word in the newest epoch that mentions it, or in the given one. Raises
+    UnknownSubject.
 
-    `owners`: returns bundle → broker, also for bundles that no round mentions; called only if no record mentions the word.
+    `owners`: returns bundle → broker, also for bundles that no round mentions; called only if no
+    record mentions the word.
     """
     parts = history.generations() if epoch is None else [history.of_epoch(epoch)]
     # A number is first matched with rounds of all epochs, then with the start of command ids.
@@ -65,14 +78,23 @@ def locate(word: str, history: DecisionHistory, epoch: int | None = None, owners
     for age, part in enumerate(asked):
         if (subject := meaning(word, part)) is not None:
             return Located(subject, part, _elsewhere(subject, asked[age + 1 :]))
-    if parts and ("/" in word or _RANGE.fullmatch(word)) and (subject := _bundle(word, known := owners())) is not None:
+    if (
+        parts
+        and ("/" in word or _RANGE.fullmatch(word))
+        and (subject := _bundle(word, known := owners())) is not None
+    ):
         return Located(subject, parts[0], owner=known[subject.name])
     raise UnknownSubject(_not_found(word, history, epoch))
 
 
 def _elsewhere(subject: ExplainedSubject, older: Sequence[DecisionHistory]) -> tuple[int, ...]:
     """Epochs, newest first."""
-    return tuple(sorted({epoch for part in older if _knows(subject, part) for epoch in part.epochs}, reverse=True))
+    return tuple(
+        sorted(
+            {epoch for part in older if _knows(subject, part) for epoch in part.epochs},
+            reverse=True,
+        )
+    )
 
 
 def _knows(subject: ExplainedSubject, history: DecisionHistory) -> bool:
@@ -88,7 +110,11 @@ def _knows(subject: ExplainedSubject, history: DecisionHistory) -> bool:
 
 
 def _is_round(word: str, history: DecisionHistory) -> bool:
-    return word.isdecimal() and len(word) <= _LONGEST_NUMBER and any(one.round == int(word) for one in history.rounds)
+    return (
+        word.isdecimal()
+        and len(word) <= _LONGEST_NUMBER
+        and any(one.round == int(word) for one in history.rounds)
+    )
 
 
 def find(word: str, history: DecisionHistory) -> ExplainedSubject:
@@ -97,16 +123,26 @@ def find(word: str, history: DecisionHistory) -> ExplainedSubject:
 
 
 def meaning(word: str, history: DecisionHistory) -> ExplainedSubject | None:
-    """The subject of a word; None if no record mentions it. Raises UnknownSubject with all candidates if it is ambiguous."""
+    """The subject of a word; None if no record mentions it. Raises UnknownSubject with all
+    candidates if it is ambiguous.
+    """
     if word == LATEST and history.rounds:
         return ExplainedSubject("latest", LATEST)
     if _is_round(word, history):
         return ExplainedSubject("round", str(int(word)))
-    return _command(word, history) or _broker(word, _brokers(history)) or _bundle(word, _bundles(history))
+    return (
+        _command(word, history)
+        or _broker(word, _brokers(history))
+        or _bundle(word, _bundles(history))
+    )
 
 
 def _command(word: str, history: DecisionHistory) -> ExplainedSubject | None:
-    ids = [command.id for command in history.commands if command.id.startswith(word)] if len(word) >= _ID_BEGINS else []
+    ids = (
+        [command.id for command in history.commands if command.id.startswith(word)]
+        if len(word) >= _ID_BEGINS
+        else []
+    )
     return ExplainedSubject("command", word) if word in ids else _only("command", word, ids)
 
 
@@ -114,7 +150,11 @@ def _broker(word: str, known: Iterable[str]) -> ExplainedSubject | None:
     name = re.sub(r"^[a-z+]+://", "", word).rstrip("/")
     if name in known:
         return ExplainedSubject("broker", name)
-    return _only("broker", word, [one for one in known if name.lower() in (one.lower(), one.rpartition(":")[0].lower())])
+    return _only(
+        "broker",
+        word,
+        [one for one in known if name.lower() in (one.lower(), one.rpartition(":")[0].lower())],
+    )
 
 
 def _bundle(word: str, known: Iterable[str]) -> ExplainedSubject | None:
@@ -122,7 +162,15 @@ def _bundle(word: str, known: Iterable[str]) -> ExplainedSubject | None:
         return ExplainedSubject("bundle", word)
     if _RANGE.fullmatch(word):
         wanted = parse_bundle(f"-/{word}")
-        return _only("bundle", word, [one for one in known if wanted and (parsed := parse_bundle(one)) and parsed[1] == wanted[1]])
+        return _only(
+            "bundle",
+            word,
+            [
+                one
+                for one in known
+                if wanted and (parsed := parse_bundle(one)) and parsed[1] == wanted[1]
+            ],
+        )
     if (wanted := parse_bundle(word)) is not None:
         return _only("bundle", word, [one for one in known if parse_bundle(one) == wanted])
     if "://" not in word and (inside := [one for one in known if namespace_of(one) == word]):
@@ -131,18 +179,30 @@ def _bundle(word: str, known: Iterable[str]) -> ExplainedSubject | None:
 
 
 def _of_topic(word: str, known: Iterable[str]) -> ExplainedSubject | None:
-    """The narrowest bundle that contains the topic's hash: a bundle that was split since contains it too."""
+    """The narrowest bundle that contains the topic's hash: a bundle that was split since contains
+    it too.
+    """
     matched = _TOPIC.fullmatch(word)
     if matched is None:
         return None
     topic = word if matched[1] else f"persistent://{word}"
     hash_ = topic_hash(topic)
-    parsed = [(one, found) for one in known if (found := parse_bundle(one)) and found[0] == matched[2] and hash_ in found[1]]
+    parsed = [
+        (one, found)
+        for one in known
+        if (found := parse_bundle(one)) and found[0] == matched[2] and hash_ in found[1]
+    ]
     if not parsed:
         return None
     name, _ = min(parsed, key=lambda one: one[1][1].upper - one[1][1].lower)
-    whole = "" if "-partition-" in topic else f"; if it is partitioned, name a partition: {topic}-partition-0"
-    return ExplainedSubject("bundle", name, f"{topic} has the hash 0x{hash_:08x}, which is in {name}{whole}")
+    whole = (
+        ""
+        if "-partition-" in topic
+        else f"; if it is partitioned, name a partition: {topic}-partition-0"
+    )
+    return ExplainedSubject(
+        "bundle", name, f"{topic} has the hash 0x{hash_:08x}, which is in {name}{whole}"
+    )
 
 
 def _only(kind: Kind, word: str, candidates: list[str]) -> ExplainedSubject | None:
@@ -151,7 +211,9 @@ def _only(kind: Kind, word: str, candidates: list[str]) -> ExplainedSubject | No
         named = ", ".join(candidates[:_MOST_NAMED]) + (
             f" and {len(candidates) - _MOST_NAMED} more" if len(candidates) > _MOST_NAMED else ""
         )
-        raise UnknownSubject(f"{word} matches {len(candidates)} {kind}s: {named}; name one of them.")
+        raise UnknownSubject(
+            f"{word} matches {len(candidates)} {kind}s: {named}; name one of them."
+        )
     return ExplainedSubject(kind, candidates[0]) if candidates else None
 
 
@@ -159,15 +221,30 @@ def _not_found(word: str, history: DecisionHistory, epoch: int | None) -> str:
     """One sentence with the records searched, the accepted forms and the next step."""
     searched = history if epoch is None else history.of_epoch(epoch)
     if not history.rounds and not history.commands:
-        return f"{word}: no rounds and no commands yet; start the job (rebalancer run), or name their place with --from."
+        return (
+            f"{word}: no rounds and no commands yet; start the job (rebalancer run), or name "
+            "their place with --from."
+        )
     if not searched.rounds and not searched.commands:
         return f"{word}: no epoch {epoch}; name one of {_listed(history.epochs)} with --epoch."
     if word == LATEST:
-        return f"{word}: no rounds of epoch {_listed(searched.epochs)}, only {len(searched.commands)} commands; name one of them."
-    known = [*_brokers(searched), *_bundles(searched), *(command.id for command in searched.commands)]
+        return (
+            f"{word}: no rounds of epoch {_listed(searched.epochs)}, only "
+            f"{len(searched.commands)} commands; name one of them."
+        )
+    known = [
+        *_brokers(searched),
+        *_bundles(searched),
+        *(command.id for command in searched.commands),
+    ]
     close = get_close_matches(word, known, n=3, cutoff=0.6)
     hint = f" (did you mean {' or '.join(close)}?)" if close else ""
-    unnamed = "" if "/" not in word else " or the broker that serves it, because rounds name only bundles that they judged individually"
+    unnamed = (
+        ""
+        if "/" not in word
+        else " or the broker that serves it, because rounds name only bundles that they judged "
+        "individually"
+    )
     return f"{word}: {_searched(searched)} do not mention it{hint}; name {FORMS}{unnamed}."
 
 
@@ -183,11 +260,34 @@ def _listed(epochs: Sequence[int]) -> str:
 
 def _brokers(history: DecisionHistory) -> dict[str, None]:
     """Brokers of rounds, including those that a round left out, and of commands."""
-    left_out = (name for one in history.rounds for skip in one.skips if skip.subject == "broker" for name in skip.names)
-    moved = (name for one in history.commands for name in (one.source, one.destination) if name is not None)
-    return dict.fromkeys([*(broker for one in history.rounds for broker in (*one.brokers, *one.stale)), *left_out, *moved])
+    left_out = (
+        name
+        for one in history.rounds
+        for skip in one.skips
+        if skip.subject == "broker"
+        for name in skip.names
+    )
+    moved = (
+        name
+        for one in history.commands
+        for name in (one.source, one.destination)
+        if name is not None
+    )
+    return dict.fromkeys(
+        [
+            *(broker for one in history.rounds for broker in (*one.brokers, *one.stale)),
+            *left_out,
+            *moved,
+        ]
+    )
 
 
 def _bundles(history: DecisionHistory) -> dict[str, None]:
-    skipped = (name for one in history.rounds for skip in one.skips if skip.subject == "bundle" for name in skip.names)
+    skipped = (
+        name
+        for one in history.rounds
+        for skip in one.skips
+        if skip.subject == "bundle"
+        for name in skip.names
+    )
     return dict.fromkeys([*(command.bundle for command in history.commands), *skipped])

@@ -1,4 +1,6 @@
-"""Results of a replay: the rows of the three output topics, in an order that is the same for all engines."""
+"""Results of a replay: the rows of the three output topics, in an order that is the same for all
+engines.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,19 @@ from sinks.wire.position import Position
 from strategies.describe import describe_command, describe_round
 from strategies.model import Outcome, Round
 
-FILES: Mapping[str, str] = {"commands": "commands.jsonl", "rounds": "rounds.jsonl", "rejected": "rejected.jsonl"}
+FILES: Mapping[str, str] = {
+    "commands": "commands.jsonl",
+    "rounds": "rounds.jsonl",
+    "rejected": "rejected.jsonl",
+}
 
 
 @dataclass(frozen=True)
 class Decisions:
     """All rows of a replay by kind, as JSON lines without line ends.
 
-    Commands and rounds are sorted by cluster, then by decision; rejected records by their position in the recording.
+    Commands and rounds are sorted by cluster, then by decision; rejected records by their position
+    in the recording.
     """
 
     commands: tuple[OutputRow, ...]
@@ -38,12 +45,16 @@ class Decisions:
 
     def last_rounds(self) -> Iterator[Round]:
         """The last round of each cluster."""
-        return (decode_round(value) for value in {row.key: row.value for row in self.rounds}.values())
+        return (
+            decode_round(value) for value in {row.key: row.value for row in self.rounds}.values()
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSummary:
-    """One line of the summary; `first`, `last`: the cluster's first and last round, None if no round closed."""
+    """One line of the summary; `first`, `last`: the cluster's first and last round, None if no
+    round closed.
+    """
 
     cluster: str
     rounds: int
@@ -54,7 +65,9 @@ class ClusterSummary:
 
 
 def collect(rows: Iterable[OutputRow]) -> Decisions:
-    """Sorts rows into the order of the files. A row that was published twice (same bytes) counts once."""
+    """Sorts rows into the order of the files. A row that was published twice (same bytes) counts
+    once.
+    """
     by_kind: dict[str, dict[OutputRow, None]] = {kind: {} for kind in FILES}
     for row in rows:
         by_kind[row.kind][row] = None
@@ -86,7 +99,9 @@ def write_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Mapping[str, Pa
 
 
 def summarise(decisions: Decisions) -> list[ClusterSummary]:
-    """One summary per cluster, and one with an empty name for rejected records without a cluster."""
+    """One summary per cluster, and one with an empty name for rejected records without a
+    cluster.
+    """
     clusters = dict.fromkeys(sorted(row.key for kind in FILES for row in decisions.rows(kind)))
     return [_summary(cluster, decisions) for cluster in clusters]
 

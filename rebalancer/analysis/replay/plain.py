@@ -15,7 +15,9 @@ from strategies.engine import EngineSettings
 
 
 def positioned(lines: Iterable[bytes], topic: str) -> Iterator[Placed]:
-    """Numbers lines as in a file topic of one segment: partition 0, offset = byte in the uncompressed recording."""
+    """Numbers lines as in a file topic of one segment: partition 0, offset = byte in the
+    uncompressed recording.
+    """
     offset = 0
     for line in lines:
         yield Placed(Position(topic, 0, offset), line)
@@ -23,7 +25,9 @@ def positioned(lines: Iterable[bytes], topic: str) -> Iterator[Placed]:
 
 
 def topic_name(recording: Path | str) -> str:
-    """The topic of rejected rows: the recording's file name, so that rows do not depend on the folder."""
+    """The topic of rejected rows: the recording's file name, so that rows do not depend on the
+    folder.
+    """
     return "-" if str(recording) == "-" else Path(recording).name
 
 
@@ -32,7 +36,9 @@ def of_recording(recording: Path | str) -> Iterator[Placed]:
     return positioned(open_recording(recording), topic_name(recording))
 
 
-def decide(records: Iterable[Placed], engine: EngineSettings, limits: WireLimits) -> Iterator[list[OutputRow]]:
+def decide(
+    records: Iterable[Placed], engine: EngineSettings, limits: WireLimits
+) -> Iterator[list[OutputRow]]:
     """Yields the rows of each record as soon as it is read."""
     loop = PlainLoop(engine, limits)
     for position, value in records:

@@ -1,4 +1,6 @@
-"""Replay through the streaming job: writes the recording to a file topic, runs Spark, and reads the rows of the output topics."""
+"""Replay through the streaming job: writes the recording to a file topic, runs Spark, and reads the
+rows of the output topics.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +48,20 @@ def decide(
     *,
     run: Callable[..., JobResult] | None = None,
 ) -> Iterator[list[OutputRow]]:
-    """All rows, after the job has processed all records. Needs Java, and free disk space of about the uncompressed recording.
+    """All rows, after the job has processed all records. Needs Java, and free disk space of about
+    the uncompressed recording.
 
-    `run`: runs the job, by default `run_job`. Raises what `run_job` raises, and KeyboardInterrupt after a signal.
+    `run`: runs the job, by default `run_job`. Raises what `run_job` raises, and KeyboardInterrupt
+    after a signal.
     """
     with stopping() as stop, tempfile.TemporaryDirectory(prefix="rebalancer-replay-") as scratch:
         folder = Path(scratch)
         placed = _placed(job, folder)
         places = _fill(folder / "telemetry", records)
         say(f"{len(places)} records in a temporary topic, starting Spark")
-        result = (run or _run_job())(placed, engine, drain=True, on_progress=_sparing(say), stop=stop)
+        result = (run or _run_job())(
+            placed, engine, drain=True, on_progress=_sparing(say), stop=stop
+        )
         if stop.is_set() or result.stopped_by != "drained":
             raise KeyboardInterrupt
         yield _read(folder, places, job.wire)
@@ -81,8 +87,15 @@ def _sparing(say: Callable[[str], None]) -> Callable[[BatchProgress], None]:
 
 
 def _placed(job: JobSettings, folder: Path) -> JobSettings:
-    """The job's settings with all its topics and its checkpoint below a scratch folder, without signing."""
-    topics = Topics(**{name: file_topic(folder / name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
+    """The job's settings with all its topics and its checkpoint below a scratch folder, without
+    signing.
+    """
+    topics = Topics(
+        **{
+            name: file_topic(folder / name)
+            for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")
+        }
+    )
     # All records have our envelope here, whatever their source is.
     ours = replace(job, topics=topics, source=SourceSettings(), signing=SigningSettings())
     return replace(ours, checkpoint=str(folder / "checkpoint"), trigger_ms=0, progress_file="")
@@ -124,8 +137,14 @@ def _fill(folder: Path, records: Iterable[Placed]) -> _Places:
 
 
 def _read(folder: Path, places: _Places, limits: WireLimits) -> list[OutputRow]:
-    rows = [OutputRow("commands", cluster_of(value), value) for value in _values(folder / "commands", limits)]
-    rows += [OutputRow("rounds", cluster_of(value), value) for value in _values(folder / "rounds", limits)]
+    rows = [
+        OutputRow("commands", cluster_of(value), value)
+        for value in _values(folder / "commands", limits)
+    ]
+    rows += [
+        OutputRow("rounds", cluster_of(value), value)
+        for value in _values(folder / "rounds", limits)
+    ]
     return rows + [_renamed(value, places) for value in _values(folder / "rejected", limits)]
 
 
@@ -140,4 +159,6 @@ def _renamed(value: bytes, places: _Places) -> OutputRow:
     row = decode_rejected(value)
     origin = Origin(places.of(row.offset), row.original, row.size)
     cluster = row.cluster or ""
-    return OutputRow("rejected", cluster, encode_rejected(WireError(row.code, row.text), origin, cluster))
+    return OutputRow(
+        "rejected", cluster, encode_rejected(WireError(row.code, row.text), origin, cluster)
+    )

@@ -18,8 +18,12 @@ from strategies.model import Command, Outcome
 OPEN_LOOP = "The recorded reports do not react to these moves: their effect is unknown."
 
 
-def timelines(made: Decisions, settings: Settings, verdicts: Mapping[str, Outcome]) -> list[Timeline]:
-    """One timeline per cluster, by name. `verdicts`: recorded outcomes of commands with the same id."""
+def timelines(
+    made: Decisions, settings: Settings, verdicts: Mapping[str, Outcome]
+) -> list[Timeline]:
+    """One timeline per cluster, by name. `verdicts`: recorded outcomes of commands with the same
+    id.
+    """
     commands: dict[str, dict[str, Command]] = defaultdict(dict)
     for row in made.commands:
         command = decode_command(row.value)
@@ -29,7 +33,9 @@ def timelines(made: Decisions, settings: Settings, verdicts: Mapping[str, Outcom
     for row in made.rounds:
         record = decode_round(row.value)
         tracer = tracers.setdefault(row.key, _tracer(row.key, settings, goal.text))
-        tracer.round(record, [commands[row.key][one] for one in record.commands], goal.reached(record))
+        tracer.round(
+            record, [commands[row.key][one] for one in record.commands], goal.reached(record)
+        )
         for name in record.commands:
             if name in verdicts:
                 tracer.outcome(verdicts[name])

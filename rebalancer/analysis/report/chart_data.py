@@ -18,12 +18,14 @@ from strategies.bundles.bundle_loads import Floats, Ints
 MOST_LINES = 12
 #: Number of bins of a chart; a line keeps up to four points per bin.
 BINS = 240
-#: Maximum number of figures in all heat maps of a page, and of marks in all its runs. Larger runs get coarser charts.
+#: Maximum number of figures in all heat maps of a page, and of marks in all its runs. Larger runs
+#: get coarser charts.
 CELLS, MARKS = 400_000, 2_000
 
 _KINDS: Mapping[str, str] = {
     "simulated": "simulated: a model of a cluster, which reacts to every move",
-    "re-assigned": "closed loop on a recording: the recorded load of every bundle follows its moves",
+    "re-assigned": "closed loop on a recording: the recorded load of "
+    "every bundle follows its moves",
     "recorded": "open loop on a recording: the reports do not react to decisions",
     "live": "the cluster as it ran",
 }
@@ -61,7 +63,10 @@ def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
             (figure(run.last_spread), run.last_spread),
             (figure(run.highest_usage, " %"), run.highest_usage),
             (share(run.reached_share), -run.reached_share if same_goal else 0.0),
-            (f"{run.commands if run.run.kind == 'recorded' else len(run.moves):,}", float(len(run.moves))),
+            (
+                f"{run.commands if run.run.kind == 'recorded' else len(run.moves):,}",
+                float(len(run.moves)),
+            ),
             (_traffic(run), run.traffic if run.moves else 0.0),
             (f"{run.repeated:,}", float(run.repeated)),
             (f"{run.returned:,}", float(run.returned)),
@@ -79,7 +84,10 @@ def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
         "moved again",
         "back",
     ]
-    best = [[] if column == 0 else _lowest([row[column][1] for row in rows]) for column in range(len(heads))]
+    best = [
+        [] if column == 0 else _lowest([row[column][1] for row in rows])
+        for column in range(len(heads))
+    ]
     return {"heads": heads, "rows": [[text for text, _ in row] for row in rows], "best": best}
 
 
@@ -97,11 +105,27 @@ def _tiles(run: Summary) -> list[list[str]]:
     moves = run.commands if run.run.kind == "recorded" else len(run.moves)
     per_day = moves / run.days if run.days >= 1 else None
     return [
-        ["spread", f"{first} → {last}", "points between the fullest and the emptiest broker, first and last round"],
-        ["rounds within goal", share(run.reached_share), run.run.goal or "that met the strategy's goal"],
-        ["moves", f"{moves:,}", f"{per_day:.1f} a day" if per_day is not None else "bundles that change brokers"],
+        [
+            "spread",
+            f"{first} → {last}",
+            "points between the fullest and the emptiest broker, first and last round",
+        ],
+        [
+            "rounds within goal",
+            share(run.reached_share),
+            run.run.goal or "that met the strategy's goal",
+        ],
+        [
+            "moves",
+            f"{moves:,}",
+            f"{per_day:.1f} a day" if per_day is not None else "bundles that change brokers",
+        ],
         ["traffic moved", _traffic(run), "sum of all moves"],
-        ["moved again", f"{run.repeated:,}", f"bundles that moved more than once; {number(run.returned, 'move')} returned at once"],
+        [
+            "moved again",
+            f"{run.repeated:,}",
+            f"bundles that moved more than once; {number(run.returned, 'move')} returned at once",
+        ],
         ["highest usage", figure(run.highest_usage, " %"), "of any broker in any round"],
     ]
 
@@ -116,16 +140,26 @@ def _series(times: Ints, values: Floats) -> dict[str, Any]:
 
 
 def _lines(line: Timeline) -> dict[str, Any]:
-    return {"form": "lines", "lines": [_series(line.times_ms, 100.0 * line.usage[:, column]) for column in range(len(line.brokers))]}
+    return {
+        "form": "lines",
+        "lines": [
+            _series(line.times_ms, 100.0 * line.usage[:, column])
+            for column in range(len(line.brokers))
+        ],
+    }
 
 
 def _heat(line: Timeline, runs: int) -> dict[str, Any]:
     """The highest usage per broker and bin, in tenths of a percent; −1 if there is none."""
     bins = max(24, min(4 * BINS, CELLS // (len(line.brokers) * runs)))
     begins, highest = peaks(line.usage, bins)
-    tenths = np.where(np.isnan(highest), -1, np.round(1000.0 * np.nan_to_num(highest))).astype(np.int64)
+    tenths = np.where(np.isnan(highest), -1, np.round(1000.0 * np.nan_to_num(highest))).astype(
+        np.int64
+    )
     with np.errstate(invalid="ignore"):
-        mean = np.array([np.nanmean(row) if np.isfinite(row).any() else np.nan for row in line.usage])
+        mean = np.array(
+            [np.nanmean(row) if np.isfinite(row).any() else np.nan for row in line.usage]
+        )
     top, low = np.fmax.reduce(line.usage, axis=1), np.fmin.reduce(line.usage, axis=1)
     names = (("fullest", top), ("mean", mean), ("emptiest", low))
     return {
@@ -146,7 +180,12 @@ def _churn(line: Timeline) -> dict[str, Any]:
     if not line.rounds:
         return {"t": [], "moved": [], "refused": [], "width": line.interval_ms}
     width = int(np.diff(bin_edges(line.rounds, bins)).max()) * line.interval_ms
-    return {"t": line.times_ms[begins].tolist(), "moved": moved.tolist(), "refused": refused.tolist(), "width": width}
+    return {
+        "t": line.times_ms[begins].tolist(),
+        "moved": moved.tolist(),
+        "refused": refused.tolist(),
+        "width": width,
+    }
 
 
 def _marked(line: Timeline, most: int) -> list[Move]:
@@ -158,12 +197,18 @@ def _marked(line: Timeline, most: int) -> list[Move]:
     for move in line.moves:
         binned.setdefault(int(np.searchsorted(edges, move.round, side="right")), []).append(move)
     each = max(1, most // len(binned))
-    kept = [one for moves in binned.values() for one in sorted(moves, key=lambda one: -np.nan_to_num(one.traffic))[:each]]
+    kept = [
+        one
+        for moves in binned.values()
+        for one in sorted(moves, key=lambda one: -np.nan_to_num(one.traffic))[:each]
+    ]
     return sorted(kept, key=lambda move: move.ts)
 
 
 def _moves(line: Timeline, moves: Sequence[Move]) -> list[list[Any]]:
-    """Time, bundle, source, destination, code, reason, outcome, traffic, usage of the source in percent, round."""
+    """Time, bundle, source, destination, code, reason, outcome, traffic, usage of the source in
+    percent, round.
+    """
     columns = {name: index for index, name in enumerate(line.brokers)}
     usage = 100.0 * line.usage
     result = []
@@ -190,15 +235,28 @@ def _moves(line: Timeline, moves: Sequence[Move]) -> list[list[Any]]:
 
 
 def _before_after(line: Timeline, moves: Sequence[Move]) -> list[list[str]]:
-    """Per broker: usage and throughput in its first and last round, number of bundles given and taken."""
+    """Per broker: usage and throughput in its first and last round, number of bundles given and
+    taken.
+    """
     rows = []
     for column, broker in enumerate(line.brokers):
         usage, rate = 100.0 * line.usage[:, column], line.msg_throughput[:, column]
         there = np.flatnonzero(np.isfinite(usage))
         first, last = (int(there[0]), int(there[-1])) if len(there) else (-1, -1)
-        figures = [figure(float(usage[first]), " %"), figure(float(usage[last]), " %")] if len(there) else ["–", "–"]
-        rates = [data_rate(float(rate[first])), data_rate(float(rate[last]))] if len(there) else ["–", "–"]
-        given, taken = sum(move.source == broker for move in moves), sum(move.destination == broker for move in moves)
+        figures = (
+            [figure(float(usage[first]), " %"), figure(float(usage[last]), " %")]
+            if len(there)
+            else ["–", "–"]
+        )
+        rates = (
+            [data_rate(float(rate[first])), data_rate(float(rate[last]))]
+            if len(there)
+            else ["–", "–"]
+        )
+        given, taken = (
+            sum(move.source == broker for move in moves),
+            sum(move.destination == broker for move in moves),
+        )
         rows.append([broker, *figures, *rates, f"{given:,}", f"{taken:,}"])
     return rows
 

@@ -47,4 +47,8 @@ def duration(milliseconds: int) -> str:
     if minutes < 120:
         return f"{max(1, round(minutes))} min"
     hours = minutes / 60
-    return f"{hours:.1f} h".replace(".0", "") if hours < 48 else f"{hours / 24:.1f} days".replace(".0", "")
+    return (
+        f"{hours:.1f} h".replace(".0", "")
+        if hours < 48
+        else f"{hours / 24:.1f} days".replace(".0", "")
+    )

@@ -1,4 +1,6 @@
-"""Writes the page: one file that contains its style, its script, the plotting library and the data."""
+"""Writes the page: one file that contains its style, its script, the plotting library and the
+data.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _PLACE = re.compile(r"\{\{([a-z]+)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table of the caller. `best`: rows to mark, per column; `names`: number of text columns at the left."""
+    """A table of the caller. `best`: rows to mark, per column; `names`: number of text columns at
+    the left.
+    """
 
     title: str
     hint: str
@@ -35,7 +39,9 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Runs of several scenarios. `scenes`: the scenario of each run; `sheets`: tables in place of the comparison of runs."""
+    """Runs of several scenarios. `scenes`: the scenario of each run; `sheets`: tables in place of
+    the comparison of runs.
+    """
 
     scenes: Sequence[str]
     sheets: Sequence[PageTable]
@@ -63,8 +69,9 @@ def render(
 ) -> str:
     """The HTML of the page about one run, or a comparison of several; equal runs give equal bytes.
 
-    `made_by`: the command line, for the footer; `steps`: next steps, instead of those that follow from the verdict; `verdict`: replaces
-    the one that follows from the runs. Raises SettingsError if plotly is missing.
+    `made_by`: the command line, for the footer; `steps`: next steps, instead of those that follow
+    from the verdict; `verdict`: replaces the one that follows from the runs. Raises SettingsError
+    if plotly is missing.
     """
     summaries = [Summary(run) for run in runs]
     verdict = verdict or judge_runs(summaries, steps)
@@ -73,7 +80,10 @@ def render(
         "title": title,
         "made_by": made_by,
         "verdict": asdict(verdict),
-        "runs": [{**run_figures(run, len(runs)), "scene": scene} for run, scene in zip(summaries, scenes, strict=True)],
+        "runs": [
+            {**run_figures(run, len(runs)), "scene": scene}
+            for run, scene in zip(summaries, scenes, strict=True)
+        ],
         "comparison": comparison(summaries) if len(summaries) > 1 and several is None else None,
         "tables": [] if several is None else [asdict(sheet) for sheet in several.sheets],
     }

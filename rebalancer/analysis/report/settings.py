@@ -13,15 +13,26 @@ _ELSEWHERE = ("job", "topics", "wire", "kafka", "pulsar", "collector", "executor
 
 
 def shown_settings(settings: Settings) -> Mapping[str, Scalar]:
-    """Dotted path → value, those that differ from the defaults first; of strategies and placements, only those that ran."""
+    """Dotted path → value, those that differ from the defaults first; of strategies and placements,
+    only those that ran.
+    """
     ran = (f"shedding.{settings.engine.strategy}", f"placement.{placement_of(settings.engine)[0]}")
     shown = [one for one in settings.entries if _matters(one.leaf.path, ran)]
     ordered = sorted(shown, key=lambda one: one.kind == "default")
-    return {one.leaf.path: one.value if isinstance(one.value, bool | int | float | str) else str(one.value) for one in ordered}
+    return {
+        one.leaf.path: one.value
+        if isinstance(one.value, bool | int | float | str)
+        else str(one.value)
+        for one in ordered
+    }
 
 
 def _matters(path: str, ran: tuple[str, ...]) -> bool:
     section = path.rpartition(".")[0]
     if section.partition(".")[0] in _ELSEWHERE:
         return False
-    return section in ran or section.partition(".")[0] not in ("shedding", "placement") or "." not in section
+    return (
+        section in ran
+        or section.partition(".")[0] not in ("shedding", "placement")
+        or "." not in section
+    )

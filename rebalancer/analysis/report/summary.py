@@ -45,7 +45,11 @@ class Summary:
     @property
     def highest_usage(self) -> float:
         """Highest usage of a broker in a round, in percent."""
-        return float(100.0 * np.nanmax(self.run.usage)) if np.isfinite(self.run.usage).any() else float("nan")
+        return (
+            float(100.0 * np.nanmax(self.run.usage))
+            if np.isfinite(self.run.usage).any()
+            else float("nan")
+        )
 
     @property
     def most_brokers(self) -> int:
@@ -108,7 +112,9 @@ class Summary:
 
     @cached_property
     def returned(self) -> int:
-        """Number of moves that returned a bundle to the broker that its previous move took it from."""
+        """Number of moves that returned a bundle to the broker that its previous move took it
+        from.
+        """
         return churn.back_and_forth(self.moves)
 
     def as_json(self) -> dict[str, Any]:
@@ -121,8 +127,18 @@ class Summary:
             "traffic_moved_bytes_per_s": self.traffic,
         }
         known = {name: None if isnan(value) else round(value, 6) for name, value in figures.items()}
-        counts = {"rounds": self.run.rounds, "rounds_within_goal": int(self.run.reached.sum()), "commands": self.commands}
-        return {**counts, **known, "moved": len(self.moves), "moved_again": self.repeated, "moved_back": self.returned}
+        counts = {
+            "rounds": self.run.rounds,
+            "rounds_within_goal": int(self.run.reached.sum()),
+            "commands": self.commands,
+        }
+        return {
+            **counts,
+            **known,
+            "moved": len(self.moves),
+            "moved_again": self.repeated,
+            "moved_back": self.returned,
+        }
 
 
 def _first(values: Floats) -> float:

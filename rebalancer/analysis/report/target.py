@@ -23,7 +23,11 @@ def check_target(html: Path | None) -> None:
     if not can_write():
         raise SettingsError([NO_PLOTLY])
     if html.is_dir():
-        raise SettingsError([f"--html: {html} is a folder; name a file, for example {html / 'report.html'}"])
+        raise SettingsError(
+            [f"--html: {html} is a folder; name a file, for example {html / 'report.html'}"]
+        )
     existing = next(above for above in html.absolute().parents if above.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise SettingsError([f"--html: {html} cannot be written, {existing} is not writable; name a file elsewhere"])
+        raise SettingsError(
+            [f"--html: {html} cannot be written, {existing} is not writable; name a file elsewhere"]
+        )

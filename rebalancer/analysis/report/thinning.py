@@ -8,13 +8,16 @@ from strategies.bundles.bundle_loads import Floats, Ints
 
 
 def bin_edges(rows: int, bins: int) -> Ints:
-    """int64[k + 1]: row numbers that divide `rows` rows into k ≤ `bins` non-empty bins of nearly equal length."""
+    """int64[k + 1]: row numbers that divide `rows` rows into k ≤ `bins` non-empty bins of nearly
+    equal length.
+    """
     count = max(1, min(rows, bins))
     return np.asarray(np.linspace(0, rows, count + 1).round(), dtype=np.int64)
 
 
 def extremes(values: Floats, bins: int) -> Ints:
-    """Rows of float64[rows] to keep: the first, lowest, highest and last of each bin; all rows if that saves nothing.
+    """Rows of float64[rows] to keep: the first, lowest, highest and last of each bin; all rows if
+    that saves nothing.
 
     A row without a figure is kept if its neighbours have one, so that gaps remain visible.
     """
@@ -35,7 +38,9 @@ def extremes(values: Floats, bins: int) -> Ints:
 
 
 def peaks(values: Floats, bins: int) -> tuple[Ints, Floats]:
-    """First row of each bin, and float64[bins, columns]: the highest figure per bin and column, NaN if there is none."""
+    """First row of each bin, and float64[bins, columns]: the highest figure per bin and column, NaN
+    if there is none.
+    """
     edges = bin_edges(len(values), bins)
     return edges[:-1], np.fmax.reduceat(values, edges[:-1], axis=0)
 

@@ -7,11 +7,18 @@ from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal
 
-from rebalancer.analysis.report.figure_texts import data_rate, duration, figure, number, points, share
+from rebalancer.analysis.report.figure_texts import (
+    data_rate,
+    duration,
+    figure,
+    number,
+    points,
+    share,
+)
 from rebalancer.analysis.report.summary import Summary
 
-#: `open`: recorded reports, which do not react to moves; `compared`: a comparison that leaves the choice to the reader; `unsure`: too
-#: little data for a verdict.
+#: `open`: recorded reports, which do not react to moves; `compared`: a comparison that leaves the
+#: choice to the reader; `unsure`: too little data for a verdict.
 Level = Literal["good", "fair", "bad", "open", "compared", "unsure"]
 #: Minimum number of rounds for a reliable difference.
 FEW_ROUNDS = 60
@@ -41,18 +48,28 @@ class ReportVerdict:
     next: tuple[NextStep, ...]
 
 
-_LONGER = NextStep("Record for an hour or more, then repeat this.", "rebalancer record week.parquet --follow")
+_LONGER = NextStep(
+    "Record for an hour or more, then repeat this.", "rebalancer record week.parquet --follow"
+)
 
 
 def judge_runs(runs: Sequence[Summary], steps: Sequence[NextStep] = ()) -> ReportVerdict:
-    """The verdict on one run, or on a comparison. `steps`: next steps of the caller; by default those that follow from the verdict."""
+    """The verdict on one run, or on a comparison. `steps`: next steps of the caller; by default
+    those that follow from the verdict.
+    """
     known = [run for run in runs if run.run.rounds]
     if not known:
         return ReportVerdict(
             "bad",
             "Nothing was decided: no round closed.",
             "The recording has no load reports of two brokers, or is too short for a round.",
-            (*steps, NextStep("Check the content of the recording; a round closes once a minute by default (round.interval_ms).")),
+            (
+                *steps,
+                NextStep(
+                    "Check the content of the recording; a round closes once a minute by "
+                    "default (round.interval_ms)."
+                ),
+            ),
         )
     hopeless = [_without_choice(run, steps) for run in known]
     if all(hopeless):
@@ -60,31 +77,61 @@ def judge_runs(runs: Sequence[Summary], steps: Sequence[NextStep] = ()) -> Repor
     if len(known) > 1:
         return _of_several(known, steps)
     judged = _of_one(known[0], steps)
-    return _with_warning(judged, known[0].run.rounds) if known[0].run.kind == "re-assigned" else judged
+    return (
+        _with_warning(judged, known[0].run.rounds) if known[0].run.kind == "re-assigned" else judged
+    )
 
 
 def _with_warning(judged: ReportVerdict, rounds: int) -> ReportVerdict:
     """The verdict with a warning if the recording is too short."""
     if rounds >= FEW_ROUNDS:
         return judged
-    detail = f"{number(rounds, 'round')} {'is' if rounds == 1 else 'are'} too few to rely on. {judged.detail}"
+    detail = (
+        f"{number(rounds, 'round')} {'is' if rounds == 1 else 'are'} too few to rely on. "
+        f"{judged.detail}"
+    )
     return replace(judged, level="unsure", detail=detail, next=(_LONGER, *judged.next))
 
 
 def _without_choice(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict | None:
     """The verdict on a run without brokers, or with a single one; None otherwise."""
     if run.deserted_row is not None and run.run.kind in ("recorded", "re-assigned"):
-        headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on no broker's report could be used."
-        detail = "Reports are missing, too old or out of order; without them there are no decisions."
-        return ReportVerdict("bad", headline, detail, (*steps, NextStep("See the error of each record.", "rebalancer replay RECORDING")))
+        headline = (
+            f"From round {run.deserted_row + 1} of {run.run.rounds} on no broker's report could "
+            "be used."
+        )
+        detail = (
+            "Reports are missing, too old or out of order; without them there are no decisions."
+        )
+        return ReportVerdict(
+            "bad",
+            headline,
+            detail,
+            (*steps, NextStep("See the error of each record.", "rebalancer replay RECORDING")),
+        )
     if run.deserted_row is not None:
         headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on there was no broker."
-        detail = "No broker served the bundles, and no move was possible: figures after that have no meaning."
-        return ReportVerdict("bad", headline, detail, (*steps, NextStep("See below when the last brokers left, and why.")))
+        detail = (
+            "No broker served the bundles, and no move was possible: figures after that have no "
+            "meaning."
+        )
+        return ReportVerdict(
+            "bad",
+            headline,
+            detail,
+            (*steps, NextStep("See below when the last brokers left, and why.")),
+        )
     if run.most_brokers == 1:
-        headline = f"There was only one broker: no move was possible in {number(run.run.rounds, 'round')}."
+        headline = (
+            f"There was only one broker: no move was possible in {number(run.run.rounds, 'round')}."
+        )
         detail = "Load is balanced between brokers; with a single one there is nothing to decide."
-        return ReportVerdict("unsure", headline, detail, (*steps, NextStep("Repeat this with the reports of two brokers or more.")))
+        return ReportVerdict(
+            "unsure",
+            headline,
+            detail,
+            (*steps, NextStep("Repeat this with the reports of two brokers or more.")),
+        )
     return None
 
 
@@ -95,82 +142,148 @@ def _of_one(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
     if not run.met_goal_at_end:
         return _of_unbalanced(run, headline, steps)
     if run.least_at_end >= _FULL:
-        detail = f"Balanced, but full: the emptiest broker is at {run.least_at_end:.0f} %, which no move can change."
+        detail = (
+            f"Balanced, but full: the emptiest broker is at {run.least_at_end:.0f} %, which no "
+            "move can change."
+        )
         return ReportVerdict(
             "fair",
             headline,
             detail,
-            (*steps, NextStep("Add brokers or reduce the traffic, so that the strategy finds destinations with room.")),
+            (
+                *steps,
+                NextStep(
+                    "Add brokers or reduce the traffic, so that the strategy finds "
+                    "destinations with room."
+                ),
+            ),
         )
     restless = _restlessness(run)
     if restless:
         advice = NextStep(
-            "Use steadier settings: more rounds of evidence before a move, or a higher threshold. `rebalancer tune` tries them."
+            "Use steadier settings: more rounds of evidence before a move, or a higher "
+            "threshold. `rebalancer tune` tries them."
         )
-        return ReportVerdict("fair", headline, f"Balanced, but restless: {restless}.", (*steps, advice))
+        return ReportVerdict(
+            "fair", headline, f"Balanced, but restless: {restless}.", (*steps, advice)
+        )
     if not run.moves:
         stayed = "stayed" if run.reached_share == 1 else "came"
         detail = f"The cluster {stayed} within the strategy's goal by itself; no move was needed."
-        return ReportVerdict("good", headline, detail, tuple(steps) or (NextStep("Nothing needs to be done."),))
+        return ReportVerdict(
+            "good", headline, detail, tuple(steps) or (NextStep("Nothing needs to be done."),)
+        )
     detail = f"Balanced: {_when_settled(run)}, and no bundle was moved back and forth."
     return ReportVerdict(
-        "good", headline, detail, tuple(steps) or (NextStep("Keep these settings; see the moves below for their reasons."),)
+        "good",
+        headline,
+        detail,
+        tuple(steps) or (NextStep("Keep these settings; see the moves below for their reasons."),),
     )
 
 
 def _of_recording(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
     span = duration(round(run.days * 86_400_000))
-    ask = f"would have commanded {number(run.commands, 'move')}" if run.commands else "would have moved nothing"
-    headline = f"In these {span}, {run.run.strategy} {ask}; the spread was {points(run.mean_spread)} on average."
+    ask = (
+        f"would have commanded {number(run.commands, 'move')}"
+        if run.commands
+        else "would have moved nothing"
+    )
+    headline = (
+        f"In these {span}, {run.run.strategy} {ask}; the spread was {points(run.mean_spread)} on "
+        "average."
+    )
     detail = (
         "Recorded reports do not react to decisions, so the same imbalance recurs in every round. "
         "The charts show when and why the strategy would have acted, not the effect."
     )
-    more = NextStep("To see the effect, run a closed loop, in which the recorded loads follow the moves.", "rebalancer backtest RECORDING")
+    more = NextStep(
+        "To see the effect, run a closed loop, in which the recorded loads follow the moves.",
+        "rebalancer backtest RECORDING",
+    )
     return ReportVerdict("open", headline, detail, tuple(steps) or (more,))
 
 
 def _of_unbalanced(run: Summary, headline: str, steps: Sequence[NextStep]) -> ReportVerdict:
-    detail = f"Not balanced at the end: the last round missed the goal ({run.run.goal}). {share(run.reached_share)} of the rounds met it."
+    detail = (
+        f"Not balanced at the end: the last round missed the goal ({run.run.goal}). "
+        f"{share(run.reached_share)} of the rounds met it."
+    )
     level: Level = "fair" if run.reached_share >= 0.9 else "bad"
     if run.moves:
-        advice = NextStep("See the last rounds below: if they still have moves, the strategy needs more time; if not, it finds no move.")
+        advice = NextStep(
+            "See the last rounds below: if they still have moves, the strategy needs more "
+            "time; if not, it finds no move."
+        )
     else:
-        advice = NextStep("There was no move: check the settings below for thresholds that prevent it, or try another strategy.")
+        advice = NextStep(
+            "There was no move: check the settings below for thresholds that prevent it, or "
+            "try another strategy."
+        )
     return ReportVerdict(level, headline, detail, (*steps, advice))
 
 
 def _of_several(runs: Sequence[Summary], steps: Sequence[NextStep]) -> ReportVerdict:
     evenest = min(runs, key=lambda run: (_or_inf(run.mean_spread), len(run.moves)))
     calmest = min(runs, key=lambda run: (len(run.moves), _or_inf(run.mean_spread)))
-    said = f"{evenest.run.title} kept the brokers most even: {points(evenest.mean_spread)} of spread on average"
+    said = (
+        f"{evenest.run.title} kept the brokers most even: {points(evenest.mean_spread)} of spread "
+        "on average"
+    )
     effort = f"with {number(len(evenest.moves), 'move')}"
     if runs[0].run.kind == "recorded":
         asks = ", ".join(f"{run.run.title} {run.commands:,}" for run in runs)
-        detail = "Recorded reports do not react to decisions: this compares how often each strategy would have acted, not the effect."
-        more = NextStep(
-            "To compare the effect, run a closed loop, in which the recorded loads follow the moves.", "rebalancer backtest RECORDING"
+        detail = (
+            "Recorded reports do not react to decisions: this compares how often each strategy "
+            "would have acted, not the effect."
         )
-        return ReportVerdict("open", f"Moves that would have been commanded: {asks}.", detail, tuple(steps) or (more,))
+        more = NextStep(
+            "To compare the effect, run a closed loop, in which the recorded loads follow the "
+            "moves.",
+            "rebalancer backtest RECORDING",
+        )
+        return ReportVerdict(
+            "open",
+            f"Moves that would have been commanded: {asks}.",
+            detail,
+            tuple(steps) or (more,),
+        )
     if not any(_differ(evenest, run) for run in runs):
         who = "Both" if len(runs) == 2 else f"All {len(runs)}"
-        headline = f"{who} did the same: {points(evenest.mean_spread)} of spread on average, {effort}."
+        headline = (
+            f"{who} did the same: {points(evenest.mean_spread)} of spread on average, {effort}."
+        )
         detail = "On this data, the choice makes no difference."
         if not evenest.moves:
-            steps = steps or (NextStep("To see whether another threshold would have acted, change one in the settings of a run."),)
+            steps = steps or (
+                NextStep(
+                    "To see whether another threshold would have acted, change one in the "
+                    "settings of a run."
+                ),
+            )
     elif evenest is calmest:
         headline = f"{said}, {effort}, the fewest of all {len(runs)}."
         detail = "No other run had a lower spread or fewer moves."
     else:
         headline = (
-            f"{said}, {effort}; {calmest.run.title} moved least: {number(len(calmest.moves), 'move')} for {points(calmest.mean_spread)}."
+            f"{said}, {effort}; {calmest.run.title} moved least: "
+            f"{number(len(calmest.moves), 'move')} for {points(calmest.mean_spread)}."
         )
-        detail = "Every move interrupts the clients of its bundle for a moment, so the choice is yours: the table compares both."
+        detail = (
+            "Every move interrupts the clients of its bundle for a moment, so the choice is "
+            "yours: the table compares both."
+        )
     unbalanced = [run.run.title for run in runs if not run.met_goal_at_end]
     if unbalanced:
         detail += f" Outside its own goal at the end: {', '.join(unbalanced)}."
-    level: Level = "compared" if len({run.run.goal for run in runs}) > 1 or not evenest.moves else _level(evenest)
-    look = tuple(steps) or (NextStep(f"Choose a run below to see its moves; start with {evenest.run.title}."),)
+    level: Level = (
+        "compared"
+        if len({run.run.goal for run in runs}) > 1 or not evenest.moves
+        else _level(evenest)
+    )
+    look = tuple(steps) or (
+        NextStep(f"Choose a run below to see its moves; start with {evenest.run.title}."),
+    )
     rounds = max(run.run.rounds for run in runs)
     if runs[0].run.kind != "re-assigned":
         return ReportVerdict(level, headline, detail, look)
@@ -189,8 +302,14 @@ def _what_happened(run: Summary) -> str:
     most = run.most_spread
     if most > max(first, last) + _HIGHER:
         between = f", up to {figure(most)} in between{_membership_changes(run)},"
-        return f"The fullest and the emptiest broker were {points(first)} apart at first{between} and {figure(last)} at the end."
-    return f"The brokers {verb}: the fullest and the emptiest were {points(first)} apart at first and {figure(last)} at the end."
+        return (
+            f"The fullest and the emptiest broker were {points(first)} apart at first{between} "
+            f"and {figure(last)} at the end."
+        )
+    return (
+        f"The brokers {verb}: the fullest and the emptiest were {points(first)} apart at first "
+        f"and {figure(last)} at the end."
+    )
 
 
 def _membership_changes(run: Summary) -> str:
@@ -215,7 +334,9 @@ def _effort(run: Summary) -> str:
 
 def _restlessness(run: Summary) -> str:
     if run.returned:
-        return f"{number(run.returned, 'move')} returned a bundle to the broker that it had just left"
+        return (
+            f"{number(run.returned, 'move')} returned a bundle to the broker that it had just left"
+        )
     moves = len(run.moves)
     if moves and run.repeated > _RESTLESS * moves:
         return f"{number(run.repeated, 'bundle')} moved more than once"
@@ -226,7 +347,10 @@ def _when_settled(run: Summary) -> str:
     row = run.settled_row
     if not row:
         return "every round was within the goal"
-    return f"within the goal from round {row + 1} on, {duration(int(run.run.times_ms[row] - run.run.times_ms[0]))} after the start"
+    return (
+        f"within the goal from round {row + 1} on, "
+        f"{duration(int(run.run.times_ms[row] - run.run.times_ms[0]))} after the start"
+    )
 
 
 def _differ(one: Summary, two: Summary) -> bool:

@@ -1,1 +1,3 @@
-"""Compares our decisions with those of Pulsar's own shedder, on the same cluster at the same time."""
+"""Compares our decisions with those of Pulsar's own shedder, on the same cluster at the same
+time.
+"""

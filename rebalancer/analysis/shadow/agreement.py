@@ -1,9 +1,12 @@
-"""The agreement of two shedders: bundles that both or only one moved, source brokers, time lag, and why the other one did not move them.
+"""The agreement of two shedders: bundles that both or only one moved, source brokers, time lag, and
+why the other one did not move them.
 
-The agreement is an F1 score corrected for chance. F1 = 2 both / (2 both + only Pulsar + only ours): the part of the moves of either that
-the other one made too, of the same bundle, from the same broker, within the time. Shedders that choose at random agree in part: a move of
-Pulsar matches one of ours by chance in (our moves within the time) / (bundles) of all cases. (F1 - by chance) / (1 - by chance) is 1 for
-equal moves, 0 for independent moves, and negative for shedders that avoid each other's bundles.
+The agreement is an F1 score corrected for chance. F1 = 2 both / (2 both + only Pulsar + only ours):
+the part of the moves of either that the other one made too, of the same bundle, from the same
+broker, within the time. Shedders that choose at random agree in part: a move of Pulsar matches one
+of ours by chance in (our moves within the time) / (bundles) of all cases. (F1 - by chance) / (1 -
+by chance) is 1 for equal moves, 0 for independent moves, and negative for shedders that avoid each
+other's bundles.
 """
 
 from __future__ import annotations
@@ -21,11 +24,13 @@ from strategies.model import Command, Round
 
 @dataclass(frozen=True, slots=True)
 class MovePair:
-    """One bundle that Pulsar moved, that we proposed to move, or both. `why`: the reason of the shedder that did not move it.
+    """One bundle that Pulsar moved, that we proposed to move, or both. `why`: the reason of the
+    shedder that did not move it.
 
-    `person`: evidence that Pulsar's shedder did not make the move, which excludes it from the comparison; empty without evidence.
-    `lag_ms`: time from Pulsar's move, as seen in the telemetry, to our decision; negative if ours was first.
-    `same_destination`: None if our command named no destination.
+    `person`: evidence that Pulsar's shedder did not make the move, which excludes it from the
+    comparison; empty without evidence. `lag_ms`: time from Pulsar's move, as seen in the telemetry,
+    to our decision; negative if ours was first. `same_destination`: None if our command named no
+    destination.
     """
 
     cluster: str
@@ -38,13 +43,21 @@ class MovePair:
 
     @property
     def ts(self) -> int:
-        return self.moved.ts if self.moved is not None else self.wanted.issued_at_ms if self.wanted is not None else 0
+        return (
+            self.moved.ts
+            if self.moved is not None
+            else self.wanted.issued_at_ms
+            if self.wanted is not None
+            else 0
+        )
 
     @property
     def verdict(self) -> str:
         if self.person:
             return "a person"
-        return "both" if self.moved and self.wanted else "only Pulsar" if self.moved else "only ours"
+        return (
+            "both" if self.moved and self.wanted else "only Pulsar" if self.moved else "only ours"
+        )
 
     @property
     def lag_ms(self) -> int | None:
@@ -70,7 +83,9 @@ class BrokerRow:
 
 @dataclass(frozen=True)
 class Agreement:
-    """All pairs in order of time. `by_chance`: F1 of two shedders that choose bundles at random; None if no bundle is known."""
+    """All pairs in order of time. `by_chance`: F1 of two shedders that choose bundles at random;
+    None if no bundle is known.
+    """
 
     pairs: tuple[MovePair, ...]
     by_chance: float | None = None
@@ -102,7 +117,11 @@ class Agreement:
     def by_broker(self) -> float | None:
         """Part (0–1) of the source brokers from which both took bundles; None if there are none."""
         rows = [row for row in self.brokers() if row.both or row.only_pulsar or row.only_ours]
-        return sum(bool(row.both or (row.only_pulsar and row.only_ours)) for row in rows) / len(rows) if rows else None
+        return (
+            sum(bool(row.both or (row.only_pulsar and row.only_ours)) for row in rows) / len(rows)
+            if rows
+            else None
+        )
 
     @property
     def lag_ms(self) -> float | None:
@@ -114,7 +133,13 @@ class Agreement:
         """One row per source broker, ordered by name."""
         counts = Counter((pair.cluster, pair.source, pair.verdict) for pair in self.pairs)
         names = sorted({(pair.cluster, pair.source) for pair in self.pairs})
-        return [BrokerRow(*name, *(counts[(*name, verdict)] for verdict in ("both", "only Pulsar", "only ours"))) for name in names]
+        return [
+            BrokerRow(
+                *name,
+                *(counts[(*name, verdict)] for verdict in ("both", "only Pulsar", "only ours")),
+            )
+            for name in names
+        ]
 
 
 def compare(
@@ -126,31 +151,62 @@ def compare(
     people: Mapping[Moved, str] | None = None,
     window: ComparedWindow = ComparedWindow(),
 ) -> Agreement:
-    """Pairs each move of Pulsar with our nearest proposal for the same bundle and source, at most `within_ms` apart.
+    """Pairs each move of Pulsar with our nearest proposal for the same bundle and source, at most
+    `within_ms` apart.
 
-    Our commands are not applied in shadow mode, so rounds repeat them: a command within `within_ms` of an earlier one for the same bundle
-    and source is the same proposal.
-    `bundles`: number of bundles per cluster; `people`: moves that the shedder did not make, and why. Leaves out pairs outside the window.
+    Our commands are not applied in shadow mode, so rounds repeat them: a command within `within_ms`
+    of an earlier one for the same bundle and source is the same proposal.
+    `bundles`: number of bundles per cluster; `people`: moves that the shedder did not make, and
+    why. Leaves out pairs outside the window.
     """
     proposals = _proposals(history.commands, within_ms)
     pairs = []
     for move in sorted(moved, key=lambda one: (one.ts, one.bundle)):
-        near = [proposal for proposal in proposals if _same(proposal, move) and abs(proposal.issued_at_ms - move.ts) <= within_ms]
+        near = [
+            proposal
+            for proposal in proposals
+            if _same(proposal, move) and abs(proposal.issued_at_ms - move.ts) <= within_ms
+        ]
         proposal = min(near, key=lambda one: abs(one.issued_at_ms - move.ts), default=None)
         if proposal is not None:
             proposals.remove(proposal)
         why = "" if proposal is not None else _why_not(move, history.rounds)
-        pairs.append(MovePair(move.cluster, move.bundle, move.source, move, proposal, why, (people or {}).get(move, "")))
+        pairs.append(
+            MovePair(
+                move.cluster,
+                move.bundle,
+                move.source,
+                move,
+                proposal,
+                why,
+                (people or {}).get(move, ""),
+            )
+        )
     pairs += [
-        MovePair(proposal.cluster, proposal.bundle, proposal.source, None, proposal, f"{proposal.code}: {proposal.text}")
+        MovePair(
+            proposal.cluster,
+            proposal.bundle,
+            proposal.source,
+            None,
+            proposal,
+            f"{proposal.code}: {proposal.text}",
+        )
         for proposal in proposals
     ]
-    found = tuple(sorted((pair for pair in pairs if pair.ts in window), key=lambda pair: (pair.ts, pair.bundle)))
+    found = tuple(
+        sorted(
+            (pair for pair in pairs if pair.ts in window), key=lambda pair: (pair.ts, pair.bundle)
+        )
+    )
     return Agreement(found, _by_chance(found, bundles or {}, within_ms))
 
 
-def _by_chance(pairs: Sequence[MovePair], bundles: Mapping[str, int], within_ms: int) -> float | None:
-    """F1 of two shedders that move the same numbers of bundles at the same times, but choose them at random."""
+def _by_chance(
+    pairs: Sequence[MovePair], bundles: Mapping[str, int], within_ms: int
+) -> float | None:
+    """F1 of two shedders that move the same numbers of bundles at the same times, but choose them
+    at random.
+    """
     theirs = [pair.moved for pair in pairs if pair.moved is not None and not pair.person]
     ours = [pair.wanted for pair in pairs if pair.wanted is not None and not pair.person]
     if not theirs or not ours:
@@ -159,7 +215,10 @@ def _by_chance(pairs: Sequence[MovePair], bundles: Mapping[str, int], within_ms:
         return None
     meet = 0.0
     for move in theirs:
-        near = sum(proposal.cluster == move.cluster and abs(proposal.issued_at_ms - move.ts) <= within_ms for proposal in ours)
+        near = sum(
+            proposal.cluster == move.cluster and abs(proposal.issued_at_ms - move.ts) <= within_ms
+            for proposal in ours
+        )
         meet += min(1.0, near / bundles[move.cluster])
     return 2 * min(meet, len(ours)) / (len(theirs) + len(ours))
 
@@ -178,11 +237,17 @@ def _proposals(commands: Sequence[Command], within_ms: int) -> list[Command]:
 
 
 def _same(proposal: Command, move: Moved) -> bool:
-    return (proposal.cluster, proposal.bundle, proposal.source) == (move.cluster, move.bundle, move.source)
+    return (proposal.cluster, proposal.bundle, proposal.source) == (
+        move.cluster,
+        move.bundle,
+        move.source,
+    )
 
 
 def _why_not(move: Moved, rounds: Sequence[Round]) -> str:
-    """The skip of the last round before Pulsar's move: of the bundle, its broker, or the cluster."""
+    """The skip of the last round before Pulsar's move: of the bundle, its broker, or the
+    cluster.
+    """
     before = [done for done in rounds if done.cluster == move.cluster and done.ts <= move.ts]
     if not before:
         return "no round had closed yet"
@@ -192,7 +257,13 @@ def _why_not(move: Moved, rounds: Sequence[Round]) -> str:
         for skip in last.skips:
             if skip.subject == subject and (name in skip.names or subject == "cluster"):
                 return f"round {last.round}, {subject}: {skip.code}: {skip.text}"
-    usage, mean = last.usage.get(move.source), sum(last.usage.values()) / len(last.usage) if last.usage else 0.0
+    usage, mean = (
+        last.usage.get(move.source),
+        sum(last.usage.values()) / len(last.usage) if last.usage else 0.0,
+    )
     if usage is None:
-        return f"round {last.round} did not judge {move.source}: {last.stale.get(move.source, 'it had not reported')}"
+        return (
+            f"round {last.round} did not judge {move.source}: "
+            f"{last.stale.get(move.source, 'it had not reported')}"
+        )
     return f"round {last.round} did not choose it: {move.source} at {usage:.1%}, mean {mean:.1%}"

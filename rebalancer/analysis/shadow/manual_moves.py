@@ -1,7 +1,9 @@
-"""Moves that Pulsar's shedder cannot have made, so that a person or a script did; and bundles that move back and forth.
+"""Moves that Pulsar's shedder cannot have made, so that a person or a script did; and bundles that
+move back and forth.
 
-Rules of Pulsar 4.2.4: every shedder takes bundles from brokers that are busier than others, and does not unload a bundle again within
-`loadBalancerSheddingGracePeriodMinutes` (`recentlyUnloadedBundles`). A move that follows both rules may still be a person's.
+Rules of Pulsar 4.2.4: every shedder takes bundles from brokers that are busier than others, and
+does not unload a bundle again within `loadBalancerSheddingGracePeriodMinutes`
+(`recentlyUnloadedBundles`). A move that follows both rules may still be a person's.
 """
 
 from __future__ import annotations
@@ -31,14 +33,21 @@ class Wanderer:
 
 
 def by_people(
-    moved: Sequence[Moved], rounds: Sequence[Round], grace_ms: int, traffic: TrafficWatch = TrafficWatch()
+    moved: Sequence[Moved],
+    rounds: Sequence[Round],
+    grace_ms: int,
+    traffic: TrafficWatch = TrafficWatch(),
 ) -> Mapping[Moved, str]:
     """Move → evidence that the shedder did not make it."""
     found: dict[Moved, str] = {}
     newest: dict[tuple[str, str], Moved] = {}
     for move in sorted(moved, key=lambda one: one.ts):
         before = newest.get((move.cluster, move.bundle))
-        why = _noted(move, traffic) or _too_early(move, before, grace_ms) or _from_idle(move, rounds, traffic)
+        why = (
+            _noted(move, traffic)
+            or _too_early(move, before, grace_ms)
+            or _from_idle(move, rounds, traffic)
+        )
         if why:
             found[move] = why
         newest[move.cluster, move.bundle] = move
@@ -51,7 +60,11 @@ def to_and_fro(moved: Sequence[Moved]) -> list[Wanderer]:
     for move in sorted(moved, key=lambda one: one.ts):
         path = paths.setdefault((move.cluster, move.bundle), [move.source])
         path += [move.destination] if path[-1] == move.source else [move.source, move.destination]
-    found = [Wanderer(cluster, bundle, tuple(path)) for (cluster, bundle), path in paths.items() if len(set(path)) < len(path)]
+    found = [
+        Wanderer(cluster, bundle, tuple(path))
+        for (cluster, bundle), path in paths.items()
+        if len(set(path)) < len(path)
+    ]
     return sorted(found, key=lambda one: (-one.moves, one.cluster, one.bundle))
 
 
@@ -63,24 +76,41 @@ def _noted(move: Moved, traffic: TrafficWatch) -> str:
 def _too_early(move: Moved, before: Moved | None, grace_ms: int) -> str:
     if before is None or move.ts - before.ts >= grace_ms:
         return ""
-    return f"moved again after {(move.ts - before.ts) / 1000:.0f} s, within the shedder's grace period of {grace_ms / 1000:.0f} s"
+    return (
+        f"moved again after {(move.ts - before.ts) / 1000:.0f} s, within the shedder's grace "
+        f"period of {grace_ms / 1000:.0f} s"
+    )
 
 
 def _from_idle(move: Moved, rounds: Sequence[Round], traffic: TrafficWatch) -> str:
-    """Evidence that the source was idle: the usage in our rounds and the traffic in load reports of the last minutes must both show it."""
+    """Evidence that the source was idle: the usage in our rounds and the traffic in load reports of
+    the last minutes must both show it.
+    """
     since = move.ts - _BEFORE_MS
-    judged = [one.usage for one in rounds if one.cluster == move.cluster and since <= one.ts <= move.ts and move.source in one.usage]
+    judged = [
+        one.usage
+        for one in rounds
+        if one.cluster == move.cluster and since <= one.ts <= move.ts and move.source in one.usage
+    ]
     figures = [*judged, *traffic.between(move.cluster, since, move.ts)]
     if not judged or not all(_idle(move, one) for one in figures):
         return ""
     usage = judged[-1]
-    return f"left {move.source} at {usage[move.source]:.1%} for {move.destination}, which was busier; the mean was {_mean(usage):.1%}"
+    return (
+        f"left {move.source} at {usage[move.source]:.1%} for {move.destination}, which was "
+        f"busier; the mean was {_mean(usage):.1%}"
+    )
 
 
 def _idle(move: Moved, figures: Mapping[str, float]) -> bool:
     """Whether the source is below the mean and below the destination."""
     source, destination = figures.get(move.source), figures.get(move.destination)
-    return source is not None and destination is not None and source < _mean(figures) and source < destination
+    return (
+        source is not None
+        and destination is not None
+        and source < _mean(figures)
+        and source < destination
+    )
 
 
 def _mean(figures: Mapping[str, float]) -> float:

@@ -1,7 +1,8 @@
-"""Bundles that changed owners, from telemetry: a modular broker reports all its bundles, those of extensible ones are in notes.
+"""Bundles that changed owners, from telemetry: a modular broker reports all its bundles, those of
+extensible ones are in notes.
 
-A bundle was unloaded if its previous owner was still alive. Bundles of brokers that left, bundles without a previous owner and halves of
-split bundles were not.
+A bundle was unloaded if its previous owner was still alive. Bundles of brokers that left, bundles
+without a previous owner and halves of split bundles were not.
 """
 
 from __future__ import annotations
@@ -55,13 +56,16 @@ class _ClusterOwners:
     doubtful: list[Moved] = field(default_factory=list)
     ours: set[str] = field(default_factory=set)
     alive: Collection[str] | None = None
-    #: Brokers without figures. Extensible ones withdraw their figures when a bundle moves; `noted`: owners from notes, which continue.
+    #: Brokers without figures. Extensible ones withdraw their figures when a bundle moves; `noted`:
+    #: owners from notes, which continue.
     mute: Collection[str] = ()
     noted: bool = False
 
 
 class OwnershipWatch:
-    """Finds moves in records, fed in order. Returns a move after the next census of brokers shows that the old owner is still alive."""
+    """Finds moves in records, fed in order. Returns a move after the next census of brokers shows
+    that the old owner is still alive.
+    """
 
     def __init__(self) -> None:
         self._clusters: dict[str, _ClusterOwners] = {}
@@ -71,7 +75,9 @@ class OwnershipWatch:
         self.applied = 0
 
     def feed(self, line: bytes) -> list[Moved]:
-        """The moves that are certain after this record. Raises WireError for records that are not telemetry."""
+        """The moves that are certain after this record. Raises WireError for records that are not
+        telemetry.
+        """
         return list(self._feed(decode(line, b""), line))
 
     def _feed(self, record: TelemetryRecord, line: bytes) -> Iterator[Moved]:
@@ -110,15 +116,27 @@ class OwnershipWatch:
         else:
             yield from self._census(cluster, set(note.report.brokers))
 
-    def _own(self, cluster: _ClusterOwners, name: str, broker: str, bundles: Collection[str] | Mapping[str, object], ts: int) -> None:
-        # A broker's report is seconds to minutes old: a broker that still lists a bundle of another one has not noticed its loss yet.
-        # A broker's first report does not show when it got a bundle that another broker lists too.
+    def _own(
+        self,
+        cluster: _ClusterOwners,
+        name: str,
+        broker: str,
+        bundles: Collection[str] | Mapping[str, object],
+        ts: int,
+    ) -> None:
+        # A broker's report is seconds to minutes old: a broker that still lists a bundle of another
+        # one has not noticed its loss yet. A broker's first report does not show when it got a
+        # bundle that another broker lists too.
         already = cluster.listed.get(broker)
         cluster.listed[broker] = frozenset(bundles)
         for bundle in bundles:
             before = cluster.owner.get(bundle)
             not_new = already is None or bundle in already
-            if before not in (None, broker) and not_new and bundle in cluster.listed.get(str(before), frozenset()):
+            if (
+                before not in (None, broker)
+                and not_new
+                and bundle in cluster.listed.get(str(before), frozenset())
+            ):
                 continue
             cluster.owner[bundle] = broker
             if before not in (None, broker) and not is_system_bundle(bundle):
@@ -128,15 +146,25 @@ class OwnershipWatch:
                     cluster.waiting.append(Moved(name, bundle, str(before), broker, ts))
 
     def _census(self, cluster: _ClusterOwners, alive: Collection[str] | None) -> Iterator[Moved]:
-        """Moves from brokers that are alive. A broker without figures must itself have reported the loss, at the latest by this census."""
+        """Moves from brokers that are alive. A broker without figures must itself have reported the
+        loss, at the latest by this census.
+        """
         cluster.alive = alive
         if alive is not None:
-            cluster.listed = {broker: names for broker, names in cluster.listed.items() if broker in alive or broker in cluster.mute}
+            cluster.listed = {
+                broker: names
+                for broker, names in cluster.listed.items()
+                if broker in alive or broker in cluster.mute
+            }
         waiting, doubtful = cluster.waiting, cluster.doubtful
         cluster.waiting, cluster.doubtful = [], []
         for moved in [*doubtful, *waiting]:
             given_up = moved.bundle not in cluster.listed.get(moved.source, frozenset())
-            if alive is None or moved.source in alive or (moved.source in cluster.mute and given_up):
+            if (
+                alive is None
+                or moved.source in alive
+                or (moved.source in cluster.mute and given_up)
+            ):
                 yield moved
             elif moved.source in cluster.mute and moved in waiting:
                 cluster.doubtful.append(moved)

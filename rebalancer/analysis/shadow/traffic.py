@@ -1,4 +1,6 @@
-"""Evidence of manual moves: traffic, because shedders do not take from brokers with little of it, and notes of manual unloads."""
+"""Evidence of manual moves: traffic, because shedders do not take from brokers with little of it,
+and notes of manual unloads.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,18 @@ class _Column:
 
 
 class TrafficWatch:
-    """Collects traffic from the same records as `OwnershipWatch`. Decodes only four figures of a report."""
+    """Collects traffic from the same records as `OwnershipWatch`. Decodes only four figures of a
+    report.
+    """
 
     def __init__(self) -> None:
         self._clusters: dict[str, dict[str, _Column]] = {}
         self._unloads: dict[tuple[str, str], list[int]] = {}
 
     def feed(self, line: bytes) -> None:
-        """Adds a record. Ignores records that are not reports, and reports older than the broker's newest."""
+        """Adds a record. Ignores records that are not reports, and reports older than the broker's
+        newest.
+        """
         try:
             record = _REPORT.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -88,6 +94,8 @@ class TrafficWatch:
         for broker, column in self._clusters.get(cluster, {}).items():
             begin, end = bisect_left(column.times, since_ms), bisect_right(column.times, until_ms)
             if begin < end:
-                parts.append((broker, max(column.rates[begin:end]), max(column.throughputs[begin:end])))
+                parts.append(
+                    (broker, max(column.rates[begin:end]), max(column.throughputs[begin:end]))
+                )
         yield {broker: rate for broker, rate, _ in parts}
         yield {broker: throughput for broker, _, throughput in parts}

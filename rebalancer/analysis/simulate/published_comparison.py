@@ -1,4 +1,6 @@
-"""Compares published figures with simulated ones: the percentile of the published run among the seeds."""
+"""Compares published figures with simulated ones: the percentile of the published run among the
+seeds.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ INSIDE = (5.0, 95.0)
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One published figure and those of the seeds. `percentile`: that of the published value among the seeds, ties counted half."""
+    """One published figure and those of the seeds. `percentile`: that of the published value among
+    the seeds, ties counted half.
+    """
 
     card: str
     scenario: str
@@ -34,7 +38,9 @@ class Compared:
 
 
 def percentile(value: float, values: Sequence[float], tolerance: float = 0.0) -> float:
-    """Percent of the values below `value`, plus half of those that are equal within the tolerance."""
+    """Percent of the values below `value`, plus half of those that are equal within the
+    tolerance.
+    """
     known = [one for one in values if not isnan(one)]
     below = sum(one < value - tolerance - 1e-9 for one in known)
     equal = sum(abs(one - value) <= tolerance + 1e-9 for one in known)
@@ -47,7 +53,12 @@ def compare(made: Sequence[Made]) -> list[Compared]:
     for (scenario, _), group in grouped(made).items():
         card = catalog.load(group[0].request.scenario).scenario
         found += [
-            Compared(card.card or scenario, scenario, one, tuple(getattr(run.figures, one.figure) for run in group))
+            Compared(
+                card.card or scenario,
+                scenario,
+                one,
+                tuple(getattr(run.figures, one.figure) for run in group),
+            )
             for one in card.published
         ]
     return found

@@ -1,4 +1,6 @@
-"""The requested runs: scenarios × strategies × seeds, as values that can be sent to another process."""
+"""The requested runs: scenarios × strategies × seeds, as values that can be sent to another
+process.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,18 @@ from strategies.errors import SettingsError
 from strategies.shedding.registry import SHEDDERS
 
 #: Abbreviations of placements that are usual among Pulsar's users.
-SHORT = {"least_resource_usage": "LRUW", "least_resource_usage_extensible": "LRUW", "least_long_term_rate": "LLTMR"}
+SHORT = {
+    "least_resource_usage": "LRUW",
+    "least_resource_usage_extensible": "LRUW",
+    "least_long_term_rate": "LLTMR",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyChoice:
-    """A strategy as on the command line: `name`, `name/mode`, `name/mode+placement`; None = that of the scenario."""
+    """A strategy as on the command line: `name`, `name/mode`, `name/mode+placement`; None = that of
+    the scenario.
+    """
 
     name: str
     mode: str | None = None
@@ -35,13 +43,20 @@ class StrategyChoice:
         head, _, placement = text.partition("+")
         name, _, mode = head.partition("/")
         if not name:
-            raise SettingsError([f"--strategy {text!r}: write name, name/mode or name/mode+placement, for example avg/parity"])
+            raise SettingsError(
+                [
+                    f"--strategy {text!r}: write name, name/mode or name/mode+placement, for "
+                    "example avg/parity"
+                ]
+            )
         return cls(name, mode or None, placement or None)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One run. `scenario`: a name or a path; `choice` None = the scenario's own strategy; `changes`: top-level keys of the scenario."""
+    """One run. `scenario`: a name or a path; `choice` None = the scenario's own strategy;
+    `changes`: top-level keys of the scenario.
+    """
 
     scenario: str
     seed: int
@@ -52,37 +67,58 @@ class RunRequest:
     shedders: Shedders = SHEDDERS
 
     def task(self) -> Task:
-        """The task of the run. Raises SettingsError with all errors of the scenario and the settings."""
+        """The task of the run. Raises SettingsError with all errors of the scenario and the
+        settings.
+        """
         named = catalog.load(self.scenario, self.changes)
         settings = self.settings(named.scenario)
         goal = goal_of(settings.engine)
-        shown = {entry.leaf.path: entry.value for entry in settings.entries if entry.kind != "default"}
-        return Task(named, self.seed, settings.engine, goal.reached, label(settings), goal.text, shown)
+        shown = {
+            entry.leaf.path: entry.value for entry in settings.entries if entry.kind != "default"
+        }
+        return Task(
+            named, self.seed, settings.engine, goal.reached, label(settings), goal.text, shown
+        )
 
     def settings(self, scenario: Scenario) -> Settings:
-        """The scenario's settings, overridden by those of the strategy, then by the command line. Raises SettingsError."""
+        """The scenario's settings, overridden by those of the strategy, then by the command line.
+        Raises SettingsError.
+        """
         leaves = all_leaves(self.shedders)
         by_path = {leaf.path: leaf for leaf in leaves}
         place = f"[settings] of {self.scenario}"
         own = [
-            Assignment(path, parse(value, by_path.get(path)) if isinstance(value, str) else value, "file", place)
+            Assignment(
+                path,
+                parse(value, by_path.get(path)) if isinstance(value, str) else value,
+                "file",
+                place,
+            )
             for path, value in flattened(scenario.settings)
         ]
         given, wrong = from_flags(self.overrides, leaves)
         return resolved([*own, *self._strategy(scenario), *given], wrong, self.shedders)
 
     def _strategy(self, scenario: Scenario) -> list[Assignment]:
-        """Assignments of strategy, mode and placement: from the command line, otherwise from the scenario."""
+        """Assignments of strategy, mode and placement: from the command line, otherwise from the
+        scenario.
+        """
         own, choice = scenario.strategy, self.choice or StrategyChoice(scenario.strategy.name)
         kept = own.placement if choice.name == own.name else "auto"
         said = (
             ("shedding.strategy", (self.choice and choice.name, "--strategy"), own.name),
-            ("shedding.mode", (choice.mode, "--strategy") if choice.mode else (self.mode, "--mode"), own.mode),
+            (
+                "shedding.mode",
+                (choice.mode, "--strategy") if choice.mode else (self.mode, "--mode"),
+                own.mode,
+            ),
             ("placement.strategy", (choice.placement, "--strategy"), kept),
         )
         place = f"[strategy] of {self.scenario}"
         return [
-            Assignment(path, value, "flag", flag) if value else Assignment(path, default, "file", place)
+            Assignment(path, value, "flag", flag)
+            if value
+            else Assignment(path, default, "file", place)
             for path, (value, flag), default in said
         ]
 
@@ -101,8 +137,14 @@ def run_requests(
 
     `all` as a strategy requests every strategy, each with its published placement.
     """
-    every = [StrategyChoice(one.name, placement=one.published_placement) for one in shedders.values()]
-    choices = [choice for text in strategies for choice in (every if text == "all" else [StrategyChoice.read(text)])]
+    every = [
+        StrategyChoice(one.name, placement=one.published_placement) for one in shedders.values()
+    ]
+    choices = [
+        choice
+        for text in strategies
+        for choice in (every if text == "all" else [StrategyChoice.read(text)])
+    ]
     return [
         RunRequest(scenario, seed, choice, mode, changes or {}, tuple(overrides), shedders)
         for scenario in scenarios

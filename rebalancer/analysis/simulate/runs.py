@@ -15,7 +15,8 @@ from rebalancer.simulation.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The result of a requested run, with its timeline if that is kept. `backlog`: unread messages at the end.
+    """The result of a requested run, with its timeline if that is kept. `backlog`: unread messages
+    at the end.
 
     `limited`: whether the scenario states dispatch limits.
     """
@@ -45,7 +46,14 @@ def make(request: RunRequest, keep: bool = False) -> Made:
 
 
 def make_all(
-    requests: Sequence[RunRequest], jobs: int, advance: Callable[[], None], keep: Callable[[RunRequest], bool] = lambda _: False
+    requests: Sequence[RunRequest],
+    jobs: int,
+    advance: Callable[[], None],
+    keep: Callable[[RunRequest], bool] = lambda _: False,
 ) -> list[Made]:
     """Performs all runs. Calls `advance` after each; `keep`: requests whose timelines are kept."""
-    return run_each([partial(make, request, keep(request)) for request in requests], jobs, lambda _place, _made: advance())
+    return run_each(
+        [partial(make, request, keep(request)) for request in requests],
+        jobs,
+        lambda _place, _made: advance(),
+    )

@@ -1,7 +1,8 @@
 """Load of a recorded cluster: the mean per interval, of everything together or per namespace.
 
-A broker's report is valid until the next one, until it is withdrawn, until a pass neither lists nor misses the broker, or until it is
-stale. Bundles that another broker reports meanwhile no longer count in it.
+A broker's report is valid until the next one, until it is withdrawn, until a pass neither lists nor
+misses the broker, or until it is stale. Bundles that another broker reports meanwhile no longer
+count in it.
 """
 
 from __future__ import annotations
@@ -23,16 +24,22 @@ from strategies.model import Sweep, Tombstone
 from strategies.settings import RoundSettings
 
 Per = Literal["cluster", "namespace"]
-#: Name of the load of everything together, as brokers report it; it includes Pulsar's own bundles, which are in no namespace.
+#: Name of the load of everything together, as brokers report it; it includes Pulsar's own bundles,
+#: which are in no namespace.
 EVERYTHING, OWN = "all", ""
 _DAY_MS = 86_400_000
-_TRAFFIC = [FIGURES.index(name) for name in ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")]
+_TRAFFIC = [
+    FIGURES.index(name)
+    for name in ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+]
 _REPORT, _REJECTED = KINDS.index("report"), KINDS.index("rejected")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """`traffic`: float64[intervals, 4], mean per interval, columns of a bundle table. `bundles`, `topics`: their numbers at the end."""
+    """`traffic`: float64[intervals, 4], mean per interval, columns of a bundle table. `bundles`,
+    `topics`: their numbers at the end.
+    """
 
     name: str
     traffic: Floats
@@ -59,9 +66,11 @@ class Load:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loads:
-    """The loads of one cluster. `seconds`: duration with known load; `silent`: intervals that ended without a valid report.
+    """The loads of one cluster. `seconds`: duration with known load; `silent`: intervals that ended
+    without a valid report.
 
-    `strayed`: records that do not count because their time is implausible. `everything` first, then each namespace, ordered by name.
+    `strayed`: records that do not count because their time is implausible. `everything` first, then
+    each namespace, ordered by name.
     """
 
     cluster: str
@@ -83,12 +92,16 @@ class _Table:
 
     def without(self, names: frozenset[str]) -> _Table:
         left = [place for place, name in enumerate(self.names) if name not in names]
-        return _Table(tuple(self.names[place] for place in left), self.topics[left], self.traffic[left])
+        return _Table(
+            tuple(self.names[place] for place in left), self.topics[left], self.traffic[left]
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The result: loads by cluster name, number of records, and number of invalid ones among them."""
+    """The result: loads by cluster name, number of records, and number of invalid ones among
+    them.
+    """
 
     clusters: Mapping[str, Loads]
     records: int
@@ -96,7 +109,9 @@ class Reading:
 
 
 def loads_of(blocks: Iterable[Block], interval_ms: int, rule: RoundSettings, per: Per) -> Reading:
-    """All loads of a recording. `rule`: when a report is stale and when a clock has changed. Raises SinkError if it cannot be read."""
+    """All loads of a recording. `rule`: when a report is stale and when a clock has changed. Raises
+    SinkError if it cannot be read.
+    """
     gathered: dict[str, _ClusterLoads] = {}
     records = rejected = 0
     for block in blocks:
@@ -111,7 +126,9 @@ def loads_of(blocks: Iterable[Block], interval_ms: int, rule: RoundSettings, per
                         gathered[name].sweep(sweep)
                     case Tombstone() as withdrawn:
                         gathered[name].withdraw(withdrawn)
-    return Reading({name: one.loads(name) for name, one in sorted(gathered.items())}, records, rejected)
+    return Reading(
+        {name: one.loads(name) for name, one in sorted(gathered.items())}, records, rejected
+    )
 
 
 class _ClusterLoads:
@@ -154,7 +171,9 @@ class _ClusterLoads:
             topics = counts_of(block.texts["bundle_counts"][block.counts[row]])[0]
             before = self._tables.get(broker)
             if before is None or before.names != names:
-                self._take_over(broker, frozenset(names).difference(() if before is None else before.names))
+                self._take_over(
+                    broker, frozenset(names).difference(() if before is None else before.names)
+                )
             self._tables[broker] = _Table(names, topics, traffic[starts[row] : starts[row + 1]])
             fresh = self._with_namespaces(fresh, self._tables[broker])
         self._now[broker] = fresh
@@ -188,9 +207,21 @@ class _ClusterLoads:
             for namespace, column in sorted(self._columns.items())
             if namespace not in (EVERYTHING, OWN)
         ]
-        everything = Load(EVERYTHING, traffic[:, 0], *(sum(counts[at] for counts in tables.values()) for at in (0, 1)))
+        everything = Load(
+            EVERYTHING,
+            traffic[:, 0],
+            *(sum(counts[at] for counts in tables.values()) for at in (0, 1)),
+        )
         silent = sum(number < count for number in self._silent)
-        return Loads(name, begins, (self._at_ms - begins) / 1000, silent, self._strayed, everything, tuple(loads))
+        return Loads(
+            name,
+            begins,
+            (self._at_ms - begins) / 1000,
+            silent,
+            self._strayed,
+            everything,
+            tuple(loads),
+        )
 
     def _take_over(self, broker: str, names: frozenset[str]) -> None:
         """Removes a broker's bundles from the earlier reports of other brokers."""
@@ -204,15 +235,19 @@ class _ClusterLoads:
             self._tables[other], self._now[other] = left, self._with_namespaces(now, left)
 
     def _believes(self, ts: int) -> bool:
-        """Whether a time is plausible: at most a day off, so that one wrong clock adds no years of silence, or all are off for long enough.
+        """Whether a time is plausible: at most a day off, so that one wrong clock adds no years of
+        silence, or all are off for long enough.
 
-        An implausible time before the trace begins restarts it, and so does a clock that has really changed.
+        An implausible time before the trace begins restarts it, and so does a clock that has really
+        changed.
         """
         believed: ClockVerdict = "believed"
         if self._clock is None:
             self._clock = Clock(ts)
         else:
-            self._clock, believed = judge_clock(self._clock, ts, _DAY_MS, self._rule.clock_recovery_ms)
+            self._clock, believed = judge_clock(
+                self._clock, ts, _DAY_MS, self._rule.clock_recovery_ms
+            )
         if believed in ("ahead", "behind") and self._begins_ms is not None:
             self._strayed += 1
             return False
@@ -267,18 +302,29 @@ class _ClusterLoads:
         namespaces = _namespaces(table.names)
         for namespace in namespaces:
             self._columns.setdefault(namespace, len(self._columns))
-        places = np.array([self._columns[namespace] for namespace in namespaces], dtype=np.int64) - 1
-        sums = [np.bincount(places, table.traffic[:, at], minlength=len(self._columns) - 1) for at in range(4)]
+        places = (
+            np.array([self._columns[namespace] for namespace in namespaces], dtype=np.int64) - 1
+        )
+        sums = [
+            np.bincount(places, table.traffic[:, at], minlength=len(self._columns) - 1)
+            for at in range(4)
+        ]
         return np.concatenate([figures[:1], np.stack(sums, axis=1)])
 
     def _counts(self) -> dict[str, tuple[int, int]]:
-        """Namespace → number of bundles and topics, from the last reports; each bundle counts once."""
+        """Namespace → number of bundles and topics, from the last reports; each bundle counts
+        once.
+        """
         topics: dict[str, dict[str, int]] = {}
         for table in self._tables.values():
-            for bundle, namespace, count in zip(table.names, _namespaces(table.names), table.topics.tolist(), strict=True):
+            for bundle, namespace, count in zip(
+                table.names, _namespaces(table.names), table.topics.tolist(), strict=True
+            ):
                 if namespace != OWN:
                     topics.setdefault(namespace, {})[bundle] = count
-        return {namespace: (len(counts), sum(counts.values())) for namespace, counts in topics.items()}
+        return {
+            namespace: (len(counts), sum(counts.values())) for namespace, counts in topics.items()
+        }
 
 
 @lru_cache(maxsize=4096)

@@ -15,10 +15,15 @@ from strategies.errors import SinkError
 
 
 def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
-    """Writes one line per interval: its start and the MiB/s in of each load. The file is written atomically. Raises SinkError."""
+    """Writes one line per interval: its start and the MiB/s in of each load. The file is written
+    atomically. Raises SinkError.
+    """
     part = file.with_name(f".{file.name}.part")
     figures = np.stack([load.received / MIB for load in loads], axis=1)
-    lines = [f"{number * interval_s:.15g},{','.join(f'{figure:.6g}' for figure in row)}" for number, row in enumerate(figures.tolist())]
+    lines = [
+        f"{number * interval_s:.15g},{','.join(f'{figure:.6g}' for figure in row)}"
+        for number, row in enumerate(figures.tolist())
+    ]
     heading = f"# seconds,{','.join(load.name for load in loads)}"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +32,10 @@ def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        raise SinkError(f"{file} cannot be written ({error.strerror or error}); free space, or name another file.") from error
+        raise SinkError(
+            f"{file} cannot be written ({error.strerror or error}); free space, or name "
+            "another file."
+        ) from error
 
 
 def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Iterator[str]:
@@ -36,7 +44,12 @@ def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Itera
     yield f"bundles = {max(len(loads), sum(load.bundles for load in loads))}"
     apart = [load for load in loads if load.name != EVERYTHING]
     for load in apart:
-        yield from ("", "[[namespaces]]", f"name = {_text(load.name)}", f"share = {max(1, load.bundles)}")
+        yield from (
+            "",
+            "[[namespaces]]",
+            f"name = {_text(load.name)}",
+            f"share = {max(1, load.bundles)}",
+        )
     for load in loads:
         yield from ("", "[[traffic]]", f"name = {_text(load.name)}")
         if apart:
@@ -45,7 +58,10 @@ def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Itera
         yield f"message_bytes = {load.message_bytes:.6g}"
         yield f"fan_out = {load.fan_out:.6g}"
         yield f"partitions = {max(1, load.topics)}"
-        source = f"interval_s = {interval_s:.15g}, file = {_text(file.name)}, column = {_text(load.name)}"
+        source = (
+            f"interval_s = {interval_s:.15g}, file = {_text(file.name)}, column = "
+            f"{_text(load.name)}"
+        )
         yield f'wave = {{ kind = "trace", {source} }}'
 
 

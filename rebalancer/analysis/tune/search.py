@@ -1,7 +1,9 @@
-"""Tries settings on the first part of a recording, keeps those that no other beats, and tests these on the rest.
+"""Tries settings on the first part of a recording, keeps those that no other beats, and tests these
+on the rest.
 
-There are two costs: imbalance (mean spread of the brokers' usage) and churn (bundles moved a day). Settings beat others if they are better
-in one and not worse in the other. Settings chosen on one part of the data are judged by their costs on the other part.
+There are two costs: imbalance (mean spread of the brokers' usage) and churn (bundles moved a day).
+Settings beat others if they are better in one and not worse in the other. Settings chosen on one
+part of the data are judged by their costs on the other part.
 """
 
 from __future__ import annotations
@@ -25,14 +27,20 @@ T = TypeVar("T")
 
 
 class RunJobs(Protocol):
-    """Runs jobs and returns the results of `keep` on each answer: the answers of a month are too large to keep."""
+    """Runs jobs and returns the results of `keep` on each answer: the answers of a month are too
+    large to keep.
+    """
 
-    def __call__(self, jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]) -> list[T]: ...
+    def __call__(
+        self, jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]
+    ) -> list[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The costs on one part of the recording, for all clusters together. `spread`: points; `moves`: per day; `rounds`: amount of data."""
+    """The costs on one part of the recording, for all clusters together. `spread`: points; `moves`:
+    per day; `rounds`: amount of data.
+    """
 
     spread: float
     moves: float
@@ -62,7 +70,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`current` settings, and the `best` of the front, None if none is better on the test part; `front`: by spread, without `current`."""
+    """`current` settings, and the `best` of the front, None if none is better on the test part;
+    `front`: by spread, without `current`.
+    """
 
     current: Trial
     front: tuple[Trial, ...]
@@ -72,26 +82,60 @@ class SearchResult:
 
 
 def search(
-    recording: Path, current: Settings, trials: Sequence[tuple[tuple[str, ...], Settings]], split_ms: int, run_all: RunJobs
+    recording: Path,
+    current: Settings,
+    trials: Sequence[tuple[tuple[str, ...], Settings]],
+    split_ms: int,
+    run_all: RunJobs,
 ) -> SearchResult:
-    """Runs the search. `split_ms`: end of the training part. Every trial is a closed loop. Raises SinkError."""
-    jobs = [BacktestJob(recording, _name(changes), settings, "closed", None, split_ms) for changes, settings in [((), current), *trials]]
+    """Runs the search. `split_ms`: end of the training part. Every trial is a closed loop. Raises
+    SinkError.
+    """
+    jobs = [
+        BacktestJob(recording, _name(changes), settings, "closed", None, split_ms)
+        for changes, settings in [((), current), *trials]
+    ]
     costs = run_all(jobs, _cost)
-    first, *others = (Trial(changes, settings, cost) for (changes, settings), cost in zip([((), current), *trials], costs, strict=True))
-    front = sorted(_front([first, *others]), key=lambda one: (one.training.spread, one.training.moves))
+    first, *others = (
+        Trial(changes, settings, cost)
+        for (changes, settings), cost in zip([((), current), *trials], costs, strict=True)
+    )
+    front = sorted(
+        _front([first, *others]), key=lambda one: (one.training.spread, one.training.moves)
+    )
     again = [first, *(one for one in front if one is not first)]
-    tests = run_all([BacktestJob(recording, one.title, one.settings, "closed", split_ms, None) for one in again], _cost_and_lines)
-    seen = [replace(one, test=cost, lines=lines) for one, (cost, lines) in zip(again, tests, strict=True)]
+    tests = run_all(
+        [
+            BacktestJob(recording, one.title, one.settings, "closed", split_ms, None)
+            for one in again
+        ],
+        _cost_and_lines,
+    )
+    seen = [
+        replace(one, test=cost, lines=lines)
+        for one, (cost, lines) in zip(again, tests, strict=True)
+    ]
     return SearchResult(seen[0], tuple(seen[1:]), _best(seen[0], seen[1:]), len(trials), split_ms)
 
 
 def _best(current: Trial, front: Sequence[Trial]) -> Trial | None:
-    """The trial that beats the current settings on both parts and has the lowest spread on the test part."""
+    """The trial that beats the current settings on both parts and has the lowest spread on the test
+    part.
+    """
     now = current.test
     better = [
-        one for one in front if now is not None and one.test is not None and one.test.beats(now) and one.training.beats(current.training)
+        one
+        for one in front
+        if now is not None
+        and one.test is not None
+        and one.test.beats(now)
+        and one.training.beats(current.training)
     ]
-    return min(better, key=lambda one: (one.test.spread if one.test else inf, one.training.moves), default=None)
+    return min(
+        better,
+        key=lambda one: (one.test.spread if one.test else inf, one.training.moves),
+        default=None,
+    )
 
 
 def _front(trials: Sequence[Trial]) -> list[Trial]:
@@ -110,7 +154,9 @@ def _cost(answer: BacktestResult) -> Cost:
         return Cost(inf, inf, 0, 0.0)
     spreads = [(run.mean_spread, run.run.rounds) for run in runs if not isnan(run.mean_spread)]
     days = max(run.days for run in runs)
-    spread = sum(value * weight for value, weight in spreads) / max(1, sum(weight for _, weight in spreads))
+    spread = sum(value * weight for value, weight in spreads) / max(
+        1, sum(weight for _, weight in spreads)
+    )
     return Cost(spread, sum(len(run.moves) for run in runs) / days, rounds, days)
 
 

@@ -1,4 +1,6 @@
-"""Changes between passes: brokers that joined, left, stopped or resumed answering, or whose figures are not updated."""
+"""Changes between passes: brokers that joined, left, stopped or resumed answering, or whose figures
+are not updated.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,15 @@ from sinks.collector.broker_poll import Pass, Report
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError
 
-#: Pulsar's default of loadBalancerReportUpdateMaxIntervalMinutes: the longest interval between two load reports.
+#: Pulsar's default of loadBalancerReportUpdateMaxIntervalMinutes: the longest interval between two
+#: load reports.
 STOCK_INTERVAL_MS = 15 * 60_000
 
 
 class _Written(msgspec.Struct):
-    """When the broker wrote its report to the metadata store; reports of both load managers may lack it."""
+    """When the broker wrote its report to the metadata store; reports of both load managers may
+    lack it.
+    """
 
     lastUpdate: int | None = None
     updatedAt: int | None = None
@@ -25,7 +30,9 @@ class _Written(msgspec.Struct):
 
 @dataclass
 class Changes:
-    """Compares passes. `standstill_ms`: figures of a broker that are not written again for longer count as standing still."""
+    """Compares passes. `standstill_ms`: figures of a broker that are not written again for longer
+    count as standing still.
+    """
 
     standstill_ms: int = 2 * STOCK_INTERVAL_MS
     _silent: dict[str, int] = field(default_factory=dict, init=False)
@@ -51,13 +58,26 @@ class Changes:
         for broker, why in sorted(done.missing.items()):
             if broker not in self._silent:
                 self._silent[broker] = done.ts
-                yield _line("broker-silent", f"{broker} reports no figures: {why}", broker, level="warning", why=why)
+                yield _line(
+                    "broker-silent",
+                    f"{broker} reports no figures: {why}",
+                    broker,
+                    level="warning",
+                    why=why,
+                )
         for broker in sorted(self._silent.keys() - done.missing.keys()):
             silent_ms = done.ts - self._silent.pop(broker)
-            yield _line("broker-answers", f"{broker} reports figures again after {silent_ms / 1000:.0f} s", broker, silent_ms=silent_ms)
+            yield _line(
+                "broker-answers",
+                f"{broker} reports figures again after {silent_ms / 1000:.0f} s",
+                broker,
+                silent_ms=silent_ms,
+            )
 
     def _stands_still(self, report: Report) -> Iterator[Line]:
-        """A broker that answers but no longer writes its figures: the metadata store is unreachable, or the broker is frozen."""
+        """A broker that answers but no longer writes its figures: the metadata store is
+        unreachable, or the broker is frozen.
+        """
         try:
             written_at = msgspec.json.decode(report.body, type=_Written)
         except (ValueError, RecursionError):
@@ -70,32 +90,43 @@ class Changes:
             since = report.ts
             if report.broker in self._still:
                 self._still.discard(report.broker)
-                yield _line("broker-moves", f"{report.broker} writes its load report again", report.broker)
+                yield _line(
+                    "broker-moves", f"{report.broker} writes its load report again", report.broker
+                )
         self._written[report.broker] = (written, since)
         still_ms = report.ts - since
         if still_ms > self.standstill_ms and report.broker not in self._still:
             self._still.add(report.broker)
             text = (
-                f"{report.broker} stands still: it answers, but has not written its load report for {still_ms // 60_000} min; look for "
+                f"{report.broker} stands still: it answers, but has not written its load "
+                f"report for {still_ms // 60_000} min; look for "
                 "blocked threads in a thread dump, and restart it"
             )
-            yield _line("broker-stands-still", text, report.broker, level="warning", still_ms=still_ms)
+            yield _line(
+                "broker-stands-still", text, report.broker, level="warning", still_ms=still_ms
+            )
 
 
 def standstill_ms(admin: PulsarAdmin) -> int:
-    """Twice the longest interval between reports of a broker; Pulsar's default if the configuration cannot be read."""
+    """Twice the longest interval between reports of a broker; Pulsar's default if the configuration
+    cannot be read.
+    """
     try:
         minutes = admin.configuration().get("loadBalancerReportUpdateMaxIntervalMinutes", "")
     except AdminError:
         minutes = ""
-    return 2 * (int(minutes) * 60_000 if minutes.isdecimal() and int(minutes) else STOCK_INTERVAL_MS)
+    return 2 * (
+        int(minutes) * 60_000 if minutes.isdecimal() and int(minutes) else STOCK_INTERVAL_MS
+    )
 
 
 def _came_and_left(before: frozenset[str], now: frozenset[str]) -> Iterator[Line]:
     for broker in sorted(now - before):
         yield _line("broker-came", f"{broker} joined", broker)
     for broker in sorted(before - now):
-        yield _line("broker-left", f"{broker} left the cluster's list of brokers", broker, level="warning")
+        yield _line(
+            "broker-left", f"{broker} left the cluster's list of brokers", broker, level="warning"
+        )
 
 
 def _line(event: str, text: str, broker: str, level: Level = "info", **more: object) -> Line:

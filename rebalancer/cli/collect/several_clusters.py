@@ -1,4 +1,6 @@
-"""Collects from several clusters concurrently, one thread each, so that none delays another; unreachable clusters are retried."""
+"""Collects from several clusters concurrently, one thread each, so that none delays another;
+unreachable clusters are retried.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ class StopRequest(Protocol):
 class SharedPublisher:
     """Shares one topic between several clusters: `flush` publishes a cluster's complete pass.
 
-    After an outage the whole pass is published again; a report that was stored already becomes a rejected row. The first error that
-    is not retryable is raised in all clusters.
+    After an outage the whole pass is published again; a report that was stored already becomes a
+    rejected row. The first error that is not retryable is raised in all clusters.
     """
 
     def __init__(self, publisher: Publisher, outage: RetryBackoff, stop: StopRequest) -> None:
@@ -84,7 +86,9 @@ class SharedPublisher:
 
 
 class Refusals:
-    """Clusters that refuse our token: each is reported once and retried, because the token may be replaced."""
+    """Clusters that refuse our token: each is reported once and retried, because the token may be
+    replaced.
+    """
 
     def __init__(self, clusters: int, stop: StopRequest, log: LogLine) -> None:
         self._clusters, self._stop, self._log = clusters, stop, log
@@ -105,7 +109,9 @@ class Refusals:
     def raise_if_refused(self) -> None:
         """Raises Unauthorized for the clusters that refuse our token now."""
         if self._now:
-            raise Unauthorized("; ".join(f"{cluster}: {error}" for cluster, error in sorted(self._now.items())))
+            raise Unauthorized(
+                "; ".join(f"{cluster}: {error}" for cluster, error in sorted(self._now.items()))
+            )
 
 
 def collect_all(
@@ -118,10 +124,12 @@ def collect_all(
     outage: RetryBackoff | None = None,
     known: Known = KnownBrokers,
 ) -> None:
-    """Collects until `stop` is set. Errors of a single cluster are raised; with several, they are logged and the cluster is retried.
+    """Collects until `stop` is set. Errors of a single cluster are raised; with several, they are
+    logged and the cluster is retried.
 
-    Raises SinkError if the telemetry topic fails permanently, or for longer than `outage` allows. Raises Unauthorized at the end if one of
-    several clusters refuses our token, at once if all do. `known`: the known brokers for a cluster's settings.
+    Raises SinkError if the telemetry topic fails permanently, or for longer than `outage` allows.
+    Raises Unauthorized at the end if one of several clusters refuses our token, at once if all do.
+    `known`: the known brokers for a cluster's settings.
     """
     shared = SharedPublisher(publisher, outage or RetryBackoff(0, stop.wait, log), stop)
     if len(clusters) == 1:
@@ -150,7 +158,9 @@ def collect_all(
     refusals.raise_if_refused()
 
 
-def passes(source: Source, publisher: Publisher, interval_s: float, stop: StopRequest, log: LogLine) -> None:
+def passes(
+    source: Source, publisher: Publisher, interval_s: float, stop: StopRequest, log: LogLine
+) -> None:
     """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
     collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
     due = time.monotonic()
@@ -158,7 +168,8 @@ def passes(source: Source, publisher: Publisher, interval_s: float, stop: StopRe
         began = time.monotonic()
         for line in _lines(collector.step(), time.monotonic() - began, changes):
             log(line)
-        # After a pass that took too long the next one begins at once; missed ones are not made up for.
+        # After a pass that took too long the next one begins at once; missed ones are not made up
+        # for.
         due = max(due + interval_s, time.monotonic())
         stop.wait(due - time.monotonic())
 
@@ -197,7 +208,12 @@ def _with_retries(
 def opened_line(source: Source) -> Line:
     """The line for an opened cluster: its brokers and load manager."""
     names = {"brokers": len(source.brokers), "load_manager": source.manager}
-    return Line(f"{len(source.brokers)} brokers, {source.manager} load manager", "cluster", fields=names, cluster=source.cluster)
+    return Line(
+        f"{len(source.brokers)} brokers, {source.manager} load manager",
+        "cluster",
+        fields=names,
+        cluster=source.cluster,
+    )
 
 
 def _lines(result: StepResult, took_s: float, changes: Changes) -> Iterator[Line]:
@@ -206,8 +222,20 @@ def _lines(result: StepResult, took_s: float, changes: Changes) -> Iterator[Line
         missing = f", missing: {', '.join(sorted(done.missing))}" if done.missing else ""
         policies = ", policies changed" if result.policies else ""
         answered, asked = len(done.answered), len(done.answered) + len(done.missing)
-        text = f"pass {done.number}: {answered} of {asked} brokers in {took_s:.1f} s{policies}{missing}"
-        yield Line(text, "pass", fields={"pass": done.number, "answered": answered, "asked": asked, "missing": sorted(done.missing)})
+        text = (
+            f"pass {done.number}: {answered} of {asked} brokers in {took_s:.1f} "
+            f"s{policies}{missing}"
+        )
+        yield Line(
+            text,
+            "pass",
+            fields={
+                "pass": done.number,
+                "answered": answered,
+                "asked": asked,
+                "missing": sorted(done.missing),
+            },
+        )
         yield from changes.of(done)
     for complaint in result.complaints:
         yield Line(complaint, "complaint", "warning")

@@ -1,4 +1,6 @@
-"""The brokers of one pass as a table or JSON: usage and traffic of each, or why it did not answer."""
+"""The brokers of one pass as a table or JSON: usage and traffic of each, or why it did not
+answer.
+"""
 
 from __future__ import annotations
 
@@ -53,15 +55,34 @@ def _seen(cluster: str, report: Report) -> Seen:
         return Seen(report.broker, None, None, f"its report cannot be used: {error}")
     if not isinstance(record, LoadReport):
         return Seen(report.broker, None, None, "it has withdrawn its figures")
-    topics = _TOPICS.decode(report.body).topics if record.bundles is None else int(record.bundles.topics.sum())
+    topics = (
+        _TOPICS.decode(report.body).topics
+        if record.bundles is None
+        else int(record.bundles.topics.sum())
+    )
     return Seen(report.broker, record, topics, "")
 
 
 def as_table(brokers: Sequence[Seen], weights: Weights) -> console.Sheet:
     """One row per broker."""
-    headings = ("usage %", "CPU %", "msg/s in", "msg/s out", "MB/s in", "MB/s out", "bundles", "topics")
-    columns: list[tuple[str, console.Side]] = [("broker", "left"), *((heading, "right") for heading in headings), ("remark", "left")]
-    return console.Sheet(columns, [[one.broker, *_figures(one, weights), one.why] for one in brokers])
+    headings = (
+        "usage %",
+        "CPU %",
+        "msg/s in",
+        "msg/s out",
+        "MB/s in",
+        "MB/s out",
+        "bundles",
+        "topics",
+    )
+    columns: list[tuple[str, console.Side]] = [
+        ("broker", "left"),
+        *((heading, "right") for heading in headings),
+        ("remark", "left"),
+    ]
+    return console.Sheet(
+        columns, [[one.broker, *_figures(one, weights), one.why] for one in brokers]
+    )
 
 
 def as_json(brokers: Sequence[Seen], weights: Weights) -> list[dict[str, Any]]:
@@ -75,8 +96,17 @@ def _figures(one: Seen, weights: Weights) -> list[str]:
         return ["–"] * 8
     usage, cpu = fields["usage"] * 100, fields["cpu_percent"]
     rates = [f"{fields[name]:.0f}" for name in ("msg_rate_in", "msg_rate_out")]
-    throughput = [f"{fields[name] / 1e6:.2f}" for name in ("msg_throughput_in", "msg_throughput_out")]
-    return [f"{usage:.1f}", f"{cpu:.1f}", *rates, *throughput, str(fields["bundles"]), "–" if one.topics is None else str(one.topics)]
+    throughput = [
+        f"{fields[name] / 1e6:.2f}" for name in ("msg_throughput_in", "msg_throughput_out")
+    ]
+    return [
+        f"{usage:.1f}",
+        f"{cpu:.1f}",
+        *rates,
+        *throughput,
+        str(fields["bundles"]),
+        "–" if one.topics is None else str(one.topics),
+    ]
 
 
 def _fields(one: Seen, weights: Weights) -> dict[str, Any]:

@@ -1,1 +1,3 @@
-"""One module per command, each with a typer application named `app`; imported only when its command is called."""
+"""One module per command, each with a typer application named `app`; imported only when its command
+is called.
+"""

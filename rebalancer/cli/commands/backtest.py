@@ -1,4 +1,6 @@
-"""`rebalancer backtest`: decisions of strategies and settings on a recording, and the load that results."""
+"""`rebalancer backtest`: decisions of strategies and settings on a recording, and the load that
+results.
+"""
 
 from __future__ import annotations
 
@@ -21,38 +23,64 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 LOOPS = {
-    "closed": "closed loop: the recorded load of every bundle follows its moves, as if equal traffic cost all brokers the same",
-    "open": "open loop: recorded reports do not react to moves, so this shows when each would have acted, not the result",
+    "closed": "closed loop: the recorded load of every bundle follows "
+    "its moves, as if equal traffic "
+    "cost all brokers the same",
+    "open": "open loop: recorded reports do not react to moves, so this shows when each would have "
+    "acted, not the result",
 }
 
 
 @app.command()
 def backtest(
-    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file.")],
+    recording: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."
+        ),
+    ],
     *,
     strategy: Annotated[
         list[str] | None,
-        typer.Option("--strategy", metavar="NAME", help="Strategy instead of the one in the settings. Repeatable: one run each."),
+        typer.Option(
+            "--strategy",
+            metavar="NAME",
+            help="Strategy instead of the one in the settings. Repeatable: one run each.",
+        ),
     ] = None,
     variant: Annotated[
         list[str] | None,
-        typer.Option("--variant", metavar="PATH=VALUE[;…]", help="Additional run of each strategy with these settings. Repeatable."),
+        typer.Option(
+            "--variant",
+            metavar="PATH=VALUE[;…]",
+            help="Additional run of each strategy with these settings. Repeatable.",
+        ),
     ] = None,
     loop: Annotated[
-        Literal["closed", "open"], typer.Option("--loop", help="closed: recorded loads follow the moves; open: reports do not react.")
+        Literal["closed", "open"],
+        typer.Option(
+            "--loop", help="closed: recorded loads follow the moves; open: reports do not react."
+        ),
     ] = "closed",
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file."),
+    ] = None,
     fail_on_imbalance: Annotated[
-        bool, typer.Option("--fail-on-imbalance", help="Exit with 3 if the last round of a run is above its strategy's target spread.")
+        bool,
+        typer.Option(
+            "--fail-on-imbalance",
+            help="Exit with 3 if the last round of a run is above its strategy's target spread.",
+        ),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Test strategies and settings on a recording, and compare them in a table and a report.
 
-    The table has one row per run and cluster: how even the brokers were, and how much was moved. Large recordings are read many times
-    faster after `rebalancer convert`.
+    The table has one row per run and cluster: how even the brokers were, and how much was moved.
+    Large recordings are read many times faster after `rebalancer convert`.
     """
     from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.backtest.run import BacktestJob
@@ -60,7 +88,9 @@ def backtest(
 
     check_target(html)
     wanted = options.settings(config, overrides)
-    tries = _tries(strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides))
+    tries = _tries(
+        strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides)
+    )
     with columnar(recording, wanted.job.wire, console.progress) as path:
         jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress, _whole)
@@ -68,7 +98,9 @@ def backtest(
     _check_rounds(recording, answers)
     if html is not None:
         _write_html(html, recording, answers)
-    if fail_on_imbalance and any(line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines):
+    if fail_on_imbalance and any(
+        line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines
+    ):
         raise typer.Exit(exit_codes.IMBALANCED)
 
 
@@ -79,7 +111,9 @@ def _whole(answer: BacktestResult) -> BacktestResult:
 def _parts(variant: str) -> list[str]:
     parts = [part.strip() for part in variant.split(";") if part.strip()]
     if not parts:
-        raise SettingsError(["--variant: names no setting; write it as path=value, several with ; between them"])
+        raise SettingsError(
+            ["--variant: names no setting; write it as path=value, several with ; between them"]
+        )
     return parts
 
 
@@ -89,26 +123,40 @@ def _short(change: str) -> str:
 
 
 def _tries(
-    strategies: Sequence[str], variants: Sequence[Sequence[str]], base: tuple[Path | None, list[str] | None]
+    strategies: Sequence[str],
+    variants: Sequence[Sequence[str]],
+    base: tuple[Path | None, list[str] | None],
 ) -> list[tuple[str, Settings]]:
     """Title and settings of every run, checked before the recording is read."""
     config, overrides = base
     tries = []
     for name in dict.fromkeys(strategies):
         for changes in variants:
-            settings = options.settings(config, overrides, *options.flags(shedding__strategy=name), *changes)
+            settings = options.settings(
+                config, overrides, *options.flags(shedding__strategy=name), *changes
+            )
             tries.append((", ".join([name, *map(_short, changes)]), settings))
     return tries
 
 
-def _show(recording: Path, loop: Loop, jobs: Sequence[BacktestJob], answers: Sequence[BacktestResult], as_json: bool) -> None:
+def _show(
+    recording: Path,
+    loop: Loop,
+    jobs: Sequence[BacktestJob],
+    answers: Sequence[BacktestResult],
+    as_json: bool,
+) -> None:
     from rebalancer.analysis.report.chart_data import comparison
     from rebalancer.analysis.report.summary import Summary
 
     summaries = [Summary(line) for answer in answers for line in answer.timelines]
     if as_json:
         runs = [_as_json(job, answer) for job, answer in zip(jobs, answers, strict=True)]
-        console.print_json("backtest", 1, {"recording": str(recording), "loop": loop, "meaning": LOOPS[loop], "runs": runs})
+        console.print_json(
+            "backtest",
+            1,
+            {"recording": str(recording), "loop": loop, "meaning": LOOPS[loop], "runs": runs},
+        )
         return
     if not any(summary.run.rounds for summary in summaries):
         return
@@ -119,7 +167,12 @@ def _show(recording: Path, loop: Loop, jobs: Sequence[BacktestJob], answers: Seq
     if len(clusters) > 1:
         rows = [[summary.run.cluster, *row] for summary, row in zip(summaries, rows, strict=True)]
     texts = len(heads) - len(compared["heads"]) + 1
-    console.show(console.Sheet([(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows), LOOPS[loop])
+    console.show(
+        console.Sheet(
+            [(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows
+        ),
+        LOOPS[loop],
+    )
     if rejected := answers[0].rejected:
         print(f"{rejected} records could not be used; `rebalancer replay` shows why")
 
@@ -128,7 +181,10 @@ def _check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
     """Raises SinkError for a recording without rounds."""
     check_use(str(recording), answers[0].records, answers[0].rejected)
     if not any(line.rounds for answer in answers for line in answer.timelines):
-        raise SinkError(f"{recording}: no round closed in its {answers[0].records} records; record for longer, some minutes at least.")
+        raise SinkError(
+            f"{recording}: no round closed in its {answers[0].records} records; record for "
+            "longer, some minutes at least."
+        )
 
 
 def _as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
@@ -140,7 +196,10 @@ def _as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
         "mode": job.settings.engine.mode,
         "records": answer.records,
         "rejected": answer.rejected,
-        "clusters": [{"cluster": line.cluster, **Summary(line).as_json(), "moves": _moves(line.moves)} for line in answer.timelines],
+        "clusters": [
+            {"cluster": line.cluster, **Summary(line).as_json(), "moves": _moves(line.moves)}
+            for line in answer.timelines
+        ],
     }
 
 
@@ -153,5 +212,12 @@ def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) 
     from rebalancer.analysis.report.page import render, write_page
 
     runs = [line for answer in answers for line in answer.timelines]
-    write_page(html, render(runs, title=f"Back-test of {recording.name}", made_by=f"rebalancer backtest {recording.name}"))
+    write_page(
+        html,
+        render(
+            runs,
+            title=f"Back-test of {recording.name}",
+            made_by=f"rebalancer backtest {recording.name}",
+        ),
+    )
     console.progress(f"written: {html}")

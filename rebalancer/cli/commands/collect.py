@@ -1,4 +1,6 @@
-"""`rebalancer collect`: publishes load reports of all brokers on the telemetry topic, or prints them once as a table."""
+"""`rebalancer collect`: publishes load reports of all brokers on the telemetry topic, or prints
+them once as a table.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +36,35 @@ _ONCE_TIMEOUT_S = 15.0
 def collect(
     ctx: typer.Context,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Run one pass and print it as a table; publish nothing.")] = False,
-    telemetry: Annotated[str | None, typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting.")] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Run one pass and print it as a table; publish nothing.")
+    ] = False,
+    telemetry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI", help="Topic, for example file:///folder; overrides the setting."
+        ),
+    ] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --once: print one JSON document instead of a table.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="With --once: print one JSON document instead of a table."),
+    ] = False,
 ) -> None:
-    """Collect load reports of a Pulsar cluster, or of all clusters in the settings, at regular intervals.
+    """Collect load reports of a Pulsar cluster, or of all clusters in the settings, at regular
+    intervals.
 
-    Publishes the report of every broker, a sweep marker at the end of each pass, and changed policies. Brokers with the modular load
-    manager are asked for their load; those with the extensible one publish it on topics that the collector reads. SIGTERM and
-    Ctrl-C finish the current pass. Exit code 0 after SIGTERM, 130 after Ctrl-C.
+    Publishes the report of every broker, a sweep marker at the end of each pass, and changed
+    policies. Brokers with the modular load manager are asked for their load; those with the
+    extensible one publish it on topics that the collector reads. SIGTERM and Ctrl-C finish the
+    current pass. Exit code 0 after SIGTERM, 130 after Ctrl-C.
     """
     if as_json and not once:
-        raise typer.BadParameter("works with --once only; otherwise records go to the telemetry topic", param_hint="--json")
+        raise typer.BadParameter(
+            "works with --once only; otherwise records go to the telemetry topic",
+            param_hint="--json",
+        )
     settings = options.settings(config, overrides, *options.flags(topics__telemetry=telemetry))
     log = Log(settings.log)
     with stopping() as stop:
@@ -66,12 +83,26 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
     for cluster in settings.clusters:
         admin_urls(cluster)
     names = [cluster.cluster for cluster in settings.clusters]
-    log.write(Line(f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}", "starting", fields={"clusters": names}))
+    log.write(
+        Line(
+            f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}",
+            "starting",
+            fields={"clusters": names},
+        )
+    )
     with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
         known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], log=log.warn)
         outage = RetryBackoff(settings.job.kafka.outage_ms / 1000, stop.wait, log.write)
         with watched([settings.job.topics.telemetry], settings.job.access, outage):
-            collect_all(settings.clusters, settings.collector, publisher, stop, log.write, outage=outage, known=known)
+            collect_all(
+                settings.clusters,
+                settings.collector,
+                publisher,
+                stop,
+                log.write,
+                outage=outage,
+                known=known,
+            )
 
 
 def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:
@@ -87,16 +118,24 @@ def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None
             found.append({"cluster": cluster.cluster, "error": str(error)})
             log.write(Line(str(error), "cluster-fails", "error", cluster=cluster.cluster))
     if as_json:
-        console.print_json(*(("clusters", 1, {"clusters": found}) if several else ("brokers", 1, found[0])))
+        console.print_json(
+            *(("clusters", 1, {"clusters": found}) if several else ("brokers", 1, found[0]))
+        )
     if failed:
         raise typer.Exit(exit_codes.ERROR)
 
 
-def _load_of(cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, *, quiet: bool) -> dict[str, Any]:
+def _load_of(
+    cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, *, quiet: bool
+) -> dict[str, Any]:
     known = KnownBrokers(cluster, [collector_folder(settings.collector)], log.warn, write=False)
     with opened(cluster, settings.collector, stop.wait, known) as source:
         log.write(opened_line(source))
         brokers = seen(source.cluster, run_until_complete(source, _ONCE_TIMEOUT_S, stop.wait))
     if not quiet:
         console.show(as_table(brokers, settings.engine.weights))
-    return {"cluster": source.cluster, "load_manager": source.manager, "brokers": fields_of(brokers, settings.engine.weights)}
+    return {
+        "cluster": source.cluster,
+        "load_manager": source.manager,
+        "brokers": fields_of(brokers, settings.engine.weights),
+    }

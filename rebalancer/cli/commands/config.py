@@ -1,4 +1,6 @@
-"""`rebalancer config`: all settings with the source of each value, the check of a settings file, and the JSON Schema."""
+"""`rebalancer config`: all settings with the source of each value, the check of a settings file,
+and the JSON Schema.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,20 @@ def show(
     config: options.Config = None,
     overrides: options.Overrides = None,
     *,
-    changed: Annotated[bool, typer.Option("--changed", help="Only settings that differ from their defaults.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only settings that differ from their defaults.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Show all settings with value, source, unit, Pulsar's own key and description.
 
     Flags override the environment, the environment overrides the file, the file overrides defaults.
     """
-    entries = [entry for entry in options.settings(config, overrides).entries if not changed or entry.kind != "default"]
+    entries = [
+        entry
+        for entry in options.settings(config, overrides).entries
+        if not changed or entry.kind != "default"
+    ]
     if as_json:
         console.print_json("settings", 1, {"settings": [_as_json(entry) for entry in entries]})
         return
@@ -46,8 +54,12 @@ def show(
 
 
 @app.command(short_help="Check a settings file.")
-def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="Settings file (TOML).")]) -> None:
-    """Check a settings file without the environment. Exit code 2 and one line per complaint if something is wrong."""
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Settings file (TOML).")],
+) -> None:
+    """Check a settings file without the environment. Exit code 2 and one line per complaint if
+    something is wrong.
+    """
     entries = load(file).entries
     given = sum(entry.kind == "file" for entry in entries)
     print(f"{file}: valid, sets {given} of {len(entries)} settings")
@@ -65,9 +77,11 @@ def from_broker_conf(
     *,
     as_json: options.Json = False,
 ) -> None:
-    """Convert a Pulsar broker.conf to a settings file on standard output, with all load-balancing keys.
+    """Convert a Pulsar broker.conf to a settings file on standard output, with all load-balancing
+    keys.
 
-    Keys without effect are reported on standard error with their lines. Exit code 2 if a value is invalid.
+    Keys without effect are reported on standard error with their lines. Exit code 2 if a value is
+    invalid.
     """
     from rebalancer.settings.broker_conf import show as shown_as
     from rebalancer.settings.broker_conf.convert import convert, refuse_nothing
@@ -83,13 +97,22 @@ def from_broker_conf(
 
 
 def _as_table(entries: list[SettingEntry]) -> console.Sheet:
-    rows: list[list[str | Text]] = [[entry.leaf.key, _value(entry), entry.kind, _meaning(entry)] for entry in entries]
-    return console.Sheet([("key", "left"), ("value", "left"), ("from", "left"), ("meaning", "left")], rows)
+    rows: list[list[str | Text]] = [
+        [entry.leaf.key, _value(entry), entry.kind, _meaning(entry)] for entry in entries
+    ]
+    return console.Sheet(
+        [("key", "left"), ("value", "left"), ("from", "left"), ("meaning", "left")], rows
+    )
 
 
 def _as_list(entries: list[SettingEntry]) -> Group:
-    """For narrow terminals: the description is below the value, so that Pulsar's long keys stay whole."""
-    keys, values = max(len(entry.leaf.key) for entry in entries), max(len(_value(entry)) for entry in entries)
+    """For narrow terminals: the description is below the value, so that Pulsar's long keys stay
+    whole.
+    """
+    keys, values = (
+        max(len(entry.leaf.key) for entry in entries),
+        max(len(_value(entry)) for entry in entries),
+    )
     parts: list[Text | Padding] = []
     for entry in entries:
         parts.append(Text(f"{entry.leaf.key:<{keys}}  {_value(entry):<{values}}  {entry.kind}"))

@@ -14,20 +14,35 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command("conformance")
 def conformance(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Decision vectors (.jsonl or .jsonl.gz).", show_default=False)] = None,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE", help="Decision vectors (.jsonl or .jsonl.gz).", show_default=False
+        ),
+    ] = None,
     *,
     as_json: options.Json = False,
-    first: Annotated[int, typer.Option("--first", metavar="K", min=0, help="Show the first K differences.")] = 0,
-    listed: Annotated[bool, typer.Option("--list", help="Also list every case with its result; without FILE, list the suites.")] = False,
+    first: Annotated[
+        int, typer.Option("--first", metavar="K", min=0, help="Show the first K differences.")
+    ] = 0,
+    listed: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="Also list every case with its result; without FILE, list the suites."
+        ),
+    ] = False,
 ) -> None:
-    """Compare decisions with those of Pulsar's own classes: selection, order and state exactly, doubles bit for bit.
+    """Compare decisions with those of Pulsar's own classes: selection, order and state exactly,
+    doubles bit for bit.
 
     Exit code 5 if a case differs, 2 if the file cannot be compared.
     """
     from rebalancer.cli.tables.conformance import list_suites, run
 
     if file is None and not listed:
-        raise typer.BadParameter("name a file with decision vectors, or use --list for the suites", param_hint="FILE")
+        raise typer.BadParameter(
+            "name a file with decision vectors, or use --list for the suites", param_hint="FILE"
+        )
     if file is None:
         raise typer.Exit(list_suites(as_json=as_json))
     raise typer.Exit(run(file, as_json=as_json, first=first, listed=listed))

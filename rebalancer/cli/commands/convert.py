@@ -1,4 +1,6 @@
-"""`rebalancer convert`: converts a JSON Lines recording to a columnar one, which back-tests read many times faster."""
+"""`rebalancer convert`: converts a JSON Lines recording to a columnar one, which back-tests read
+many times faster.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,15 @@ app = typer.Typer()
 
 @app.command()
 def convert(
-    recording: Annotated[str, typer.Argument(metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input.")],
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="The columnar recording: .parquet.")],
+    recording: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input."
+        ),
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The columnar recording: .parquet.")
+    ],
     *,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     config: options.Config = None,
@@ -26,8 +35,8 @@ def convert(
 ) -> None:
     """Convert a JSON Lines recording to a columnar one (Parquet), for `backtest` and `tune`.
 
-    Decisions are the same. Keeps the fields of load reports that decisions depend on, and every byte of other records. The file
-    appears when it is complete.
+    Decisions are the same. Keeps the fields of load reports that decisions depend on, and every
+    byte of other records. The file appears when it is complete.
     """
     if target.suffix != ENDING:
         raise typer.BadParameter(f"{target.name}: end the name with {ENDING}", param_hint="FILE")
@@ -35,6 +44,13 @@ def convert(
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
     done = converted(recording, target, options.settings(config, overrides).job.wire)
     if as_json:
-        console.print_json("converted", 1, {"file": str(target), "records": done.records, "bytes": target.stat().st_size})
+        console.print_json(
+            "converted",
+            1,
+            {"file": str(target), "records": done.records, "bytes": target.stat().st_size},
+        )
     else:
-        print(f"{target}: {done.records} records, {target.stat().st_size} bytes instead of {done.bytes} uncompressed")
+        print(
+            f"{target}: {done.records} records, {target.stat().st_size} bytes instead of "
+            f"{done.bytes} uncompressed"
+        )

@@ -37,28 +37,62 @@ class EngineName(StrEnum):
 @app.command()
 def demo(
     *,
-    strategy: Annotated[str | None, typer.Option(metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default avg.")] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default avg."
+        ),
+    ] = None,
     mode: Annotated[
-        ModeName | None, typer.Option(help="As Pulsar's class (parity), or with known defects repaired (fixed, the default).")
+        ModeName | None,
+        typer.Option(
+            help="As Pulsar's class (parity), or with known defects repaired (fixed, the default)."
+        ),
     ] = None,
     overrides: options.Overrides = None,
-    rounds: Annotated[int, typer.Option(min=2, max=1000, metavar="N", help="Maximum number of rounds.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the simulated cluster.")] = 1,
+    rounds: Annotated[
+        int, typer.Option(min=2, max=1000, metavar="N", help="Maximum number of rounds.")
+    ] = 20,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Seed of the simulated cluster.")
+    ] = 1,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for all files, instead of ./rebalancer-demo.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for all files, instead of ./rebalancer-demo.",
+            show_default=False,
+        ),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the files of an earlier demo and write new ones beside them.")] = False,
-    kafka: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Use new topics on this Kafka cluster instead of folders.")] = None,
-    engine: Annotated[EngineName, typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java).")] = EngineName.spark,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="Keep the files of an earlier demo and write new ones beside them."
+        ),
+    ] = False,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Use new topics on this Kafka cluster instead of folders."
+        ),
+    ] = None,
+    engine: Annotated[
+        EngineName,
+        typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java)."),
+    ] = EngineName.spark,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Also write the report to this file.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Also write the report to this file.", show_default=False
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Balance a simulated cluster on this machine, without servers.
 
-    Simulated brokers report their load, the Spark job decides, a simulated executor moves bundles, and the next reports show the effect.
-    Exit code 0: the spread fell below the strategy's target; 3: it did not.
+    Simulated brokers report their load, the Spark job decides, a simulated executor moves bundles,
+    and the next reports show the effect. Exit code 0: the spread fell below the strategy's target;
+    3: it did not.
     """
     from rebalancer.analysis.goal import goal_of
     from rebalancer.analysis.report.target import can_write, check_target
@@ -69,12 +103,26 @@ def demo(
     from rebalancer.settings.load import load
 
     check_target(html)
-    asked = load(flags=[*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode and mode.value)])
-    chosen = {entry.leaf.path: entry.value for entry in asked.entries if entry.kind != "default" and entry.leaf.path not in _NAMED}
+    asked = load(
+        flags=[
+            *(overrides or ()),
+            *options.flags(shedding__strategy=strategy, shedding__mode=mode and mode.value),
+        ]
+    )
+    chosen = {
+        entry.leaf.path: entry.value
+        for entry in asked.entries
+        if entry.kind != "default" and entry.leaf.path not in _NAMED
+    }
     folder = prepare_folder(out, keep, TOPICS if kafka is None else ())
-    plan = Plan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine.value, folder, chosen)
+    plan = Plan(
+        asked.engine.strategy, asked.engine.mode, rounds, seed, engine.value, folder, chosen
+    )
     if kafka is not None:
-        plan = replace(plan, kafka=OnKafka(kafka, f"rebalancer-demo-{time.time_ns() // 10**6:x}", asked.job.kafka))
+        plan = replace(
+            plan,
+            kafka=OnKafka(kafka, f"rebalancer-demo-{time.time_ns() // 10**6:x}", asked.job.kafka),
+        )
     write_settings(plan)
     settings = load(plan.settings_file)
     goal = goal_of(settings.engine)
@@ -95,4 +143,8 @@ def demo(
 
 def _program() -> str:
     """How to call `rebalancer` here: its name, or its path if it is not on PATH."""
-    return "rebalancer" if shutil.which("rebalancer") else os.path.relpath(Path(sys.executable).with_name("rebalancer"))
+    return (
+        "rebalancer"
+        if shutil.which("rebalancer")
+        else os.path.relpath(Path(sys.executable).with_name("rebalancer"))
+    )

@@ -12,7 +12,14 @@ import typer
 from rich.text import Text
 
 from rebalancer.cli import console, exit_codes, options, process_exit
-from rebalancer.cli.doctor import cluster, disk_and_topics, environment, executor, job_health, signing
+from rebalancer.cli.doctor import (
+    cluster,
+    disk_and_topics,
+    environment,
+    executor,
+    job_health,
+    signing,
+)
 from rebalancer.cli.doctor.check_timeouts import TimeLimit
 from rebalancer.cli.doctor.epochs import check_epochs
 from rebalancer.cli.doctor.finding import Finding, ok
@@ -34,39 +41,72 @@ def doctor(
     config: options.Config = None,
     overrides: options.Overrides = None,
     spark_start: Annotated[
-        bool, typer.Option("--spark-start/--no-spark-start", help="Start Spark for a small job, which takes some seconds.")
+        bool,
+        typer.Option(
+            "--spark-start/--no-spark-start",
+            help="Start Spark for a small job, which takes some seconds.",
+        ),
     ] = True,
-    shadow: Annotated[bool, typer.Option("--shadow", help="For comparing with Pulsar's own shedder, which must be enabled then.")] = False,
-    health: Annotated[bool, typer.Option("--health", help="Only check that the job runs and closes rounds.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and failures only.")] = False,
+    shadow: Annotated[
+        bool,
+        typer.Option(
+            "--shadow", help="For comparing with Pulsar's own shedder, which must be enabled then."
+        ),
+    ] = False,
+    health: Annotated[
+        bool, typer.Option("--health", help="Only check that the job runs and closes rounds.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print warnings and failures only.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Check the requirements of job and executor, and whether a running job closes rounds: settings, Java, Spark, disk, topics, Pulsar, ….
+    """Check the requirements of job and executor, and whether a running job closes rounds:
+    settings, Java, Spark, disk, topics, Pulsar, ….
 
-    With --health a job must be running, and nothing else is checked: a health check that takes a second.
+    With --health a job must be running, and nothing else is checked: a health check that takes a
+    second.
     Exit code 1 if a check failed; warnings do not count.
     """
     limit = TimeLimit(console.progress)
-    findings = examine_job(config, overrides, limit) if health else examine(config, overrides, spark_start, shadow, limit)
+    findings = (
+        examine_job(config, overrides, limit)
+        if health
+        else examine(config, overrides, spark_start, shadow, limit)
+    )
     if quiet:
         findings = [finding for finding in findings if finding.status != "ok"]
     if as_json:
         console.print_json("doctor", 1, {"findings": [asdict(finding) for finding in findings]})
     elif findings:
         console.show(as_table(findings))
-    code = exit_codes.ERROR if any(finding.status == "fail" for finding in findings) else exit_codes.OK
+    code = (
+        exit_codes.ERROR if any(finding.status == "fail" for finding in findings) else exit_codes.OK
+    )
     if limit.exceeded:
         process_exit.abandon(code)
     raise typer.Exit(code)
 
 
-def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: bool, shadow: bool, limit: TimeLimit) -> list[Finding]:
-    """All findings in the order of the output, tokens first. With invalid settings, checks of topics and folders are skipped."""
+def examine(
+    config: Path | None,
+    overrides: Sequence[str] | None,
+    spark_start: bool,
+    shadow: bool,
+    limit: TimeLimit,
+) -> list[Finding]:
+    """All findings in the order of the output, tokens first. With invalid settings, checks of
+    topics and folders are skipped.
+    """
     settings, findings = _settings(config, overrides)
     job = settings.job if settings is not None else JobSettings()
     tokens = cluster.check_tokens(settings) if settings is not None else []
     findings += tokens
-    found = [environment.check_java(os.environ), environment.check_python(os.environ, job), environment.check_pyspark()]
+    found = [
+        environment.check_java(os.environ),
+        environment.check_python(os.environ, job),
+        environment.check_pyspark(),
+    ]
     findings += found
     if spark_start and all(finding.status != "fail" for finding in found):
         findings += limit.run("spark start", lambda: [environment.check_spark_start(job)])
@@ -76,29 +116,47 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
     return findings
 
 
-def examine_job(config: Path | None, overrides: Sequence[str] | None, limit: TimeLimit) -> list[Finding]:
-    """The finding about the running job; with invalid settings or an expired token for its rounds, the complaints about them."""
+def examine_job(
+    config: Path | None, overrides: Sequence[str] | None, limit: TimeLimit
+) -> list[Finding]:
+    """The finding about the running job; with invalid settings or an expired token for its rounds,
+    the complaints about them.
+    """
     settings, findings = _settings(config, overrides)
     if settings is None:
         return findings
     job, engine = settings.job, settings.engine
     if job.topics.rounds.scheme == "pulsar":
-        tokens = [finding for finding in cluster.check_tokens(settings) if finding.check == "token expiry"]
+        tokens = [
+            finding for finding in cluster.check_tokens(settings) if finding.check == "token expiry"
+        ]
         if _failed(tokens, "token expiry"):
             return tokens
-    return limit.run("job", lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=True)])
+    return limit.run(
+        "job", lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=True)]
+    )
 
 
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
     """One row per check, the remedy below the finding."""
-    rows: list[list[str | Text]] = [[Text(finding.status, _STYLE[finding.status]), finding.check, _text(finding)] for finding in findings]
+    rows: list[list[str | Text]] = [
+        [Text(finding.status, _STYLE[finding.status]), finding.check, _text(finding)]
+        for finding in findings
+    ]
     return console.Sheet([("status", "left"), ("check", "left"), ("finding", "left")], rows)
 
 
-def _of_settings(settings: Settings, shadow: bool, expired: bool, limit: TimeLimit) -> list[Finding]:
-    """Checks of the folders, topics and clusters in the settings. `expired`: the token of topics on Pulsar is not valid now."""
+def _of_settings(
+    settings: Settings, shadow: bool, expired: bool, limit: TimeLimit
+) -> list[Finding]:
+    """Checks of the folders, topics and clusters in the settings. `expired`: the token of topics on
+    Pulsar is not valid now.
+    """
     job, engine = settings.job, settings.engine
-    disk = limit.run("disk", lambda: [disk_and_topics.check_disk(job), disk_and_topics.check_checkpoint(job, engine)])
+    disk = limit.run(
+        "disk",
+        lambda: [disk_and_topics.check_disk(job), disk_and_topics.check_checkpoint(job, engine)],
+    )
     topics = limit.run("topics", lambda: disk_and_topics.check_topics(job, expired=expired))
     readable = _usable(topics, "topic commands")
     clusters = cluster.cluster_checks(settings, shadow)
@@ -107,18 +165,31 @@ def _of_settings(settings: Settings, shadow: bool, expired: bool, limit: TimeLim
         *check_codecs(job.topics),
         *topics,
         *_of_rounds(job, engine, topics, limit),
-        *limit.run("signing key", lambda: [signing.check_signing(job, wall_clock_ms(), compare=readable)], "warn"),
+        *limit.run(
+            "signing key",
+            lambda: [signing.check_signing(job, wall_clock_ms(), compare=readable)],
+            "warn",
+        ),
         *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),
         *(finding for name, check in clusters for finding in limit.run(name, check)),
     ]
 
 
-def _of_rounds(job: JobSettings, engine: EngineSettings, topics: Sequence[Finding], limit: TimeLimit) -> list[Finding]:
+def _of_rounds(
+    job: JobSettings, engine: EngineSettings, topics: Sequence[Finding], limit: TimeLimit
+) -> list[Finding]:
     if not _usable(topics, "topic rounds"):
         text = "unknown without the rounds topic"
-        return [Finding(check, "warn", text, "see the finding about topic rounds") for check in ("job", "epochs")]
+        return [
+            Finding(check, "warn", text, "see the finding about topic rounds")
+            for check in ("job", "epochs")
+        ]
     return [
-        *limit.run("job", lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=False)], "warn"),
+        *limit.run(
+            "job",
+            lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=False)],
+            "warn",
+        ),
         *limit.run("epochs", lambda: [check_epochs(job)], "warn"),
     ]
 
@@ -131,13 +202,23 @@ def _usable(findings: Sequence[Finding], check: str) -> bool:
     return any(finding.check == check and finding.status != "fail" for finding in findings)
 
 
-def _settings(config: Path | None, overrides: Sequence[str] | None) -> tuple[Settings | None, list[Finding]]:
+def _settings(
+    config: Path | None, overrides: Sequence[str] | None
+) -> tuple[Settings | None, list[Finding]]:
     try:
         settings = options.settings(config, overrides)
     except SettingsError as error:
-        return None, [Finding("settings", "fail", complaint, "correct it where it stands") for complaint in error.complaints]
+        return None, [
+            Finding("settings", "fail", complaint, "correct it where it stands")
+            for complaint in error.complaints
+        ]
     given = sum(entry.kind != "default" for entry in settings.entries)
-    return settings, [ok("settings", f"valid, {given} of {len(settings.entries)} given{f' ({config})' if config else ''}")]
+    return settings, [
+        ok(
+            "settings",
+            f"valid, {given} of {len(settings.entries)} given{f' ({config})' if config else ''}",
+        )
+    ]
 
 
 def _text(finding: Finding) -> Text:

@@ -22,27 +22,37 @@ from strategies.errors import SinkError
 
 app = typer.Typer()
 
-Topic = Annotated[str | None, typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting.")]
+Topic = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting."),
+]
 
 
 @app.command()
 def execute(
     ctx: typer.Context,
     *,
-    apply: Annotated[bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="Stop after all present commands.")] = False,
     commands: Topic = None,
     outcomes: Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print each outcome as the JSON record that is published.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print each outcome as the JSON record that is published."),
+    ] = False,
 ) -> None:
     """Apply commands to a Pulsar cluster; without --apply, a dry run.
 
-    Reads the control topic in order and publishes one outcome per command. SIGTERM and Ctrl-C finish the current commands. Exit code 0
-    after SIGTERM, 130 after Ctrl-C.
+    Reads the control topic in order and publishes one outcome per command. SIGTERM and Ctrl-C
+    finish the current commands. Exit code 0 after SIGTERM, 130 after Ctrl-C.
     """
-    settings = options.settings(config, overrides, *options.flags(topics__commands=commands, topics__outcomes=outcomes))
+    settings = options.settings(
+        config, overrides, *options.flags(topics__commands=commands, topics__outcomes=outcomes)
+    )
     counts: Counter[str] = Counter()
 
     log = Log(settings.log)
@@ -61,18 +71,37 @@ def execute(
             try:
                 with assembled(settings, apply, stop.wait, report, log.warn) as ready:
                     if not begun:
-                        log.write(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
-                        stack.enter_context(watched([topic for _, topic in settings.job.topics.named()], settings.job.access, outage))
+                        log.write(
+                            Line(
+                                _what_it_does(ready, apply, settings.pulsar.cluster),
+                                "starting",
+                                fields={"apply": apply},
+                            )
+                        )
+                        stack.enter_context(
+                            watched(
+                                [topic for _, topic in settings.job.topics.named()],
+                                settings.job.access,
+                                outage,
+                            )
+                        )
                     begun = True
                     _work(ready.executor, stop, once, outage)
                 break
             except SinkError as error:
                 if not begun:
                     raise
-                # Unfinished commands are read again from the topics and the journal, as after a restart.
+                # Unfinished commands are read again from the topics and the journal, as after a
+                # restart.
                 outage.wait_or_raise(error)
     by = stop.by or "all done"
-    log.write(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
+    log.write(
+        Line(
+            f"stopped ({by}) after {summary(counts)}",
+            "stopped",
+            fields={"by": by, "outcomes": dict(counts)},
+        )
+    )
     if stop.by == "SIGINT":
         raise typer.Exit(exit_codes.INTERRUPTED)
 

@@ -1,4 +1,6 @@
-"""`rebalancer explain`: why a command was issued and its outcome, or why a broker, bundle or round has no command."""
+"""`rebalancer explain`: why a command was issued and its outcome, or why a broker, bundle or round
+has no command.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,25 @@ from typing import Annotated, Any
 
 import typer
 
-from rebalancer.analysis.explain.history import DecisionHistory, Source, is_there, read_history, source_of, values_of, with_outcomes
+from rebalancer.analysis.explain.history import (
+    DecisionHistory,
+    Source,
+    is_there,
+    read_history,
+    source_of,
+    values_of,
+    with_outcomes,
+)
 from rebalancer.analysis.explain.owners import owners_in
 from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, explain
-from rebalancer.analysis.explain.subject import FORMS, LATEST, ExplainedSubject, Located, UnknownSubject, locate
+from rebalancer.analysis.explain.subject import (
+    FORMS,
+    LATEST,
+    ExplainedSubject,
+    Located,
+    UnknownSubject,
+    locate,
+)
 from rebalancer.cli import console, options
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.topics.uri import TopicUri
@@ -25,26 +42,56 @@ app = typer.Typer()
 
 @app.command("explain")
 def explain_command(
-    word: Annotated[str, typer.Argument(metavar="[SUBJECT]", help=f"{FORMS[0].upper()}{FORMS[1:]}.")] = LATEST,
+    word: Annotated[
+        str, typer.Argument(metavar="[SUBJECT]", help=f"{FORMS[0].upper()}{FORMS[1:]}.")
+    ] = LATEST,
     *,
-    folder: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Folder written by replay --out or demo.")] = None,
-    rounds: Annotated[str | None, typer.Option(metavar="SOURCE", help="Rounds: a file, a folder or a topic URI.")] = None,
-    commands: Annotated[str | None, typer.Option(metavar="SOURCE", help="Commands: a file, a folder or a topic URI.")] = None,
-    outcomes: Annotated[str | None, typer.Option(metavar="SOURCE", help="Outcomes: a file, a folder or a topic URI.")] = None,
-    telemetry: Annotated[str | None, typer.Option(metavar="SOURCE", help="Load reports, for bundles that no round names.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Folder written by replay --out or demo."),
+    ] = None,
+    rounds: Annotated[
+        str | None, typer.Option(metavar="SOURCE", help="Rounds: a file, a folder or a topic URI.")
+    ] = None,
+    commands: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="Commands: a file, a folder or a topic URI."),
+    ] = None,
+    outcomes: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="Outcomes: a file, a folder or a topic URI."),
+    ] = None,
+    telemetry: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="Load reports, for bundles that no round names."),
+    ] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
-    epoch: Annotated[int | None, typer.Option(metavar="N", min=1, help="This epoch instead of the newest one with the subject.")] = None,
-    last: Annotated[int, typer.Option(metavar="N", min=1, help="Show the newest N rounds of a broker or bundle.")] = 10,
+    epoch: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="This epoch instead of the newest one with the subject."
+        ),
+    ] = None,
+    last: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Show the newest N rounds of a broker or bundle."),
+    ] = 10,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Explain why a command was issued and its outcome, or why a broker, bundle or round has no command.
+    """Explain why a command was issued and its outcome, or why a broker, bundle or round has no
+    command.
 
-    Without a SUBJECT, explains the newest round. Reads the topics in the settings, or --from, --rounds, --commands and --outcomes
-    instead.
+    Without a SUBJECT, explains the newest round. Reads the topics in the settings, or --from,
+    --rounds, --commands and --outcomes instead.
     """
-    given = _Sources(*(None if one is None else source_of(one) for one in (rounds, commands, outcomes, telemetry)))
+    given = _Sources(
+        *(
+            None if one is None else source_of(one)
+            for one in (rounds, commands, outcomes, telemetry)
+        )
+    )
     sources = _sources(given, folder, config, overrides)
     access = _access(sources, config, overrides)
     whole = _read(sources, access, named=outcomes is not None)
@@ -67,10 +114,19 @@ class _Sources:
     telemetry: Source | None
 
 
-def _sources(given: _Sources, folder: Path | None, config: Path | None, overrides: list[str] | None) -> _Sources:
-    """Fills in missing sources from the folder or, unless rounds and commands are both given, from the settings."""
+def _sources(
+    given: _Sources, folder: Path | None, config: Path | None, overrides: list[str] | None
+) -> _Sources:
+    """Fills in missing sources from the folder or, unless rounds and commands are both given, from
+    the settings.
+    """
     if folder is not None:
-        return _Sources(given.rounds or folder, given.commands or folder, given.outcomes or folder, given.telemetry or folder)
+        return _Sources(
+            given.rounds or folder,
+            given.commands or folder,
+            given.outcomes or folder,
+            given.telemetry or folder,
+        )
     if given.rounds is not None and given.commands is not None:
         return given
     topics = options.settings(config, overrides).job.topics
@@ -90,7 +146,9 @@ def _access(sources: _Sources, config: Path | None, overrides: list[str] | None)
 
 
 def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> DecisionHistory:
-    """Reads rounds, commands and outcomes. Outcomes are optional, unless their source was `named`."""
+    """Reads rounds, commands and outcomes. Outcomes are optional, unless their source was
+    `named`.
+    """
     assert sources.rounds is not None and sources.commands is not None  # noqa: PT018
     history = read_history(sources.rounds, sources.commands, access)
     if sources.outcomes is None or not (named or is_there("outcomes", sources.outcomes)):
@@ -114,7 +172,9 @@ def _of_cluster(history: DecisionHistory, cluster: str | None) -> DecisionHistor
     if cluster is None:
         return history
     if cluster not in history.clusters:
-        raise UnknownSubject(f"{cluster}: no such cluster; there are {', '.join(history.clusters) or 'none'}")
+        raise UnknownSubject(
+            f"{cluster}: no such cluster; there are {', '.join(history.clusters) or 'none'}"
+        )
     return history.of(cluster)
 
 
@@ -126,7 +186,12 @@ def _lines(located: Located, last: int) -> list[str]:
     if located.owner is None:
         return [*note, *explain(subject, located.history, last), *more]
     about = explain(ExplainedSubject("broker", located.owner), located.history, last)
-    return [*note, f"bundle {subject.name}", f"  no round mentions it; it was on {located.owner} when that last reported", *about]
+    return [
+        *note,
+        f"bundle {subject.name}",
+        f"  no round mentions it; it was on {located.owner} when that last reported",
+        *about,
+    ]
 
 
 def _as_json(located: Located) -> dict[str, Any]:
@@ -144,7 +209,11 @@ def _as_json(located: Located) -> dict[str, Any]:
         "owner": located.owner,
         "rounds": [json.loads(encode_round(one)) for one in rounds],
         "commands": [json.loads(encode_command(one)) for one in commands],
-        "outcomes": [json.loads(encode_outcome(answer)) for one in commands for answer in history.outcomes_of(one)],
+        "outcomes": [
+            json.loads(encode_outcome(answer))
+            for one in commands
+            for answer in history.outcomes_of(one)
+        ],
     }
 
 

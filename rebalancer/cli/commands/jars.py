@@ -22,21 +22,27 @@ def root() -> None:
 
 @app.command(short_help="Download the jars of Spark's Kafka connector to a folder.")
 def fetch(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the jars; created if missing.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder for the jars; created if missing.")
+    ],
     *,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Download the four jars of Spark's Kafka connector to a folder, and verify size and digest of each.
+    """Download the four jars of Spark's Kafka connector to a folder, and verify size and digest of
+    each.
 
-    The job downloads them itself when it first uses a Kafka topic. For a machine without network: fetch, copy the folder, set jars.folder.
+    The job downloads them itself when it first uses a Kafka topic. For a machine without network:
+    fetch, copy the folder, set jars.folder.
     """
     settings = options.settings(config, overrides).job.jars
     fetch_jars(connector_jars(), folder, settings.maven_url, console.progress)
     files = present(connector_jars(), folder)
     if as_json:
-        console.print_json("jars", 1, {"folder": str(folder.absolute()), "files": [file.name for file in files]})
+        console.print_json(
+            "jars", 1, {"folder": str(folder.absolute()), "files": [file.name for file in files]}
+        )
         return
     for file in files:
         print(file)

@@ -25,26 +25,51 @@ app = typer.Typer()
 
 @app.command()
 def record(
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="The recording: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The recording: .jsonl, .jsonl.gz, .jsonl.zst or .parquet."
+        ),
+    ],
     *,
-    topic: Annotated[str | None, typer.Option(metavar="URI", help="Topic to copy; by default the telemetry topic of the settings.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C or SIGTERM.")] = False,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI", help="Topic to copy; by default the telemetry topic of the settings."
+        ),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C or SIGTERM."),
+    ] = False,
     until_idle: Annotated[
-        float | None, typer.Option("--until-idle", metavar="SECONDS", min=0, help="Continue until no record has arrived for this time.")
+        float | None,
+        typer.Option(
+            "--until-idle",
+            metavar="SECONDS",
+            min=0,
+            help="Continue until no record has arrived for this time.",
+        ),
     ] = None,
     form: Annotated[
         Literal["jsonl", "parquet"] | None,
-        typer.Option("--format", help="By default from FILE's ending; parquet is for backtest and tune, and keeps less of reports."),
+        typer.Option(
+            "--format",
+            help="By default from FILE's ending; parquet is for backtest and tune, and keeps less "
+            "of reports.",
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Copy a topic into a recording, record by record, byte for byte; with source.format raw, brokers' reports get our envelope.
+    """Copy a topic into a recording, record by record, byte for byte; with source.format raw,
+    brokers' reports get our envelope.
 
-    Without --follow or --until-idle, copies the present records. The file appears when it is complete; Ctrl-C and SIGTERM complete it, and
-    so does the loss of the topic while the command waits for records (exit code 1).
+    Without --follow or --until-idle, copies the present records. The file appears when it is
+    complete; Ctrl-C and SIGTERM complete it, and so does the loss of the topic while the command
+    waits for records (exit code 1).
     """
     _check(target, force, form)
     job = options.settings(config, overrides).job
@@ -52,15 +77,35 @@ def record(
     # Other topics contain our own records, which have their own formats.
     source = job.source if copied == job.topics.telemetry else SourceSettings()
     until = StopCondition(follow, until_idle, job.kafka.outage_ms / 1000)
-    with stopping() as stop, closing(open_reader(copied, job.access, follow=until.waits, source=source)) as reader:
+    with (
+        stopping() as stop,
+        closing(open_reader(copied, job.access, follow=until.waits, source=source)) as reader,
+    ):
         outage = RetryBackoff(until.outage_s, stop.wait, console.progress)
         with watched([copied], job.access, outage):
             unread = Skipped(str(copied), "record")
-            done = copy(reader, target, until, stop, console.progress if follow else lambda _: None, unread=unread, outage=outage)
+            done = copy(
+                reader,
+                target,
+                until,
+                stop,
+                console.progress if follow else lambda _: None,
+                unread=unread,
+                outage=outage,
+            )
     for line in unread.lines():
         console.progress(f"warning: {line}")
     if as_json:
-        console.print_json("recorded", 1, {"file": str(target), "topic": str(copied), "records": done.records, "bytes": done.bytes})
+        console.print_json(
+            "recorded",
+            1,
+            {
+                "file": str(target),
+                "topic": str(copied),
+                "records": done.records,
+                "bytes": done.bytes,
+            },
+        )
     else:
         print(f"{target}: {done.records} records, {done.bytes} bytes uncompressed")
     if done.lost is not None:
@@ -71,8 +116,12 @@ def record(
 
 def _check(target: Path, force: bool, form: str | None) -> None:
     if form is not None and (form == "parquet") != (target.suffix == ENDING):
-        raise typer.BadParameter(f"{target.name} does not have the ending of --format {form}", param_hint="FILE")
+        raise typer.BadParameter(
+            f"{target.name} does not have the ending of --format {form}", param_hint="FILE"
+        )
     if not target.name.endswith(ENDINGS):
-        raise typer.BadParameter(f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE")
+        raise typer.BadParameter(
+            f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE"
+        )
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")

@@ -1,4 +1,6 @@
-"""`rebalancer replay`: decisions for a recording, computed by the plain loop or by Spark, or for piped records."""
+"""`rebalancer replay`: decisions for a recording, computed by the plain loop or by Spark, or for
+piped records.
+"""
 
 from __future__ import annotations
 
@@ -36,53 +38,98 @@ EngineKind = Literal["plain", "spark"]
 @app.command()
 def replay(
     recording: Annotated[
-        str | None, typer.Argument(metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input.")
+        str | None,
+        typer.Argument(
+            metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input."
+        ),
     ] = None,
     *,
     from_topic: Annotated[
-        str | None, typer.Option("--from-topic", metavar="URI", help="Use all present records of a topic instead of a recording.")
+        str | None,
+        typer.Option(
+            "--from-topic",
+            metavar="URI",
+            help="Use all present records of a topic instead of a recording.",
+        ),
     ] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR.")] = None,
-    engine: Annotated[EngineKind, typer.Option("--engine", help="Decide in this process, or in the streaming job.")] = "plain",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
+    ] = None,
+    engine: Annotated[
+        EngineKind,
+        typer.Option("--engine", help="Decide in this process, or in the streaming job."),
+    ] = "plain",
     records_per_batch: Annotated[
-        int | None, typer.Option("--records-per-batch", metavar="N", help="With --engine spark: records per micro-batch.")
+        int | None,
+        typer.Option(
+            "--records-per-batch", metavar="N", help="With --engine spark: records per micro-batch."
+        ),
     ] = None,
     shuffle_partitions: Annotated[
-        int | None, typer.Option("--shuffle-partitions", metavar="N", help="With --engine spark: number of state partitions.")
+        int | None,
+        typer.Option(
+            "--shuffle-partitions",
+            metavar="N",
+            help="With --engine spark: number of state partitions.",
+        ),
     ] = None,
     rejected: Annotated[
-        Path | None, typer.Option("--rejected", metavar="FILE", help="With -: write rejected records to this file as JSON lines.")
+        Path | None,
+        typer.Option(
+            "--rejected",
+            metavar="FILE",
+            help="With -: write rejected records to this file as JSON lines.",
+        ),
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file."),
+    ] = None,
     fail_on_imbalance: Annotated[
-        bool, typer.Option("--fail-on-imbalance", help="Exit with 3 if a cluster's last round is above the strategy's target spread.")
+        bool,
+        typer.Option(
+            "--fail-on-imbalance",
+            help="Exit with 3 if a cluster's last round is above the strategy's target spread.",
+        ),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Compute decisions for a recording or piped records; print or store them.
 
-    With --out DIR, writes commands.jsonl, rounds.jsonl, rejected.jsonl and, if there are outcomes, outcomes.jsonl, and prints a summary;
-    without it, prints one line per decision.
+    With --out DIR, writes commands.jsonl, rounds.jsonl, rejected.jsonl and, if there are outcomes,
+    outcomes.jsonl, and prints a summary; without it, prints one line per decision.
     Equal recordings and settings give equal bytes with both engines.
 
-    With - as the recording, reads records from standard input and writes to standard output: when a round closes, its commands, then
-    its round record, one JSON object per line, before it reads more input. Rejected records are reported on standard error.
+    With - as the recording, reads records from standard input and writes to standard output: when a
+    round closes, its commands, then its round record, one JSON object per line, before it reads
+    more input. Rejected records are reported on standard error.
     """
-    flags = options.flags(job__max_records_per_batch=records_per_batch, job__shuffle_partitions=shuffle_partitions)
+    flags = options.flags(
+        job__max_records_per_batch=records_per_batch, job__shuffle_partitions=shuffle_partitions
+    )
     if recording == "-":
-        _refuse_with_pipe(out=out, html=html, engine=engine, as_json=as_json, fail_on_imbalance=fail_on_imbalance)
+        _refuse_with_pipe(
+            out=out, html=html, engine=engine, as_json=as_json, fail_on_imbalance=fail_on_imbalance
+        )
         _pipe(options.settings(config, overrides, *flags), rejected)
         return
     if (recording is None) == (from_topic is None):
         raise typer.BadParameter("name either a recording or --from-topic", param_hint="RECORDING")
     if rejected is not None:
-        raise typer.BadParameter("only with - as the recording; --out DIR writes rejected.jsonl", param_hint="--rejected")
+        raise typer.BadParameter(
+            "only with - as the recording; --out DIR writes rejected.jsonl", param_hint="--rejected"
+        )
     check_target(html)
     settings = options.settings(config, overrides, *flags)
     origin = recording or str(from_topic)
-    source = OutcomeCollector(plain.of_recording(recording) if recording is not None else _of_topic(parse_topic(origin), settings.job))
+    source = OutcomeCollector(
+        plain.of_recording(recording)
+        if recording is not None
+        else _of_topic(parse_topic(origin), settings.job)
+    )
     quiet = as_json or out is not None
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
     if quiet:
@@ -105,11 +152,16 @@ class _Replayed:
 
 
 def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> dict[str, Path]:
-    return {**decisions.write(made, out), **decisions.write_outcomes(source.outcomes_of(made.command_ids()), out)}
+    return {
+        **decisions.write(made, out),
+        **decisions.write_outcomes(source.outcomes_of(made.command_ids()), out),
+    }
 
 
 def _of_topic(topic: TopicUri, job: JobSettings) -> Iterator[Placed]:
-    """The records of a topic as lines of a recording, with their positions; ends with a warning about unread records."""
+    """The records of a topic as lines of a recording, with their positions; ends with a warning
+    about unread records.
+    """
     unread = Skipped(str(topic), "telemetry record")
     for found in readable(topic_records(topic, job.access, job.source), as_line, unread):
         yield Placed(*found)
@@ -121,7 +173,10 @@ def _report_rejected(origin: str, made: decisions.Decisions) -> None:
     skipped = Skipped(origin, "usable telemetry record")
     for row in made.rejected:
         rejected = decode_rejected(row.value)
-        skipped.add(Position(rejected.topic, rejected.partition, rejected.offset), WireError(rejected.code, rejected.text))
+        skipped.add(
+            Position(rejected.topic, rejected.partition, rejected.offset),
+            WireError(rejected.code, rejected.text),
+        )
     _warn(skipped)
 
 
@@ -130,7 +185,9 @@ def _warn(skipped: Skipped) -> None:
         console.progress(f"warning: {line}")
 
 
-def _answers(records: Iterable[Placed], settings: Settings, engine: EngineKind) -> Iterator[list[OutputRow]]:
+def _answers(
+    records: Iterable[Placed], settings: Settings, engine: EngineKind
+) -> Iterator[list[OutputRow]]:
     if engine == "plain":
         return plain.decide(records, settings.engine, settings.job.wire)
     from rebalancer.analysis.replay import spark
@@ -163,17 +220,33 @@ def _print_summary(replayed: _Replayed, as_json: bool) -> None:
         if replayed.records:
             print("Nothing was decided: no round closed and no record was rejected.")
         return
-    console.show(report.as_table(summaries), "spread: highest minus lowest usage of the brokers, in percentage points")
+    console.show(
+        report.as_table(summaries),
+        "spread: highest minus lowest usage of the brokers, in percentage points",
+    )
     if replayed.files:
         print(f"written: {', '.join(str(path) for path in replayed.files.values())}")
 
 
-def _write_html(html: Path, origin: str, made: decisions.Decisions, settings: Settings, verdicts: Mapping[str, Outcome]) -> dict[str, Path]:
+def _write_html(
+    html: Path,
+    origin: str,
+    made: decisions.Decisions,
+    settings: Settings,
+    verdicts: Mapping[str, Outcome],
+) -> dict[str, Path]:
     from rebalancer.analysis.replay.tracing import timelines
     from rebalancer.analysis.report.page import render, write_page
 
     name = plain.topic_name(origin)
-    write_page(html, render(timelines(made, settings, verdicts), title=f"Replay of {name}", made_by=f"rebalancer replay {name}"))
+    write_page(
+        html,
+        render(
+            timelines(made, settings, verdicts),
+            title=f"Replay of {name}",
+            made_by=f"rebalancer replay {name}",
+        ),
+    )
     return {"html": html}
 
 
@@ -181,7 +254,10 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
     goal = goal_of(settings.engine)
     uneven = [last for last in made.last_rounds() if not goal.reached(last)]
     for last in uneven:
-        console.progress(f"{last.cluster}: a spread of {goal.spread(last):.1f} points ({goal.measure}), {goal.verdict(last)}")
+        console.progress(
+            f"{last.cluster}: a spread of {goal.spread(last):.1f} points ({goal.measure}), "
+            f"{goal.verdict(last)}"
+        )
     if uneven:
         raise typer.Exit(exit_codes.IMBALANCED)
 
@@ -195,4 +271,7 @@ def _pipe(settings: Settings, rejected: Path | None) -> None:
 def _refuse_with_pipe(**given: object) -> None:
     for name, value in given.items():
         if value not in (None, False, "plain"):
-            raise typer.BadParameter("not with - as the recording, which answers line by line", param_hint=f"--{name.replace('_', '-')}")
+            raise typer.BadParameter(
+                "not with - as the recording, which answers line by line",
+                param_hint=f"--{name.replace('_', '-')}",
+            )

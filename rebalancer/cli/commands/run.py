@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-Topic = Annotated[str | None, typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting.")]
+Topic = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting."),
+]
 
 
 @app.command()
@@ -26,18 +29,28 @@ def run(
     *,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Folder for progress and state; overrides the setting.")] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Folder for progress and state; overrides the setting."),
+    ] = None,
     telemetry: Topic = None,
     commands: Topic = None,
     rounds: Topic = None,
     rejected: Topic = None,
-    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark master, for example local[2,3] or spark://host:7077.")] = None,
-    drain: Annotated[bool, typer.Option("--drain", help="Process all present telemetry, then stop.")] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Spark master, for example local[2,3] or spark://host:7077."
+        ),
+    ] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Process all present telemetry, then stop.")
+    ] = False,
 ) -> None:
     """Run the streaming job: read telemetry, publish commands.
 
-    Logs each micro-batch on standard error. SIGTERM and Ctrl-C finish the current micro-batch; the next start continues from
-    the checkpoint. Exit code 0 after SIGTERM, 130 after Ctrl-C.
+    Logs each micro-batch on standard error. SIGTERM and Ctrl-C finish the current micro-batch; the
+    next start continues from the checkpoint. Exit code 0 after SIGTERM, 130 after Ctrl-C.
     """
     places = options.flags(
         job__checkpoint=checkpoint,
@@ -53,7 +66,10 @@ def run(
         with log.errors(debug=options.debug(ctx)):
             result = _run(settings, log, stop, drain)
     stopped_by, written = stop.by or result.stopped_by, result.written
-    text = f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected records"
+    text = (
+        f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, "
+        f"{written.rejected} rejected records"
+    )
     log.write(Line(text, "stopped", fields={"by": stopped_by, **asdict(written)}))
     if stopped_by == "SIGINT":
         raise typer.Exit(exit_codes.INTERRUPTED)
@@ -64,13 +80,19 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
 
     strategy, mode = settings.engine.strategy, settings.engine.mode
     log.write(
-        Line(f"starting: {strategy} ({mode}) on {settings.job.topics.telemetry}", "starting", fields={"strategy": strategy, "mode": mode})
+        Line(
+            f"starting: {strategy} ({mode}) on {settings.job.topics.telemetry}",
+            "starting",
+            fields={"strategy": strategy, "mode": mode},
+        )
     )
     return run_job(
         settings.job,
         settings.engine,
         drain=drain,
-        on_progress=lambda batch: log.write(Line(batch.line(), "micro-batch", fields=asdict(batch))),
+        on_progress=lambda batch: log.write(
+            Line(batch.line(), "micro-batch", fields=asdict(batch))
+        ),
         stop=stop,
         log=log.write,
     )

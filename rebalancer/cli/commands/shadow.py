@@ -31,32 +31,58 @@ app = typer.Typer()
 def shadow(
     recording: Annotated[
         str | None,
-        typer.Argument(metavar="[RECORDING]", help="A .jsonl, .jsonl.gz or .jsonl.zst file; without one, the topics of the settings."),
+        typer.Argument(
+            metavar="[RECORDING]",
+            help="A .jsonl, .jsonl.gz or .jsonl.zst file; without one, the topics of the settings.",
+        ),
     ] = None,
     *,
     within: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="Maximum time between a move and a command for the same bundle that count as one."),
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Maximum time between a move and a command for the same bundle that count as one.",
+        ),
     ] = 600.0,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only records after this time: 2h before the newest record, or a UTC time.")
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Only records after this time: 2h before the newest record, or a UTC time.",
+        ),
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Only records before this time: 30m or 2026-11-20T23:51.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="Only records before this time: 30m or 2026-11-20T23:51."
+        ),
+    ] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare our decisions with the moves of Pulsar's own shedder. Changes nothing.
 
-    Run `collect` and `run` on a cluster whose built-in shedder is enabled, without executor; this command reads the topics of telemetry,
-    commands and rounds. For a recording, decisions are computed with these settings. Moves are detected as changes of ownership.
+    Run `collect` and `run` on a cluster whose built-in shedder is enabled, without executor; this
+    command reads the topics of telemetry, commands and rounds. For a recording, decisions are
+    computed with these settings. Moves are detected as changes of ownership.
     """
     settings = options.settings(config, overrides)
     given = _read_input(recording, settings)
     compared = window(since, until, given.watch.last_ms)
-    people = by_people(given.moved, given.history.rounds, settings.engine.round.cool_down_ms, given.traffic)
+    people = by_people(
+        given.moved, given.history.rounds, settings.engine.round.cool_down_ms, given.traffic
+    )
     bundles = {move.cluster: len(given.watch.known(move.cluster)) for move in given.moved}
-    agreement = compare(given.moved, given.history, round(within * 1000), bundles=bundles, people=people, window=compared)
+    agreement = compare(
+        given.moved,
+        given.history,
+        round(within * 1000),
+        bundles=bundles,
+        people=people,
+        window=compared,
+    )
     wanderers = to_and_fro([move for move in given.moved if move.ts in compared])
     if as_json:
         body = {
@@ -75,7 +101,9 @@ def shadow(
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """The input of the comparison: moves and traffic in the telemetry, and our decisions of the same time."""
+    """The input of the comparison: moves and traffic in the telemetry, and our decisions of the
+    same time.
+    """
 
     watch: OwnershipWatch
     traffic: TrafficWatch
@@ -88,7 +116,12 @@ def _read_input(recording: str | None, settings: Settings) -> _Input:
     watch, traffic, topics = OwnershipWatch(), TrafficWatch(), settings.job.topics
     skipped = Skipped(recording or str(topics.telemetry), "telemetry record")
     if recording is None:
-        moved = _moves(watch, traffic, topic_records(topics.telemetry, settings.job.access, settings.job.source), skipped)
+        moved = _moves(
+            watch,
+            traffic,
+            topic_records(topics.telemetry, settings.job.access, settings.job.source),
+            skipped,
+        )
         history = read_history(topics.rounds, topics.commands, settings.job.access)
     else:
         moved = _moves(watch, traffic, plain.of_recording(recording), skipped)
@@ -96,15 +129,24 @@ def _read_input(recording: str | None, settings: Settings) -> _Input:
     for line in (*skipped.lines(), *history.skipped):
         console.progress(f"warning: {line}")
     if watch.first_ms is None:
-        raise SinkError(f"{skipped.source} contains no telemetry, so moves cannot be detected; run collect first.")
+        raise SinkError(
+            f"{skipped.source} contains no telemetry, so moves cannot be detected; run "
+            "collect first."
+        )
     if watch.applied:
         console.progress(
-            f"warning: {watch.applied} of our commands were applied meanwhile; shadow mode requires that no executor applies commands"
+            f"warning: {watch.applied} of our commands were applied meanwhile; shadow mode "
+            "requires that no executor applies commands"
         )
     return _Input(watch, traffic, moved, history)
 
 
-def _moves(watch: OwnershipWatch, traffic: TrafficWatch, records: Iterable[Placed | TopicRecord], skipped: Skipped) -> list[Moved]:
+def _moves(
+    watch: OwnershipWatch,
+    traffic: TrafficWatch,
+    records: Iterable[Placed | TopicRecord],
+    skipped: Skipped,
+) -> list[Moved]:
     def feed(line: bytes) -> list[Moved]:
         traffic.feed(line)
         return watch.feed(line)

@@ -15,22 +15,35 @@ app = typer.Typer()
 
 @app.command()
 def ship(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Archive to write; its name ends with .tar.gz.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Archive to write; its name ends with .tar.gz.")
+    ],
     *,
     as_json: options.Json = False,
 ) -> None:
-    """Pack all installed Python packages that the job needs, for workers that have only Python and Spark.
+    """Pack all installed Python packages that the job needs, for workers that have only Python and
+    Spark.
 
-    Set job.environment to the archive, and every worker unpacks it; the job sends our own code itself. Workers need Python of the same
-    minor version on their PATH, and the same platform.
+    Set job.environment to the archive, and every worker unpacks it; the job sends our own code
+    itself. Workers need Python of the same minor version on their PATH, and the same platform.
     """
     manifest = write_environment(file)
     size = file.stat().st_size
     if as_json:
         packages = dict(manifest.packages)
-        console.print_json("environment", 1, {"file": str(file.absolute()), "bytes": size, "python": manifest.python, "packages": packages})
+        console.print_json(
+            "environment",
+            1,
+            {
+                "file": str(file.absolute()),
+                "bytes": size,
+                "python": manifest.python,
+                "packages": packages,
+            },
+        )
         return
     print(
-        f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with {python_name()} on {manifest.platform}; "
+        f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
+        f"{python_name()} on {manifest.platform}; "
         f"use it with: rebalancer run --set job.environment={file.absolute()}"
     )

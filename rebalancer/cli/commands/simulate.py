@@ -19,7 +19,8 @@ from rebalancer.cli.simulate import published_tables, rating_tables, tables
 from rebalancer.simulation.scenarios import catalog
 
 app = typer.Typer()
-#: Words instead of a scenario: all published cards, compared with the published figures; all built-in scenarios.
+#: Words instead of a scenario: all published cards, compared with the published figures; all
+#: built-in scenarios.
 PUBLISHED, ALL = "published", "all"
 
 
@@ -27,37 +28,69 @@ PUBLISHED, ALL = "published", "all"
 def simulate(
     scenarios: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SCENARIO…", help="Names or .toml files; published = the cards E1–E10, all = all of --list."),
+        typer.Argument(
+            metavar="SCENARIO…",
+            help="Names or .toml files; published = the cards E1–E10, all = all of --list.",
+        ),
     ] = None,
     *,
     listed: Annotated[bool, typer.Option("--list", help="List the built-in scenarios.")] = False,
     strategy: Annotated[
         list[str] | None,
-        typer.Option("--strategy", metavar="NAME", help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable."),
+        typer.Option(
+            "--strategy",
+            metavar="NAME",
+            help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable.",
+        ),
     ] = None,
     mode: Annotated[
-        str | None, typer.Option(metavar="MODE", help="fixed or parity, if --strategy does not name it; by default that of the scenario.")
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="fixed or parity, if --strategy does not name it; by "
+            "default that of the scenario.",
+        ),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, max=10_000, metavar="N", help="Number of runs of each, with different traffic; default 5, for published 20."),
+        typer.Option(
+            min=1,
+            max=10_000,
+            metavar="N",
+            help="Number of runs of each, with different traffic; default 5, for published 20.",
+        ),
     ] = None,
     first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="First seed.")] = 1,
-    bundles: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of bundles instead of the scenario's.")] = None,
-    minutes: Annotated[int | None, typer.Option(min=2, metavar="N", help="Length in minutes instead of the scenario's.")] = None,
+    bundles: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of bundles instead of the scenario's."),
+    ] = None,
+    minutes: Annotated[
+        int | None,
+        typer.Option(min=2, metavar="N", help="Length in minutes instead of the scenario's."),
+    ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=256, metavar="N", help="Number of processes; default: the machine's cores.")
+        int | None,
+        typer.Option(
+            min=1, max=256, metavar="N", help="Number of processes; default: the machine's cores."
+        ),
     ] = None,
     overrides: options.Overrides = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write one report with charts of the first seed of each run.")
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write one report with charts of the first seed of each run.",
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Run strategies on modelled clusters in virtual time.
 
-    The same seed gives the same figures on every machine and with any number of processes. With published as the scenario, every figure is
-    compared with the published one: a published run is one draw, so the result is its percentile among the seeds.
+    The same seed gives the same figures on every machine and with any number of processes. With
+    published as the scenario, every figure is compared with the published one: a published run is
+    one draw, so the result is its percentile among the seeds.
     """
     if listed:
         _list(as_json)
@@ -66,14 +99,26 @@ def simulate(
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
     names = catalog.published() if compared else _names(scenarios)
-    changes = {key: value for key, value in (("bundles", bundles), ("minutes", minutes)) if value is not None}
+    changes = {
+        key: value
+        for key, value in (("bundles", bundles), ("minutes", minutes))
+        if value is not None
+    }
     requests = run_requests(
-        names, strategy or (), range(first_seed, first_seed + count), mode=mode, changes=changes, overrides=overrides or ()
+        names,
+        strategy or (),
+        range(first_seed, first_seed + count),
+        mode=mode,
+        changes=changes,
+        overrides=overrides or (),
     )
     checked([request for request in requests if request.seed == first_seed])  # before the first run
     with _progress(len(requests)) as advance:
         made = runs.make_all(
-            requests, jobs or os.cpu_count() or 1, advance, lambda request: html is not None and request.seed == first_seed
+            requests,
+            jobs or os.cpu_count() or 1,
+            advance,
+            lambda request: html is not None and request.seed == first_seed,
         )
     if compared:
         _show_published(made, as_json)
@@ -85,10 +130,15 @@ def simulate(
 
 def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
     if not scenarios:
-        raise typer.BadParameter("name a scenario (see --list), or all, or published for the cards E1–E10", param_hint="SCENARIO")
+        raise typer.BadParameter(
+            "name a scenario (see --list), or all, or published for the cards E1–E10",
+            param_hint="SCENARIO",
+        )
     for word in (PUBLISHED, ALL):
         if word in scenarios and len(scenarios) > 1:
-            raise typer.BadParameter(f"{word} cannot be combined with other scenarios", param_hint="SCENARIO")
+            raise typer.BadParameter(
+                f"{word} cannot be combined with other scenarios", param_hint="SCENARIO"
+            )
     return catalog.names() if list(scenarios) == [ALL] else tuple(dict.fromkeys(scenarios))
 
 
@@ -107,13 +157,17 @@ def _show(made: Sequence[runs.Made], as_json: bool) -> None:
         return
     console.show(*tables.by_scenario(made), tables.LEGEND)
     if found is not None:
-        console.show(rating_tables.table(found), rating_tables.legend(found), rating_tables.verdict(found))
+        console.show(
+            rating_tables.table(found), rating_tables.legend(found), rating_tables.verdict(found)
+        )
 
 
 def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
     compared = published_comparison.compare(made)
     if as_json:
-        console.print_json("simulate-published", 1, {**published_tables.as_json(compared), **tables.as_json(made)})
+        console.print_json(
+            "simulate-published", 1, {**published_tables.as_json(compared), **tables.as_json(made)}
+        )
     else:
         console.show(published_tables.table(compared), published_tables.verdict(compared))
 
@@ -121,15 +175,36 @@ def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
 def _list(as_json: bool) -> None:
     named = [catalog.load(name) for name in catalog.names()]
     if as_json:
-        found = [{"name": one.name, "title": one.scenario.title, "card": one.scenario.card, "story": one.story} for one in named]
+        found = [
+            {
+                "name": one.name,
+                "title": one.scenario.title,
+                "card": one.scenario.card,
+                "story": one.story,
+            }
+            for one in named
+        ]
         console.print_json("scenarios", 1, {"scenarios": found})
         return
-    rows = [[one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story] for one in named]
-    console.show(console.Sheet([("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")], rows))
+    rows = [
+        [one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story]
+        for one in named
+    ]
+    console.show(
+        console.Sheet(
+            [("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")], rows
+        )
+    )
 
 
 def _length(minutes: int) -> str:
-    return f"{minutes} min" if minutes < 600 else f"{minutes / 60:g} h" if minutes < 4320 else f"{minutes / 1440:g} d"
+    return (
+        f"{minutes} min"
+        if minutes < 600
+        else f"{minutes / 60:g} h"
+        if minutes < 4320
+        else f"{minutes / 1440:g} d"
+    )
 
 
 @contextmanager

@@ -22,23 +22,33 @@ _NONE = "–"
 @app.command()
 def state(
     checkpoint: Annotated[
-        str | None, typer.Argument(metavar="[CHECKPOINT]", help="Folder of the checkpoint; by default that of the settings.")
+        str | None,
+        typer.Argument(
+            metavar="[CHECKPOINT]",
+            help="Folder of the checkpoint; by default that of the settings.",
+        ),
     ] = None,
     *,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show the state of each broker in a checkpoint: averaged usage, hit counts, age of its newest report.
+    """Show the state of each broker in a checkpoint: averaged usage, hit counts, age of its newest
+    report.
 
-    Reads the last committed micro-batch through Spark, which takes some seconds; the job may be running.
+    Reads the last committed micro-batch through Spark, which takes some seconds; the job may be
+    running.
     """
-    folder = checkpoint if checkpoint is not None else options.settings(config, overrides).job.checkpoint
+    folder = (
+        checkpoint if checkpoint is not None else options.settings(config, overrides).job.checkpoint
+    )
     from streaming.state.reader import read_state
 
     rows = read_state(folder)
     if as_json:
-        console.print_json("state", 1, {"checkpoint": folder, "brokers": [asdict(row) for row in rows]})
+        console.print_json(
+            "state", 1, {"checkpoint": folder, "brokers": [asdict(row) for row in rows]}
+        )
         return
     if not rows:
         print(f"{folder}: contains no broker yet")
@@ -48,9 +58,14 @@ def state(
 
 
 def as_table(brokers: Sequence[BrokerStateRow]) -> console.Sheet:
-    """The brokers of one cluster. EWMA is the state of ThresholdShedder, hits are that of AvgShedder."""
+    """The brokers of one cluster. EWMA is the state of ThresholdShedder, hits are that of
+    AvgShedder.
+    """
     columns: list[tuple[str, console.Side]] = [("broker", "left")]
-    columns += [(name, "right") for name in ("report age", "EWMA", "hits high", "low", "bundles", "msg/s", "MB/s")]
+    columns += [
+        (name, "right")
+        for name in ("report age", "EWMA", "hits high", "low", "bundles", "msg/s", "MB/s")
+    ]
     rows = [
         [
             row.broker,

@@ -16,7 +16,9 @@ from sinks.topics.uri import TopicUri
 from strategies.errors import SettingsError
 from streaming.settings import JobSettings
 
-app = typer.Typer(no_args_is_help=True, help="Create the topics of the settings on Kafka and Pulsar.")
+app = typer.Typer(
+    no_args_is_help=True, help="Create the topics of the settings on Kafka and Pulsar."
+)
 
 Made = Literal["created", "updated", "left"]
 _SENTENCES: Mapping[Made, str] = {
@@ -36,14 +38,32 @@ def root() -> None:
 def create(
     *,
     partitions: Annotated[
-        int, typer.Option(min=1, max=10_000, metavar="N", help="Partitions per topic; a cluster's records share one.")
+        int,
+        typer.Option(
+            min=1,
+            max=10_000,
+            metavar="N",
+            help="Partitions per topic; a cluster's records share one.",
+        ),
     ] = 1,
     replication: Annotated[
-        int, typer.Option(min=-1, max=100, metavar="N", help="Replicas per partition; -1 is the cluster's own default.")
+        int,
+        typer.Option(
+            min=-1,
+            max=100,
+            metavar="N",
+            help="Replicas per partition; -1 is the cluster's own default.",
+        ),
     ] = -1,
-    retention_hours: Annotated[int, typer.Option(min=1, max=87_600, metavar="N", help="Minimum retention of records.")] = 168,
+    retention_hours: Annotated[
+        int, typer.Option(min=1, max=87_600, metavar="N", help="Minimum retention of records.")
+    ] = 168,
     update: Annotated[
-        bool, typer.Option("--update", help="Also set the retention and inactive topic policies of existing Pulsar topics.")
+        bool,
+        typer.Option(
+            "--update",
+            help="Also set the retention and inactive topic policies of existing Pulsar topics.",
+        ),
     ] = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -51,22 +71,36 @@ def create(
 ) -> None:
     """Create the missing ones of the five topics on Kafka or Pulsar; existing ones stay unchanged.
 
-    No topic is compacted: the key of a record is its cluster, so compaction would delete all but the newest record of each cluster. On
-    Pulsar, where replication is set on the namespace, one partition creates a non-partitioned topic. Pulsar topics get a retention, and
-    brokers do not delete them while they are idle.
+    No topic is compacted: the key of a record is its cluster, so compaction would delete all but
+    the newest record of each cluster. On Pulsar, where replication is set on the namespace, one
+    partition creates a non-partitioned topic. Pulsar topics get a retention, and brokers do not
+    delete them while they are idle.
     """
     job = options.settings(config, overrides).job
     served = {name: topic for name, topic in job.topics.named() if topic.scheme != "file"}
     if not served:
         raise SettingsError(
-            ["topics: all are folders, which are created on first use; set topics.telemetry and the others to kafka:// or pulsar://"]
+            [
+                "topics: all are folders, which are created on first use; set "
+                "topics.telemetry and the others to kafka:// or pulsar://"
+            ]
         )
     plan = TopicPlan(partitions, replication, retention_hours * 3_600_000)
     # A rejected record contains the whole original in base64.
     plans = {"rejected": replace(plan, max_record_bytes=2 * plan.max_record_bytes)}
-    done = {name: _made(topic, plans.get(name, plan), job, update) for name, topic in served.items()}
+    done = {
+        name: _made(topic, plans.get(name, plan), job, update) for name, topic in served.items()
+    }
     if as_json:
-        rows = [{"name": n, "uri": str(served[n]), "created": one == "created", "updated": one == "updated"} for n, one in done.items()]
+        rows = [
+            {
+                "name": n,
+                "uri": str(served[n]),
+                "created": one == "created",
+                "updated": one == "updated",
+            }
+            for n, one in done.items()
+        ]
         console.print_json("topics", 1, {"topics": rows})
         return
     for name, one in done.items():

@@ -19,20 +19,39 @@ if TYPE_CHECKING:
 app = typer.Typer()
 #: Names that a scenario accepts for a namespace and that do not break a CSV column.
 _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}")
-#: If reports of bundles contain less than this part of all traffic, the load of namespaces is unknown.
+#: If reports of bundles contain less than this part of all traffic, the load of namespaces is
+#: unknown.
 _ENOUGH = 0.95
 
 
 @app.command()
 def trace(
-    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file.")],
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="The trace: .csv, in the folder of the scenario.")],
+    recording: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."
+        ),
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The trace: .csv, in the folder of the scenario.")
+    ],
     *,
-    interval: Annotated[float, typer.Option("--interval", min=1, max=86_400, metavar="SECONDS", help="Interval of one figure.")] = 60,
+    interval: Annotated[
+        float,
+        typer.Option(
+            "--interval", min=1, max=86_400, metavar="SECONDS", help="Interval of one figure."
+        ),
+    ] = 60,
     per: Annotated[
-        Literal["cluster", "namespace"], typer.Option("--per", help="One figure for all traffic, or one for each namespace.")
+        Literal["cluster", "namespace"],
+        typer.Option("--per", help="One figure for all traffic, or one for each namespace."),
     ] = "cluster",
-    cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Cluster, if the recording contains several.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster", metavar="NAME", help="Cluster, if the recording contains several."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -40,13 +59,19 @@ def trace(
 ) -> None:
     """Extract a trace of load from a recording, and print the part of a scenario that uses it.
 
-    The trace contains the traffic that brokers received, in MiB/s; message sizes, reads per message, topics and bundles are printed. Add
-    machines and brokers to it, and `rebalancer simulate` runs a modelled cluster under the recorded load.
+    The trace contains the traffic that brokers received, in MiB/s; message sizes, reads per
+    message, topics and bundles are printed. Add machines and brokers to it, and `rebalancer
+    simulate` runs a modelled cluster under the recorded load.
     """
     if target.name.endswith(ENDINGS):
-        raise typer.BadParameter(f"{target.name}: a trace is not a recording; end the name with .csv", param_hint="FILE")
+        raise typer.BadParameter(
+            f"{target.name}: a trace is not a recording; end the name with .csv", param_hint="FILE"
+        )
     if target.is_dir():
-        raise typer.BadParameter(f"{target} is a folder; name a file, for example {target / 'load.csv'}", param_hint="FILE")
+        raise typer.BadParameter(
+            f"{target} is a folder; name a file, for example {target / 'load.csv'}",
+            param_hint="FILE",
+        )
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
     from rebalancer.analysis.backtest.recording_source import columnar
@@ -65,7 +90,10 @@ def trace(
     if as_json:
         console.print_json("trace", 1, _as_json(target, found, loads, interval))
         return
-    console.progress(f"{target}: {len(loads[0].received)} figures {'each ' if len(loads) > 1 else ''}of {interval:g} s")
+    console.progress(
+        f"{target}: {len(loads[0].received)} figures {'each ' if len(loads) > 1 else ''}of "
+        f"{interval:g} s"
+    )
     for line in scenario_part(target, loads, interval):
         print(line)
 
@@ -74,10 +102,15 @@ def _one(recording: Path, reading: Reading, wanted: str | None) -> Loads:
     """The loads of the selected cluster."""
     check_use(str(recording), reading.records, reading.rejected)
     if not reading.clusters:
-        raise SinkError(f"{recording}: none of its {reading.records} records is a load report; name a recording of load reports.")
+        raise SinkError(
+            f"{recording}: none of its {reading.records} records is a load report; name a "
+            "recording of load reports."
+        )
     names = ", ".join(reading.clusters)
     if wanted is None and len(reading.clusters) > 1:
-        raise SettingsError([f"{recording}: contains several clusters ({names}); name one with --cluster"])
+        raise SettingsError(
+            [f"{recording}: contains several clusters ({names}); name one with --cluster"]
+        )
     name = next(iter(reading.clusters)) if wanted is None else wanted
     if name not in reading.clusters:
         raise SettingsError([f"--cluster {name}: is not in {recording}, which contains {names}"])
@@ -88,30 +121,50 @@ def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequenc
     """The loads that a scenario can use; reports what was left out."""
     if not len(found.everything.received):
         raise SinkError(
-            f"{recording}: its load is known for {found.seconds:.0f} s (after the end of the first pass), less than one interval of "
+            f"{recording}: its load is known for {found.seconds:.0f} s (after the end of the "
+            "first pass), less than one interval of "
             f"{interval:g} s; choose a shorter --interval, or record for longer."
         )
     if found.strayed:
-        console.progress(f"{found.strayed} records are ignored: their time differs by more than a day from the cluster's")
+        console.progress(
+            f"{found.strayed} records are ignored: their time differs by more than a day from "
+            "the cluster's"
+        )
     if found.silent:
-        console.progress(f"no broker reported for a part of {found.silent} intervals; there the load counts as 0")
+        console.progress(
+            f"no broker reported for a part of {found.silent} intervals; there the load counts as 0"
+        )
     loads = [found.everything] if per == "cluster" else list(found.namespaces)
-    moving = [load for load in loads if load.message_bytes > 0 and (per == "cluster" or _NAMESPACE.fullmatch(load.name))]
+    moving = [
+        load
+        for load in loads
+        if load.message_bytes > 0 and (per == "cluster" or _NAMESPACE.fullmatch(load.name))
+    ]
     left_out = [load.name for load in loads if load not in moving]
     if not moving:
-        raise SinkError(f"{recording}: no broker received anything in it; record while there is traffic.")
+        raise SinkError(
+            f"{recording}: no broker received anything in it; record while there is traffic."
+        )
     if left_out:
-        console.progress(f"left out, without traffic or with a name that scenarios do not accept: {', '.join(left_out)}")
-    known_part = sum(float(load.received.mean()) for load in loads) / max(1.0, float(found.everything.received.mean()))
+        console.progress(
+            "left out, without traffic or with a name that scenarios do not accept: "
+            f"{', '.join(left_out)}"
+        )
+    known_part = sum(float(load.received.mean()) for load in loads) / max(
+        1.0, float(found.everything.received.mean())
+    )
     if per == "namespace" and known_part < _ENOUGH:
         console.progress(
-            f"reports of bundles contain only {100 * known_part:.0f} % of the traffic: the extensible manager reports only the busiest; "
+            f"reports of bundles contain only {100 * known_part:.0f} % of the traffic: the "
+            "extensible manager reports only the busiest; "
             "--per cluster has all of it"
         )
     return moving
 
 
-def _as_json(target: Path, found: Loads, loads: Sequence[Load], interval: float) -> dict[str, object]:
+def _as_json(
+    target: Path, found: Loads, loads: Sequence[Load], interval: float
+) -> dict[str, object]:
     from rebalancer.simulation.fleet import MIB
 
     return {

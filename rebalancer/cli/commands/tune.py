@@ -20,23 +20,51 @@ app = typer.Typer()
 
 @app.command()
 def tune(
-    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file.")],
+    recording: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."
+        ),
+    ],
     *,
-    strategy: Annotated[str | None, typer.Option("--strategy", metavar="NAME", help="Strategy instead of the one in the settings.")] = None,
-    trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, metavar="N", help="Number of sets of settings to try.")] = 24,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--strategy", metavar="NAME", help="Strategy instead of the one in the settings."
+        ),
+    ] = None,
+    trials: Annotated[
+        int,
+        typer.Option(
+            "--trials", min=1, max=10_000, metavar="N", help="Number of sets of settings to try."
+        ),
+    ] = 24,
     training: Annotated[
-        float, typer.Option("--training", min=0.1, max=0.9, metavar="PART", help="Part of the time for the search; the rest is the test.")
+        float,
+        typer.Option(
+            "--training",
+            min=0.1,
+            max=0.9,
+            metavar="PART",
+            help="Part of the time for the search; the rest is the test.",
+        ),
     ] = 0.6,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the drawn sets.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Seed of the drawn sets.")
+    ] = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report of the best on the test part.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a report of the best on the test part."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Search for better settings on a recording.
 
-    Searches on the first part of the time and tests on the rest. The loop is closed: recorded loads of bundles follow the moves (see
-    `backtest`). Prints the sets that no other set beats, and whether one is better than the current settings, and on how much data.
+    Searches on the first part of the time and tests on the rest. The loop is closed: recorded loads
+    of bundles follow the moves (see `backtest`). Prints the sets that no other set beats, and
+    whether one is better than the current settings, and on how much data.
     """
     from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.backtest.several_clusters import run_all
@@ -47,12 +75,22 @@ def tune(
     named = options.flags(shedding__strategy=strategy)
     current = options.settings(config, overrides, *named)
     wanted = [_different(changes, current) for changes in drawn(current.engine.entry, trials, seed)]
-    sets = [(changes, options.settings(config, overrides, *named, *changes)) for changes in wanted if changes]
+    sets = [
+        (changes, options.settings(config, overrides, *named, *changes))
+        for changes in wanted
+        if changes
+    ]
     with columnar(recording, current.job.wire, console.progress) as path:
         split_ms = _split(path, training, recording)
-        found = search(path, current, sets, split_ms, lambda jobs, keep: run_all(jobs, console.progress, keep))
+        found = search(
+            path, current, sets, split_ms, lambda jobs, keep: run_all(jobs, console.progress, keep)
+        )
     if as_json:
-        console.print_json("tune", 1, {"recording": str(recording), "strategy": current.engine.strategy, **_as_json(found)})
+        console.print_json(
+            "tune",
+            1,
+            {"recording": str(recording), "strategy": current.engine.strategy, **_as_json(found)},
+        )
     else:
         _show(found)
     if html is not None:
@@ -62,7 +100,9 @@ def tune(
 def _different(changes: tuple[str, ...], current: Settings) -> tuple[str, ...]:
     """The changes that differ from the current settings."""
     parts = [(change, *change.split("=")) for change in changes]
-    return tuple(change for change, path, value in parts if float(current.value(path)) != float(value))
+    return tuple(
+        change for change, path, value in parts if float(current.value(path)) != float(value)
+    )
 
 
 def _split(path: Path, training: float, recording: Path) -> int:
@@ -70,36 +110,66 @@ def _split(path: Path, training: float, recording: Path) -> int:
     from sinks.recordings.columnar_reading import read_blocks
     from strategies.errors import SinkError
 
-    times = [(int(block.ts[block.ts > 0].min()), int(block.ts.max())) for block in read_blocks(path) if (block.ts > 0).any()]
+    times = [
+        (int(block.ts[block.ts > 0].min()), int(block.ts.max()))
+        for block in read_blocks(path)
+        if (block.ts > 0).any()
+    ]
     if not times:
-        raise SinkError(f"{recording} contains no record with a time, so there is nothing to tune on; name a recording of load reports.")
+        raise SinkError(
+            f"{recording} contains no record with a time, so there is nothing to tune on; "
+            "name a recording of load reports."
+        )
     begin, end = min(low for low, _ in times), max(high for _, high in times)
     return begin + round(training * (end - begin))
 
 
 def sentence(found: SearchResult) -> str:
-    """The result as a sentence: whether something is better than the current settings, by how much, and on how much data."""
+    """The result as a sentence: whether something is better than the current settings, by how much,
+    and on how much data.
+    """
     from rebalancer.analysis.report.figure_texts import duration, number, points
     from rebalancer.analysis.report.verdict import FEW_ROUNDS
 
     now, best = found.current.test, found.best
     if now is None or not now.rounds:
-        return "The test part contains no round: record for longer, or use a smaller --training part."
+        return (
+            "The test part contains no round: record for longer, or use a smaller --training part."
+        )
     data = f"{number(now.rounds, 'test round')} ({duration(round(now.days * 86_400_000))})"
-    doubt = "" if now.rounds >= FEW_ROUNDS else f" That is too little to rely on: record at least {FEW_ROUNDS} rounds for the test part."
+    doubt = (
+        ""
+        if now.rounds >= FEW_ROUNDS
+        else f" That is too little to rely on: record at least {FEW_ROUNDS} rounds for the test "
+        "part."
+    )
     if best is None or best.test is None:
-        return f"Keep the current settings: none of {number(found.tried, 'set')} tried was better on both parts, judged on {data}.{doubt}"
+        return (
+            f"Keep the current settings: none of {number(found.tried, 'set')} tried was better on "
+            f"both parts, judged on {data}.{doubt}"
+        )
     moves = f"{best.test.moves:.1f} moves a day instead of {now.moves:.1f}"
     change = f"a mean spread of {points(best.test.spread)} instead of {now.spread:.1f}, {moves}"
-    return f"Better than the current settings on {data} that the search did not use: {change}, with {best.title}.{doubt}"
+    return (
+        f"Better than the current settings on {data} that the search did not use: {change}, with "
+        f"{best.title}.{doubt}"
+    )
 
 
 def _show(found: SearchResult) -> None:
     heads = ["settings", "training spread", "moves a day", "test spread", "moves a day", ""]
     ordered = [found.current, *found.front]
-    rows = [[one.title, *_cells(one.training), *_cells(one.test), "best" if one is found.best else ""] for one in ordered]
-    columns: list[Any] = [(head, "left" if at in (0, 5) else "right") for at, head in enumerate(heads)]
-    console.show(console.Sheet(columns, rows), "spread: mean of highest minus lowest usage, in points; listed is what no other set beats")
+    rows = [
+        [one.title, *_cells(one.training), *_cells(one.test), "best" if one is found.best else ""]
+        for one in ordered
+    ]
+    columns: list[Any] = [
+        (head, "left" if at in (0, 5) else "right") for at, head in enumerate(heads)
+    ]
+    console.show(
+        console.Sheet(columns, rows),
+        "spread: mean of highest minus lowest usage, in points; listed is what no other set beats",
+    )
     print(sentence(found))
     if found.best is not None:
         print(f"Try it: {' '.join(f'--set {change}' for change in found.best.changes)}")
@@ -124,7 +194,11 @@ def _as_json(found: SearchResult) -> dict[str, Any]:
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
-    return {"changes": list(trial.changes), "training": _cost(trial.training), "test": None if trial.test is None else _cost(trial.test)}
+    return {
+        "changes": list(trial.changes),
+        "training": _cost(trial.training),
+        "test": None if trial.test is None else _cost(trial.test),
+    }
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
@@ -148,9 +222,24 @@ def _write_html(html: Path, recording: Path, found: SearchResult) -> None:
         step = NextStep("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
     else:
         step = NextStep("Try more sets (--trials) or another strategy (--strategy).")
-    longer = NextStep("Record for longer, then ask again.", "rebalancer record week.parquet --follow")
+    longer = NextStep(
+        "Record for longer, then ask again.", "rebalancer record week.parquet --follow"
+    )
     enough = found.current.test is not None and found.current.test.rounds >= FEW_ROUNDS
-    verdict = ReportVerdict("good" if enough else "unsure", f"{head.removesuffix('.')}.", detail, (step,) if enough else (longer, step))
+    verdict = ReportVerdict(
+        "good" if enough else "unsure",
+        f"{head.removesuffix('.')}.",
+        detail,
+        (step,) if enough else (longer, step),
+    )
     runs = [line for one in shown for line in one.lines]
-    write_page(html, render(runs, title=f"Tuning on {recording.name}", made_by=f"rebalancer tune {recording.name}", verdict=verdict))
+    write_page(
+        html,
+        render(
+            runs,
+            title=f"Tuning on {recording.name}",
+            made_by=f"rebalancer tune {recording.name}",
+            verdict=verdict,
+        ),
+    )
     console.progress(f"written: {html}")

@@ -1,1 +1,3 @@
-"""`rebalancer demo`: runs the real job against a modelled cluster, over topics in a folder, and draws the rounds."""
+"""`rebalancer demo`: runs the real job against a modelled cluster, over topics in a folder, and
+draws the rounds.
+"""

@@ -1,4 +1,5 @@
-"""The two engines of the demo: the streaming job, which reads the demo's topics, or the plain loop in this process.
+"""The two engines of the demo: the streaming job, which reads the demo's topics, or the plain loop
+in this process.
 
 Both read the same bytes from the same topics and write the same files.
 """
@@ -18,7 +19,8 @@ from strategies.engine import EngineSettings
 from strategies.errors import ContractError, PublishTimeout
 from strategies.model import TelemetryRecord
 
-#: Maximum time for the job's first answer, which includes the start of Spark, and for every later one.
+#: Maximum time for the job's first answer, which includes the start of Spark, and for every later
+#: one.
 FIRST_ANSWER_SECONDS = 240.0
 ANSWER_SECONDS = 90.0
 POLL_SECONDS = 0.02
@@ -43,11 +45,18 @@ class PlainDecider:
 
     def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
         self._topics.publish(records)
-        rows = [row for record in self._topics.read("telemetry") for row in self._loop.feed(record.position, record.value, record.size)]
+        rows = [
+            row
+            for record in self._topics.read("telemetry")
+            for row in self._loop.feed(record.position, record.value, record.size)
+        ]
         self._topics.publish_rows(rows)
         answer = self._topics.answer(_ts(records))
         if answer is None:
-            raise ContractError("the plain loop closed no round at the end of a collection pass: this is a bug, please report it")
+            raise ContractError(
+                "the plain loop closed no round at the end of a collection pass: this is a "
+                "bug, please report it"
+            )
         return answer
 
 
@@ -63,7 +72,10 @@ class JobDecider:
         while (answer := self._topics.answer(_ts(records))) is None:
             self._job.check()
             if time.monotonic() > gives_up:
-                raise PublishTimeout(f"the Spark job has not answered for {self._patience:.0f} s; its log is {self._job.log}")
+                raise PublishTimeout(
+                    f"the Spark job has not answered for {self._patience:.0f} s; its log is "
+                    f"{self._job.log}"
+                )
             time.sleep(POLL_SECONDS)
         self._patience = ANSWER_SECONDS
         return answer

@@ -22,11 +22,21 @@ def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings)
     run = demo_timeline(result, settings)
     steps = () if not result.balanced else _next()
     for path in paths:
-        write_page(path, render([run], title="rebalancer demo", made_by=f"rebalancer demo --seed {result.plan.seed}", steps=steps))
+        write_page(
+            path,
+            render(
+                [run],
+                title="rebalancer demo",
+                made_by=f"rebalancer demo --seed {result.plan.seed}",
+                steps=steps,
+            ),
+        )
 
 
 def demo_timeline(result: Result, settings: Settings) -> Timeline:
-    """The run as a timeline. Traffic is the model's base rate, without the noise of single rounds."""
+    """The run as a timeline. Traffic is the model's base rate, without the noise of single
+    rounds.
+    """
     world = skewed_cluster(result.plan.cluster, result.plan.seed, BUNDLES).world
     _, traffic = world.lasting(0)
     rates = dict(zip(world.names, traffic.T.tolist(), strict=True))
@@ -45,7 +55,13 @@ def demo_timeline(result: Result, settings: Settings) -> Timeline:
     )
     moved = {name: rate[2] + rate[3] for name, rate in rates.items()}
     for step in result.steps:
-        tracer.round(step.round, step.commands, result.goal.reached(step.round), _measured(owners, rates), moved)
+        tracer.round(
+            step.round,
+            step.commands,
+            result.goal.reached(step.round),
+            _measured(owners, rates),
+            moved,
+        )
         for outcome in step.outcomes:
             tracer.outcome(outcome)
             if outcome.status == "applied":
@@ -65,6 +81,12 @@ def _measured(owners: dict[str, str | None], rates: dict[str, list[float]]) -> d
 
 def _next() -> tuple[NextStep, ...]:
     return (
-        NextStep("See another cluster, or another strategy:", "rebalancer demo --seed 2 --strategy threshold"),
-        NextStep("Analyse your own cluster without changing it: collect its load reports, then replay them."),
+        NextStep(
+            "See another cluster, or another strategy:",
+            "rebalancer demo --seed 2 --strategy threshold",
+        ),
+        NextStep(
+            "Analyse your own cluster without changing it: collect its load reports, then "
+            "replay them."
+        ),
     )

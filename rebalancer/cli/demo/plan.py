@@ -38,7 +38,9 @@ class Override:
 
 #: Applies to every strategy, in addition to the overrides of its entry in the registry.
 EVERYWHERE = Override(
-    "filters.distribute_evenly", False, "even distribution counts bundles, not load; the published experiments switch it off"
+    "filters.distribute_evenly",
+    False,
+    "even distribution counts bundles, not load; the published experiments switch it off",
 )
 
 
@@ -53,7 +55,9 @@ class OnKafka:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One demo run. `rounds`: maximum number of rounds; all files are below `folder`; `requested`: dotted path → value from `--set`."""
+    """One demo run. `rounds`: maximum number of rounds; all files are below `folder`; `requested`:
+    dotted path → value from `--set`.
+    """
 
     strategy: str
     mode: Mode
@@ -83,7 +87,10 @@ class Plan:
 
     @property
     def overrides(self) -> tuple[Override, ...]:
-        own = (Override(f"shedding.{self.strategy}.{key}", value, why) for key, (value, why) in SHEDDERS[self.strategy].demo.items())
+        own = (
+            Override(f"shedding.{self.strategy}.{key}", value, why)
+            for key, (value, why) in SHEDDERS[self.strategy].demo.items()
+        )
         return tuple(one for one in (*own, EVERYWHERE) if one.path not in self.requested)
 
     def topic(self, name: str) -> Path:
@@ -91,13 +98,19 @@ class Plan:
         return self.folder / name
 
     def topic_uri(self, name: str) -> TopicUri:
-        return TopicUri("kafka", self.kafka.servers, f"{self.kafka.prefix}-{name}") if self.kafka else file_topic(self.topic(name))
+        return (
+            TopicUri("kafka", self.kafka.servers, f"{self.kafka.prefix}-{name}")
+            if self.kafka
+            else file_topic(self.topic(name))
+        )
 
 
 def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPICS) -> Path:
-    """Absolute path of an empty folder for this run. An earlier demo run in `wanted` is replaced, or kept with `keep`.
+    """Absolute path of an empty folder for this run. An earlier demo run in `wanted` is replaced,
+    or kept with `keep`.
 
-    `topics`: those that the folder will contain. Raises SettingsError if the folder has files that no demo has written.
+    `topics`: those that the folder will contain. Raises SettingsError if the folder has files that
+    no demo has written.
     """
     folder = (wanted or DEFAULT_FOLDER).expanduser().absolute()
     if keep:
@@ -106,7 +119,12 @@ def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPI
         raise SettingsError([f"--out: {folder} is a file; name a folder"])
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / SETTINGS_NAME).is_file():
-            raise SettingsError([f"--out: {folder} has files that no demo has written; name an empty or a new folder"])
+            raise SettingsError(
+                [
+                    f"--out: {folder} has files that no demo has written; name an empty or a "
+                    "new folder"
+                ]
+            )
         shutil.rmtree(folder)
     for name in topics:
         (folder / name).mkdir(parents=True)
@@ -121,18 +139,32 @@ def write_settings(plan: Plan) -> None:
 
 
 def settings_text(plan: Plan) -> str:
-    """The settings file as TOML: only settings that differ from their defaults, with the reason as a comment."""
-    head = f"# Written by `rebalancer demo`; all other settings have their defaults (`rebalancer config show --config {SETTINGS_NAME}`)."
-    chosen: dict[str, Any] = {"shedding.strategy": plan.strategy, "shedding.mode": plan.mode, **plan.requested}
+    """The settings file as TOML: only settings that differ from their defaults, with the reason as
+    a comment.
+    """
+    head = (
+        "# Written by `rebalancer demo`; all other settings have their defaults (`rebalancer "
+        f"config show --config {SETTINGS_NAME}`)."
+    )
+    chosen: dict[str, Any] = {
+        "shedding.strategy": plan.strategy,
+        "shedding.mode": plan.mode,
+        **plan.requested,
+    }
     chosen |= {one.path: one.value for one in plan.overrides}
-    chosen |= {f"topics.{name}": str(plan.topic_uri(name)) for name in TOPICS} | {"job.checkpoint": str(plan.checkpoint)}
+    chosen |= {f"topics.{name}": str(plan.topic_uri(name)) for name in TOPICS} | {
+        "job.checkpoint": str(plan.checkpoint)
+    }
     why = {one.path: f"# {one.why}" for one in plan.overrides}
     lines = [head]
     for table in dict.fromkeys(path.rpartition(".")[0] for path in chosen):
         lines += ["", f"[{table}]"]
         for path, value in chosen.items():
             if path.rpartition(".")[0] == table:
-                lines += [*([why[path]] if path in why else []), f"{path.rpartition('.')[2]} = {_toml(value)}"]
+                lines += [
+                    *([why[path]] if path in why else []),
+                    f"{path.rpartition('.')[2]} = {_toml(value)}",
+                ]
     return "\n".join([*lines, ""])
 
 

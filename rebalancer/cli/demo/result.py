@@ -10,14 +10,19 @@ from rebalancer.analysis.goal import Goal
 from rebalancer.cli.demo.plan import TOPICS, Plan
 from rebalancer.simulation.closed_loop import Step
 
-#: The spread must stay below the threshold for this many rounds without a command before the demo ends early.
+#: The spread must stay below the threshold for this many rounds without a command before the demo
+#: ends early.
 QUIET_ROUNDS = 2
 
 
 def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
-    """Whether the spread of the last rounds was below the threshold and none of them moved a bundle."""
+    """Whether the spread of the last rounds was below the threshold and none of them moved a
+    bundle.
+    """
     last = steps[-QUIET_ROUNDS:]
-    return len(last) == QUIET_ROUNDS and all(goal.reached(step.round) and not step.commands for step in last)
+    return len(last) == QUIET_ROUNDS and all(
+        goal.reached(step.round) and not step.commands for step in last
+    )
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,11 @@ class Result:
         change = f"the spread ({self.goal.measure}) went from {first:.1f} to {last:.1f} points"
         effort = f"{self.moved} of {self.bundles} bundles were moved in {len(self.steps)} rounds"
         outcome = f"{change}, {self.goal.verdict(self.steps[-1].round)}; {effort}."
-        return f"Balanced: {outcome}" if self.balanced else f"Not balanced yet: {outcome} Try more rounds: --rounds {2 * self.plan.rounds}."
+        return (
+            f"Balanced: {outcome}"
+            if self.balanced
+            else f"Not balanced yet: {outcome} Try more rounds: --rounds {2 * self.plan.rounds}."
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The body of `rebalancer demo --json`."""
@@ -82,7 +91,11 @@ def files(plan: Plan) -> dict[str, str]:
     named = topics | {"settings": plan.settings_file.name}
     if plan.report.exists():
         named["report"] = plan.report.name
-    return named if plan.engine == "plain" else named | {"checkpoint": f"{plan.checkpoint.name}/", "log": plan.log.name}
+    return (
+        named
+        if plan.engine == "plain"
+        else named | {"checkpoint": f"{plan.checkpoint.name}/", "log": plan.log.name}
+    )
 
 
 def _round(step: Step, goal: Goal) -> dict[str, Any]:
@@ -92,7 +105,14 @@ def _round(step: Step, goal: Goal) -> dict[str, Any]:
         "spread_points": goal.spread(step.round),
         "usage": dict(step.round.usage),
         "commands": [
-            {"id": one.id, "bundle": one.bundle, "source": one.source, "destination": one.destination, "code": one.code, "text": one.text}
+            {
+                "id": one.id,
+                "bundle": one.bundle,
+                "source": one.source,
+                "destination": one.destination,
+                "code": one.code,
+                "text": one.text,
+            }
             for one in step.commands
         ],
         "outcomes": [asdict(outcome) for outcome in step.outcomes],

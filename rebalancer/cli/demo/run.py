@@ -1,4 +1,6 @@
-"""Runs a demo from its first report to its last round, and stops all its processes however it ends."""
+"""Runs a demo from its first report to its last round, and stops all its processes however it
+ends.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class DemoProgress(Protocol):
 
 
 def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: DemoProgress) -> Result:
-    """Runs the demo. Raises JobFailed or PublishTimeout when the job fails, KeyboardInterrupt when the demo is stopped."""
+    """Runs the demo. Raises JobFailed or PublishTimeout when the job fails, KeyboardInterrupt when
+    the demo is stopped.
+    """
     began, steps = time.monotonic(), list[Step]()
     cluster = skewed_cluster(plan.cluster, plan.seed, BUNDLES)
     with stoppable(), open_decider(plan, settings, cluster) as decider:

@@ -1,4 +1,6 @@
-"""Output of the demo: on a terminal, rounds with a live table of brokers below; elsewhere, the same lines as plain text."""
+"""Output of the demo: on a terminal, rounds with a live table of brokers below; elsewhere, the same
+lines as plain text.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _LABEL = 10
 
 @contextmanager
 def open_screen(plan: Plan, goal: Goal, quiet: bool = False) -> Iterator[Screen]:
-    """A screen with the introduction printed. `quiet`: prints to standard error, so that standard output has the JSON object only."""
+    """A screen with the introduction printed. `quiet`: prints to standard error, so that standard
+    output has the JSON object only.
+    """
     screen = Screen(Console(stderr=quiet, highlight=False), goal)
     screen.introduce(introduction(plan, goal))
     with screen:
@@ -36,7 +40,9 @@ def open_screen(plan: Plan, goal: Goal, quiet: bool = False) -> Iterator[Screen]
 
 
 class Screen:
-    """Prints each round; on a terminal, a table of the brokers' usage at the start and now stays below the rounds until the end."""
+    """Prints each round; on a terminal, a table of the brokers' usage at the start and now stays
+    below the rounds until the end.
+    """
 
     def __init__(self, console: Console, goal: Goal) -> None:
         self._console, self._goal = console, goal
@@ -46,14 +52,21 @@ class Screen:
         self._waiting_for, self._since = "", time.monotonic()
         self._live: Live | None = None
         if console.is_terminal and not console.is_dumb_terminal and "NO_COLOR" not in os.environ:
-            self._live = Live(console=console, get_renderable=self._picture, refresh_per_second=8, transient=True)
+            self._live = Live(
+                console=console, get_renderable=self._picture, refresh_per_second=8, transient=True
+            )
 
     def __enter__(self) -> Screen:
         if self._live is not None:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -64,12 +77,16 @@ class Screen:
         self.say([""])
 
     def say(self, lines: Sequence[str], wrap: bool = True) -> None:
-        """Prints lines, wrapped between words on a terminal; without `wrap` they can be copied unchanged."""
+        """Prints lines, wrapped between words on a terminal; without `wrap` they can be copied
+        unchanged.
+        """
         for line in lines:
             self._console.print(Text(line), soft_wrap=not (wrap and self._console.is_terminal))
 
     def wait(self, text: str) -> None:
-        """Shows what the demo waits for: beside the spinner on a terminal, otherwise on a line of its own."""
+        """Shows what the demo waits for: beside the spinner on a terminal, otherwise on a line of
+        its own.
+        """
         if self._live is None:
             self.say([text])
         self._waiting_for, self._since = text, time.monotonic()
@@ -78,14 +95,24 @@ class Screen:
         """Prints a round."""
         if not self._first:
             self._first = step.round.usage
-            self._console.print(_row("round", "spread", "busiest", "idlest", "decision", style="bold"))
+            self._console.print(
+                _row("round", "spread", "busiest", "idlest", "decision", style="bold")
+            )
         self._now = step.round.usage
         busiest, idlest = extremes(step.round)
-        spread = Text(f"{self._goal.spread(step.round):.1f}", style="green" if self._goal.reached(step.round) else "red")
-        self._console.print(_row(str(step.round.round), spread, busiest, idlest, decided(step, self._goal)))
+        spread = Text(
+            f"{self._goal.spread(step.round):.1f}",
+            style="green" if self._goal.reached(step.round) else "red",
+        )
+        self._console.print(
+            _row(str(step.round.round), spread, busiest, idlest, decided(step, self._goal))
+        )
         for line in reasons(step, self._goal):
             self._print_beside(" " * _INDENT, line, style="dim")
-        self._waiting_for, self._since = f"Waiting for round {step.round.round + 1} …", time.monotonic()
+        self._waiting_for, self._since = (
+            f"Waiting for round {step.round.round + 1} …",
+            time.monotonic(),
+        )
 
     def end(self, result: Result, program: str) -> None:
         """Prints the final table, the sentence with the result, the files and the next commands."""
@@ -93,13 +120,16 @@ class Screen:
         self._console.print(self._brokers())
         self._console.print()
         self._console.print(
-            Text(result.sentence(), style="bold green" if result.balanced else "bold red"), soft_wrap=not self._console.is_terminal
+            Text(result.sentence(), style="bold green" if result.balanced else "bold red"),
+            soft_wrap=not self._console.is_terminal,
         )
         self._console.print()
         self.say(closing(result, program, Path.cwd()), wrap=False)
 
     def _print_beside(self, label: str, text: str, style: str) -> None:
-        """Prints a label and its text: wrapped in a column of its own on a terminal, otherwise on one line, so that `grep` finds it."""
+        """Prints a label and its text: wrapped in a column of its own on a terminal, otherwise on
+        one line, so that `grep` finds it.
+        """
         if self._console.is_terminal:
             grid = Table.grid()
             grid.add_column(width=len(label))
@@ -110,7 +140,9 @@ class Screen:
             self._console.print(Text(label + text), soft_wrap=True)
 
     def _picture(self) -> RenderableType:
-        self._spinner.update(text=Text(f"{self._waiting_for} {time.monotonic() - self._since:.0f} s", style="dim"))
+        self._spinner.update(
+            text=Text(f"{self._waiting_for} {time.monotonic() - self._since:.0f} s", style="dim")
+        )
         return Group("", self._brokers(), self._spinner) if self._first else self._spinner
 
     def _brokers(self) -> Table:
@@ -125,7 +157,9 @@ class Screen:
 
 
 def _row(*cells: str | Text, style: str = "") -> Table:
-    """A row of number, spread, busiest broker, idlest broker and decision, in columns of fixed width."""
+    """A row of number, spread, busiest broker, idlest broker and decision, in columns of fixed
+    width.
+    """
     grid = Table.grid(padding=(0, 2, 0, 0))
     for width in (5, 6, 16, 16):
         grid.add_column(width=width, no_wrap=True)

@@ -1,4 +1,6 @@
-"""Texts of the demo: the introduction, the decision of each round with its reason, the files and the next commands."""
+"""Texts of the demo: the introduction, the decision of each round with its reason, the files and
+the next commands.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,28 @@ def short(broker: str) -> str:
 
 def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
     """Describes the run that follows: pairs of label and sentence."""
-    decider = "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"
+    decider = (
+        "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"
+    )
     others = [f"{one.key} = {_written(one.value)}: {one.why}" for one in plan.overrides]
     others += [f"{path} = {_written(value)}" for path, value in plan.requested.items()]
     settings = f"all at their defaults except {'; '.join(others)}"
     return [
-        ("cluster", f"modelled: {BROKERS} brokers, {BUNDLES} bundles; two brokers run hot, two were restarted and are nearly idle"),
-        ("round", f"one minute of its own time: all brokers report, {decider} decides, a simulated executor moves bundles"),
-        ("strategy", f"{goal.strategy}, {plan.mode} mode: {goal.summary[:1].lower()}{goal.summary[1:].rstrip('.')}"),
+        (
+            "cluster",
+            f"modelled: {BROKERS} brokers, {BUNDLES} bundles; two brokers run hot, two were "
+            "restarted and are nearly idle",
+        ),
+        (
+            "round",
+            f"one minute of its own time: all brokers report, {decider} decides, a simulated "
+            "executor moves bundles",
+        ),
+        (
+            "strategy",
+            f"{goal.strategy}, {plan.mode} mode: "
+            f"{goal.summary[:1].lower()}{goal.summary[1:].rstrip('.')}",
+        ),
         ("goal", goal.text),
         ("settings", f"{plan.settings_file}, {settings}"),
     ]
@@ -66,7 +82,9 @@ def decided(step: Step, goal: Goal) -> str:
 
 
 def reasons(step: Step, goal: Goal) -> list[str]:
-    """One line per source broker with the reason of its first command; without commands, why the busiest broker keeps its bundles."""
+    """One line per source broker with the reason of its first command; without commands, why the
+    busiest broker keeps its bundles.
+    """
     if step.commands:
         sources = dict.fromkeys(one.source for one in step.commands)
         lines = [_moves_of(source, step) for source in sources]
@@ -76,7 +94,9 @@ def reasons(step: Step, goal: Goal) -> list[str]:
 
 
 def closing(result: Result, program: str, here: Path) -> list[str]:
-    """Lists the files and the next commands. `program`: name of the program; `here`: folder that shown paths are relative to."""
+    """Lists the files and the next commands. `program`: name of the program; `here`: folder that
+    shown paths are relative to.
+    """
     lines = [f"Files are in {result.plan.folder}:"]
     lines += [f"  {name:<12} {_WHAT[kind]}" for kind, name in files(result.plan).items()]
     lines += ["Try next:"]
@@ -91,7 +111,11 @@ def next_commands(result: Result, here: Path) -> list[str]:
     commands = [one.id for step in result.steps for one in step.commands]
     where = config if plan.kafka else f"--from {_seen_from(here, plan.folder)}"
     explain = [f"explain {commands[0]} {where}"] if commands else []
-    telemetry = f"--from-topic {plan.topic_uri('telemetry')}" if plan.kafka else _seen_from(here, segment_path(plan.topic("telemetry"), 0))
+    telemetry = (
+        f"--from-topic {plan.topic_uri('telemetry')}"
+        if plan.kafka
+        else _seen_from(here, segment_path(plan.topic("telemetry"), 0))
+    )
     replay = f"replay {telemetry} {config}"
     return [*explain, replay, *([f"state {config}"] if plan.engine == "spark" else [])]
 
@@ -102,12 +126,17 @@ def _seen_from(here: Path, path: Path) -> str:
 
 
 def _moves_of(source: str, step: Step) -> str:
-    """`8 bundles a → b, c; the first because …`. Destinations are taken from the outcomes, because an unload names none."""
+    """`8 bundles a → b, c; the first because …`. Destinations are taken from the outcomes, because
+    an unload names none.
+    """
     commands = [one for one in step.commands if one.source == source]
     went = {outcome.command_id: outcome.owner_after or "nowhere" for outcome in step.outcomes}
     destinations = dict.fromkeys(went[one.id] for one in commands)
     first = "" if len(commands) == 1 else "; the first"
-    return f"{_bundles(len(commands))} {source} → {', '.join(destinations)}{first} because {commands[0].text}"
+    return (
+        f"{_bundles(len(commands))} {source} → {', '.join(destinations)}{first} because "
+        f"{commands[0].text}"
+    )
 
 
 def _shortened(line: str, brokers: Sequence[str]) -> str:

@@ -1,4 +1,6 @@
-"""The demo's side of the five topics: it writes telemetry and outcomes, and reads rounds and commands."""
+"""The demo's side of the five topics: it writes telemetry and outcomes, and reads rounds and
+commands.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,13 @@ class DemoTopics:
         self._rounds: dict[int, Round] = {}
 
     def publish(self, records: Sequence[TelemetryRecord]) -> None:
-        """Publishes telemetry with one flush, so that readers of file topics see whole passes, and outcomes on their own topic too."""
-        self._publish("outcomes", [encode_outcome(one.outcome) for one in records if isinstance(one, OutcomeReport)])
+        """Publishes telemetry with one flush, so that readers of file topics see whole passes, and
+        outcomes on their own topic too.
+        """
+        self._publish(
+            "outcomes",
+            [encode_outcome(one.outcome) for one in records if isinstance(one, OutcomeReport)],
+        )
         self._publish("telemetry", [self._writer.json(one) for one in records])
 
     def publish_rows(self, rows: Sequence[OutputRow]) -> None:
@@ -62,9 +69,17 @@ class DemoTopics:
         self._publishers[name].flush()
 
     def answer(self, ts: int) -> RoundAnswer | None:
-        """The round that closed at `ts` with all its commands; None until all of them have arrived."""
-        self._commands.update((command.id, command) for command in (decode_command(one.value) for one in self.read("commands")))
-        self._rounds.update((record.ts, record) for record in (decode_round(one.value) for one in self.read("rounds")))
+        """The round that closed at `ts` with all its commands; None until all of them have
+        arrived.
+        """
+        self._commands.update(
+            (command.id, command)
+            for command in (decode_command(one.value) for one in self.read("commands"))
+        )
+        self._rounds.update(
+            (record.ts, record)
+            for record in (decode_round(one.value) for one in self.read("rounds"))
+        )
         record = self._rounds.get(ts)
         if record is None or not self._commands.keys() >= set(record.commands):
             return None

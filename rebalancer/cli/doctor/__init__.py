@@ -1,1 +1,3 @@
-"""The checks of `rebalancer doctor`: each returns findings about what the job needs, with a remedy."""
+"""The checks of `rebalancer doctor`: each returns findings about what the job needs, with a
+remedy.
+"""

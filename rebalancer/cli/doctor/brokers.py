@@ -1,4 +1,6 @@
-"""What a broker reports about itself and which load manager it runs: it may not have started the configured one."""
+"""What a broker reports about itself and which load manager it runs: it may not have started the
+configured one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _REPORTS = {"LocalBrokerData": "ModularLoadManagerImpl", "LoadReport": "SimpleLo
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """What one broker reports about itself, or in `why` the error. `runs`: the load manager that answers, empty if unknown."""
+    """What one broker reports about itself, or in `why` the error. `runs`: the load manager that
+    answers, empty if unknown.
+    """
 
     name: str
     version: str
@@ -39,7 +43,9 @@ class Broker:
 
 
 def running_manager(admin: PulsarAdmin, broker: str) -> str:
-    """The load manager, known from the type of its load report: the extensible one has none. Empty if unknown. Raises Unauthorized."""
+    """The load manager, known from the type of its load report: the extensible one has none. Empty
+    if unknown. Raises Unauthorized.
+    """
     try:
         report = json.loads(admin.load_report(broker))
     except Unauthorized:

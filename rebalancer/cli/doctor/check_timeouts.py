@@ -1,4 +1,6 @@
-"""Time limits of `doctor`: a check whose server does not answer ends with a finding, and the command continues with the next check."""
+"""Time limits of `doctor`: a check whose server does not answer ends with a finding, and the
+command continues with the next check.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,16 @@ Check = Callable[[], Iterable[Finding]]
 
 
 class TimeLimit:
-    """Runs checks in sequence, each in a thread of its own. A thread that exceeds the limit is abandoned and may keep a client open."""
+    """Runs checks in sequence, each in a thread of its own. A thread that exceeds the limit is
+    abandoned and may keep a client open.
+    """
 
     def __init__(
-        self, say: Callable[[str], None], total_s: float = TOTAL_S, check_s: float = CHECK_S, say_every_s: float = SAY_EVERY_S
+        self,
+        say: Callable[[str], None],
+        total_s: float = TOTAL_S,
+        check_s: float = CHECK_S,
+        say_every_s: float = SAY_EVERY_S,
     ) -> None:
         self._say, self._check_s, self._say_every_s = say, check_s, say_every_s
         self._end = time.monotonic() + total_s
@@ -33,22 +41,35 @@ class TimeLimit:
         self.exceeded = False
 
     def run(self, name: str, check: Check, status: Status = "fail") -> list[Finding]:
-        """The findings of a check. If it exceeds the limit: those made in time, and one with `status` under the check's name.
+        """The findings of a check. If it exceeds the limit: those made in time, and one with
+        `status` under the check's name.
 
         Raises what the check raises.
         """
         began = time.monotonic()
         until = min(began + self._check_s, self._end)
         if until <= began:
-            return [Finding(name, status, f"not checked: doctor's limit of {self._total_s:g} s is reached", "see the findings above")]
+            return [
+                Finding(
+                    name,
+                    status,
+                    f"not checked: doctor's limit of {self._total_s:g} s is reached",
+                    "see the findings above",
+                )
+            ]
         made: queue.SimpleQueue[Finding | BaseException | None] = queue.SimpleQueue()
-        threading.Thread(target=_work, args=(check, made), name=f"doctor-{name}", daemon=True).start()
+        threading.Thread(
+            target=_work, args=(check, made), name=f"doctor-{name}", daemon=True
+        ).start()
         found: list[Finding] = []
         while (left_s := until - time.monotonic()) > 0:
             try:
                 one = made.get(timeout=min(left_s, self._say_every_s))
             except queue.Empty:
-                self._say(f"doctor: {name}: not finished after {time.monotonic() - began:.0f} s; the limit is {until - began:.0f} s")
+                self._say(
+                    f"doctor: {name}: not finished after {time.monotonic() - began:.0f} s; "
+                    f"the limit is {until - began:.0f} s"
+                )
                 continue
             if one is None:
                 return found
@@ -56,7 +77,10 @@ class TimeLimit:
                 raise one
             found.append(one)
         self.exceeded = True
-        return [*found, Finding(name, status, f"not finished within {until - began:.0f} s", _REMEDY)]
+        return [
+            *found,
+            Finding(name, status, f"not finished within {until - began:.0f} s", _REMEDY),
+        ]
 
 
 def _work(check: Check, made: queue.SimpleQueue[Finding | BaseException | None]) -> None:

@@ -1,4 +1,6 @@
-"""Checks of a Pulsar cluster: brokers, token rights, other programs that move bundles, age of the figures, clocks."""
+"""Checks of a Pulsar cluster: brokers, token rights, other programs that move bundles, age of the
+figures, clocks.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,16 @@ PATIENCE_S = 10.0
 _SKEW_S = 5
 _AT_ONCE = 16
 _OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
-_NO_FIGURES = "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that does not help, see its log"
+_NO_FIGURES = (
+    "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that "
+    "does not help, see its log"
+)
 
 
 def check_tokens(settings: Settings) -> list[Finding]:
-    """Expiry of the tokens: that of [pulsar], which topics on Pulsar use, and those of [clusters]. Reads files only."""
+    """Expiry of the tokens: that of [pulsar], which topics on Pulsar use, and those of [clusters].
+    Reads files only.
+    """
     now_s = time.time()
     if settings.clusters == (settings.job.pulsar,):
         return check_expiry(settings.job.pulsar, now_s)
@@ -49,11 +56,18 @@ def check_tokens(settings: Settings) -> list[Finding]:
         for cluster in settings.clusters
         for finding in check_expiry(cluster, now_s)
     ]
-    return [*(check_expiry(settings.job.pulsar, now_s) if pulsar_topics(settings.job) else []), *named]
+    return [
+        *(check_expiry(settings.job.pulsar, now_s) if pulsar_topics(settings.job) else []),
+        *named,
+    ]
 
 
-def cluster_checks(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[tuple[str, Check]]:
-    """The check of each cluster, with its name; with several, each finding names its cluster. `shadow`: no executor of ours acts."""
+def cluster_checks(
+    settings: Settings, shadow: bool, patience_s: float = PATIENCE_S
+) -> Iterator[tuple[str, Check]]:
+    """The check of each cluster, with its name; with several, each finding names its cluster.
+    `shadow`: no executor of ours acts.
+    """
 
     def named(cluster: PulsarSettings) -> Iterator[Finding]:
         for finding in check_cluster(settings, cluster, shadow, patience_s):
@@ -66,7 +80,9 @@ def cluster_checks(settings: Settings, shadow: bool, patience_s: float = PATIENC
         yield f"{cluster.cluster}: cluster", partial(named, cluster)
 
 
-def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
+def check_cluster(
+    settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float = PATIENCE_S
+) -> Iterator[Finding]:
     """All findings about one cluster; a single `ok` if the settings name none."""
     if not pulsar.admin_urls:
         yield ok("cluster", "not checked: the settings name no cluster (pulsar.admin_urls)")
@@ -77,18 +93,33 @@ def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, pati
         for complaint in error.complaints:
             yield Finding("cluster", "fail", complaint, "correct that setting")
     except Unauthorized as error:
-        remedy = "write a token of a role with super-user rights into a file and set pulsar.token_file to its path"
+        remedy = (
+            "write a token of a role with super-user rights into a file and set pulsar.token_file "
+            "to its path"
+        )
         yield Finding("token", "fail", str(error), remedy)
     except RebalancerError as error:
-        yield Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings")
+        yield Finding(
+            "cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings"
+        )
 
 
 def check_reach(known: KnownBrokers) -> Finding:
-    """Checks that an address of the settings answers, not only a broker that the cluster listed earlier."""
+    """Checks that an address of the settings answers, not only a broker that the cluster listed
+    earlier.
+    """
     if not known.used:
         return ok("admin URLs", "a broker that pulsar.admin_urls names answers")
-    text = f"no broker that pulsar.admin_urls names answers ({known.why}); {known.used} did, which the cluster listed earlier"
-    return Finding("admin URLs", "warn", text, "start that broker, or name others in pulsar.admin_urls, at least two")
+    text = (
+        f"no broker that pulsar.admin_urls names answers ({known.why}); {known.used} did, which "
+        "the cluster listed earlier"
+    )
+    return Finding(
+        "admin URLs",
+        "warn",
+        text,
+        "start that broker, or name others in pulsar.admin_urls, at least two",
+    )
 
 
 def check_brokers(listed: Sequence[Broker]) -> Finding:
@@ -96,25 +127,57 @@ def check_brokers(listed: Sequence[Broker]) -> Finding:
     silent = [broker for broker in listed if broker.why]
     versions = sorted({broker.version for broker in listed if not broker.why})
     if not listed:
-        remedy = "see the brokers' logs: a broker whose load manager fails, as after a change of loadManagerClassName, leaves the list"
-        return Finding("brokers", "fail", "the cluster lists no broker, although one answers", remedy)
-    text = f"{len(listed) - len(silent)} of {len(listed)} answer, version {' and '.join(versions) or 'unknown'}"
+        remedy = (
+            "see the brokers' logs: a broker whose load manager fails, as after a change of "
+            "loadManagerClassName, leaves the list"
+        )
+        return Finding(
+            "brokers", "fail", "the cluster lists no broker, although one answers", remedy
+        )
+    text = (
+        f"{len(listed) - len(silent)} of {len(listed)} answer, version "
+        f"{' and '.join(versions) or 'unknown'}"
+    )
     if silent:
         return Finding(
-            "brokers", "fail" if len(silent) == len(listed) else "warn", f"{text}: {silent[0].why}", "check the brokers that do not answer"
+            "brokers",
+            "fail" if len(silent) == len(listed) else "warn",
+            f"{text}: {silent[0].why}",
+            "check the brokers that do not answer",
         )
     if len(versions) > 1:
-        return Finding("brokers", "warn", text, "finish the upgrade: bundles may not move to a broker with an older version")
+        return Finding(
+            "brokers",
+            "warn",
+            text,
+            "finish the upgrade: bundles may not move to a broker with an older version",
+        )
     return ok("brokers", text)
 
 
 def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
-    """Checks that destinations are filtered as the running load manager requires; with the other one's filters none is found."""
+    """Checks that destinations are filtered as the running load manager requires; with the other
+    one's filters none is found.
+    """
     strategy = engine.entry
-    counted = strategy.load_manager if engine.filters.load_manager == "auto" else engine.filters.load_manager
-    runs = sorted({name for broker in listed for name in ("modular", "extensible") if broker.manager.lower().startswith(name)})
+    counted = (
+        strategy.load_manager
+        if engine.filters.load_manager == "auto"
+        else engine.filters.load_manager
+    )
+    runs = sorted(
+        {
+            name
+            for broker in listed
+            for name in ("modular", "extensible")
+            if broker.manager.lower().startswith(name)
+        }
+    )
     if runs and runs != [counted]:
-        text = f"{' and '.join(runs)} brokers, but destinations are filtered for {counted} ones (shedding.strategy is {strategy.name})"
+        text = (
+            f"{' and '.join(runs)} brokers, but destinations are filtered for {counted} ones "
+            f"(shedding.strategy is {strategy.name})"
+        )
         return Finding("filters", "warn", text, f"set filters.load_manager to {runs[0]}")
     return ok("filters", f"destinations are filtered for {counted} brokers")
 
@@ -122,26 +185,63 @@ def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
 def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Iterator[Finding]:
     """Reports whether brokers move and split bundles themselves."""
     known = [broker for broker in listed if broker.manager]
-    balancing = [broker for broker in known if broker.configuration.get("loadBalancerEnabled") != "false"]
-    on = {key: [broker.name for broker in balancing if broker.configuration.get(key) == "true"] for key in _RIVALS}
+    balancing = [
+        broker for broker in known if broker.configuration.get("loadBalancerEnabled") != "false"
+    ]
+    on = {
+        key: [broker.name for broker in balancing if broker.configuration.get(key) == "true"]
+        for key in _RIVALS
+    }
     shedding = on["loadBalancerSheddingEnabled"]
     if shedding and not shadow:
-        remedy = f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with it: rebalancer shadow, doctor --shadow"
-        yield Finding("built-in shedding", "fail", f"is on at {_some(shedding)}: brokers and executors would move the same bundles", remedy)
+        remedy = (
+            f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with "
+            "it: rebalancer shadow, doctor --shadow"
+        )
+        yield Finding(
+            "built-in shedding",
+            "fail",
+            f"is on at {_some(shedding)}: brokers and executors would move the same bundles",
+            remedy,
+        )
     elif shadow and not shedding:
-        yield Finding("built-in shedding", "warn", "is off: shadow mode has no moves to compare with", "switch it on")
+        yield Finding(
+            "built-in shedding",
+            "warn",
+            "is off: shadow mode has no moves to compare with",
+            "switch it on",
+        )
     else:
-        yield ok("built-in shedding", f"is on at {_some(shedding)}, as shadow mode requires" if shedding else "is off")
+        yield ok(
+            "built-in shedding",
+            f"is on at {_some(shedding)}, as shadow mode requires" if shedding else "is off",
+        )
     splits = on["loadBalancerAutoBundleSplitEnabled"]
     if splits and splitting:
-        remedy = f"{_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set splitting.enabled to false"
-        yield Finding("built-in splitting", "warn", f"is on at {_some(splits)}, and splitting.enabled too", remedy)
+        remedy = (
+            f"{_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set splitting.enabled to "
+            "false"
+        )
+        yield Finding(
+            "built-in splitting",
+            "warn",
+            f"is on at {_some(splits)}, and splitting.enabled too",
+            remedy,
+        )
     else:
-        yield ok("built-in splitting", f"is on at {_some(splits)}: brokers split, the job does not" if splits else "is off")
+        yield ok(
+            "built-in splitting",
+            f"is on at {_some(splits)}: brokers split, the job does not" if splits else "is off",
+        )
     for broker in known:
         if broker.configuration.get("loadBalancerEnabled") == "false":
             text = f"loadBalancerEnabled is false at {broker.name}: it reports no load"
-            yield Finding("load balancer", "fail", text, "set loadBalancerEnabled=true in broker.conf; shedding stays off by its own key")
+            yield Finding(
+                "load balancer",
+                "fail",
+                text,
+                "set loadBalancerEnabled=true in broker.conf; shedding stays off by its own key",
+            )
 
 
 def check_figures(source: Source, patience_s: float) -> Finding:
@@ -157,17 +257,27 @@ def check_figures(source: Source, patience_s: float) -> Finding:
 def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
     """Checks that brokers measure at least once per round."""
     slowest = max(
-        (int(text) for broker in listed if (text := broker.configuration.get("statsUpdateFrequencyInSecs", "")).isdecimal()), default=0
+        (
+            int(text)
+            for broker in listed
+            if (text := broker.configuration.get("statsUpdateFrequencyInSecs", "")).isdecimal()
+        ),
+        default=0,
     )
     text = f"brokers measure traffic every {slowest} s, rounds close every {interval_ms / 1000:g} s"
     if slowest * 1000 > interval_ms:
-        remedy = "raise round.interval_ms, or lower statsUpdateFrequencyInSecs: a round without new figures decides on old ones"
+        remedy = (
+            "raise round.interval_ms, or lower statsUpdateFrequencyInSecs: a round without new "
+            "figures decides on old ones"
+        )
         return Finding("rhythm", "warn", text, remedy)
     return ok("rhythm", text)
 
 
 def check_token(settings: PulsarSettings, known: KnownBrokers | None = None) -> Finding:
-    """Checks whether the cluster would have answered without the token, with which all requests so far succeeded."""
+    """Checks whether the cluster would have answered without the token, with which all requests so
+    far succeeded.
+    """
     if not settings.token_file:
         return ok("token", "none is sent, and the cluster requires none")
     anonymous = PulsarAdmin(replace(settings, token_file="", attempts=1), known=known)
@@ -178,34 +288,55 @@ def check_token(settings: PulsarSettings, known: KnownBrokers | None = None) -> 
     finally:
         anonymous.close()
     return Finding(
-        "token", "warn", "the cluster also answers without a token", "set authenticationEnabled=true, or restrict access to its network"
+        "token",
+        "warn",
+        "the cluster also answers without a token",
+        "set authenticationEnabled=true, or restrict access to its network",
     )
 
 
-def check_clocks(brokers: Sequence[str], settings: PulsarSettings, now_s: Callable[[], float] = time.time) -> Finding:
-    """Compares the brokers' clocks with this machine's. The collector stamps reports, but commands expire and averages age by clocks."""
+def check_clocks(
+    brokers: Sequence[str], settings: PulsarSettings, now_s: Callable[[], float] = time.time
+) -> Finding:
+    """Compares the brokers' clocks with this machine's. The collector stamps reports, but commands
+    expire and averages age by clocks.
+    """
 
     def skew(broker: str) -> float | None:
         theirs, now = broker_time_s(broker, settings), now_s()
         # The HTTP header has whole seconds only.
         return None if theirs is None else max(theirs - now, now - theirs - 1, 0.0)
 
-    skews = {broker: found for broker, found in zip(brokers, _all(skew, brokers), strict=True) if found is not None}
+    skews = {
+        broker: found
+        for broker, found in zip(brokers, _all(skew, brokers), strict=True)
+        if found is not None
+    }
     if not skews:
         return Finding("clocks", "warn", "no broker sends its time", "compare the clocks manually")
     worst = max(skews, key=lambda broker: skews[broker])
     if skews[worst] > _SKEW_S:
         return Finding(
-            "clocks", "warn", f"{worst} differs by {skews[worst]:.0f} s from this machine", "synchronise all machines' clocks with NTP"
+            "clocks",
+            "warn",
+            f"{worst} differs by {skews[worst]:.0f} s from this machine",
+            "synchronise all machines' clocks with NTP",
         )
-    return ok("clocks", f"{len(skews)} brokers agree with this machine within {max(1.0, skews[worst]):.0f} s")
+    return ok(
+        "clocks",
+        f"{len(skews)} brokers agree with this machine within {max(1.0, skews[worst]):.0f} s",
+    )
 
 
 _RIVALS = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 
 
-def _findings(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float) -> Iterator[Finding]:
-    known = KnownBrokers(pulsar, [collector_folder(settings.collector), state_folder(settings.executor)], write=False)
+def _findings(
+    settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float
+) -> Iterator[Finding]:
+    known = KnownBrokers(
+        pulsar, [collector_folder(settings.collector), state_folder(settings.executor)], write=False
+    )
     with closing(PulsarAdmin(pulsar, Event().wait, known=known)) as admin:
         names = admin.brokers()
         yield check_reach(known)
@@ -226,7 +357,9 @@ def _findings(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience
 
 def _ask(admin: PulsarAdmin, name: str) -> Broker:
     try:
-        return Broker(name, admin.version(name), admin.configuration(name), runs=running_manager(admin, name))
+        return Broker(
+            name, admin.version(name), admin.configuration(name), runs=running_manager(admin, name)
+        )
     except Unauthorized:
         raise
     except AdminError as error:

@@ -18,7 +18,14 @@ from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
 from sinks.topics.uri import TopicUri
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError, Unauthorized
-from streaming.checkpoint.guard import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded, other_settings
+from streaming.checkpoint.guard import (
+    GUARD,
+    CheckpointInUse,
+    checkpoint_folder,
+    guard_of,
+    guarded,
+    other_settings,
+)
 from streaming.settings import JobSettings
 
 LITTLE_BYTES = 2**30
@@ -28,7 +35,9 @@ SHORT_RETENTION_MS = 3_600_000
 
 
 def check_disk(job: JobSettings) -> Finding:
-    """Checks the free space on the checkpoint's disk; state and changelogs grow with brokers and time."""
+    """Checks the free space on the checkpoint's disk; state and changelogs grow with brokers and
+    time.
+    """
     try:
         above = existing(checkpoint_folder(job))
         free = shutil.disk_usage(above).free
@@ -36,17 +45,25 @@ def check_disk(job: JobSettings) -> Finding:
         return Finding("disk", "fail", str(error), "set job.checkpoint to a folder of this machine")
     text = f"{free / 2**30:.1f} GiB free at {above}"
     if free < TOO_LITTLE_BYTES:
-        return Finding("disk", "fail", text, "free space, or set job.checkpoint to a folder on another disk")
+        return Finding(
+            "disk", "fail", text, "free space, or set job.checkpoint to a folder on another disk"
+        )
     if free < LITTLE_BYTES:
         return Finding("disk", "warn", text, "free space: a full disk stops the job")
     return ok("disk", text)
 
 
 def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
-    """Checks that the checkpoint is writable and belongs to these settings. A running job may use it. Creates nothing."""
+    """Checks that the checkpoint is writable and belongs to these settings. A running job may use
+    it. Creates nothing.
+    """
     try:
         folder = checkpoint_folder(job)
-        return _checkpoint(folder, job, engine) if (folder / GUARD).exists() else _new_checkpoint(folder)
+        return (
+            _checkpoint(folder, job, engine)
+            if (folder / GUARD).exists()
+            else _new_checkpoint(folder)
+        )
     except SettingsError as error:
         return Finding("checkpoint", "fail", error.complaints[0], error.complaints[-1])
     except RebalancerError as error:
@@ -57,27 +74,40 @@ def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Findi
     guard = guard_of(job, engine)
     try:
         with guarded(folder, guard, timeout_s=0, keep=False) as held:
-            changed = "" if held.change is None else f"; changed since the last start, which is allowed: {', '.join(held.change.settings)}"
+            changed = (
+                ""
+                if held.change is None
+                else "; changed since the last start, which is allowed: "
+                f"{', '.join(held.change.settings)}"
+            )
             return ok("checkpoint", f"{folder} belongs to these settings{changed}")
     except CheckpointInUse:
         others = other_settings(folder, guard)
     if others:
         text = f"{folder} is in use by a job with other settings: {', '.join(others)}"
-        return Finding("checkpoint", "warn", text, "restart the job to apply these settings, or give them a job.checkpoint of their own")
+        return Finding(
+            "checkpoint",
+            "warn",
+            text,
+            "restart the job to apply these settings, or give them a job.checkpoint of their own",
+        )
     return ok("checkpoint", f"{folder} belongs to these settings and is in use by a job")
 
 
 def check_topics(job: JobSettings, *, expired: bool = False) -> Iterator[Finding]:
-    """One finding per topic. A server that does not answer, or refuses the token, gets no further requests.
+    """One finding per topic. A server that does not answer, or refuses the token, gets no further
+    requests.
 
-    `expired`: the token of [pulsar] is not valid now. Brokers get no requests then: the client would repeat a refused one to its timeout.
+    `expired`: the token of [pulsar] is not valid now. Brokers get no requests then: the client
+    would repeat a refused one to its timeout.
     """
     silent: dict[str, str] = {}
     if expired:
         silent = {topic.service_url: "token expiry" for topic in pulsar_topics(job)}
     for name, topic in job.topics.named():
         found = _check_topic(name, topic, job, silent)
-        # The job needs no outcomes topic. If its folder has the default name, it need not exist on this machine.
+        # The job needs no outcomes topic. If its folder has the default name, it need not exist on
+        # this machine.
         in_folder = name == "outcomes" and found.status == "fail" and topic.scheme == "file"
         yield replace(found, status="warn") if in_folder else found
 
@@ -101,11 +131,17 @@ def _new_checkpoint(folder: Path) -> Finding:
     above = existing(folder)
     if not writable(above):
         return Finding(
-            "checkpoint", "fail", f"{folder} cannot be created: {above} is not writable", "set job.checkpoint to a writable folder"
+            "checkpoint",
+            "fail",
+            f"{folder} cannot be created: {above} is not writable",
+            "set job.checkpoint to a writable folder",
         )
     if above == folder and any(folder.iterdir()):
         return Finding(
-            "checkpoint", "fail", f"{folder} has files that are not a checkpoint's", "set job.checkpoint to an empty or new folder"
+            "checkpoint",
+            "fail",
+            f"{folder} has files that are not a checkpoint's",
+            "set job.checkpoint to an empty or new folder",
         )
     return ok("checkpoint", f"{folder} will be created")
 
@@ -114,10 +150,19 @@ def _check_topic(name: str, topic: TopicUri, job: JobSettings, silent: dict[str,
     check = f"topic {name}"
     try:
         if topic.service_url in silent:
-            return Finding(check, "fail", f"{topic}: not checked", f"see the finding about {silent[topic.service_url]}")
+            return Finding(
+                check,
+                "fail",
+                f"{topic}: not checked",
+                f"see the finding about {silent[topic.service_url]}",
+            )
         if topic.scheme != "file":
             try:
-                return _check_kafka(check, topic, job) if topic.scheme == "kafka" else _check_pulsar(check, topic, job)
+                return (
+                    _check_kafka(check, topic, job)
+                    if topic.scheme == "kafka"
+                    else _check_pulsar(check, topic, job)
+                )
             except (SinkError, AdminError) as error:
                 if topic.scheme == "kafka" or error.retryable or isinstance(error, Unauthorized):
                     silent[topic.service_url] = check
@@ -128,61 +173,102 @@ def _check_topic(name: str, topic: TopicUri, job: JobSettings, silent: dict[str,
         return Finding(check, "fail", str(error), f"correct that, or change topics.{name}")
     above = existing(folder)
     if not writable(above):
-        return Finding(check, "fail", f"{above} is not writable", f"change its owner, or topics.{name}")
+        return Finding(
+            check, "fail", f"{above} is not writable", f"change its owner, or topics.{name}"
+        )
     if name == "telemetry" and not known:
-        return Finding(check, "warn", f"{folder} has no records yet", f"start the program that writes there, or change topics.{name}")
-    return ok(check, f"{folder}, {_count(len(known), 'segment')}" if known else f"{folder} will be created")
+        return Finding(
+            check,
+            "warn",
+            f"{folder} has no records yet",
+            f"start the program that writes there, or change topics.{name}",
+        )
+    return ok(
+        check,
+        f"{folder}, {_count(len(known), 'segment')}" if known else f"{folder} will be created",
+    )
 
 
 def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
     facts = topic_facts(topic, kafka_access(job.kafka))
     if facts is None:
-        return Finding(check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create")
+        return Finding(
+            check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create"
+        )
     if facts.compacted:
-        remedy = "set its cleanup.policy to delete: all records of a cluster have the same key, so compaction removes all but the newest"
+        remedy = (
+            "set its cleanup.policy to delete: all records of a cluster have the same key, so "
+            "compaction removes all but the newest"
+        )
         return Finding(check, "fail", f"{topic} is compacted", remedy)
     kept = facts.configs.get("retention.ms", "")
     if kept.isdecimal() and int(kept) < SHORT_RETENTION_MS:
-        remedy = "raise its retention.ms: records that the job has not read by then are lost, and replays need older records"
-        return Finding(check, "warn", f"{topic} keeps records for {int(kept) / 60_000:g} min only", remedy)
+        remedy = (
+            "raise its retention.ms: records that the job has not read by then are lost, and "
+            "replays need older records"
+        )
+        return Finding(
+            check, "warn", f"{topic} keeps records for {int(kept) / 60_000:g} min only", remedy
+        )
     if facts.leaderless:
         return Finding(
-            check, "fail", f"{topic}: {facts.leaderless} of {facts.partitions} partitions have no leader", "start the missing brokers"
+            check,
+            "fail",
+            f"{topic}: {facts.leaderless} of {facts.partitions} partitions have no leader",
+            "start the missing brokers",
         )
-    text = f"{topic}, {_count(facts.partitions, 'partition')}, {'one copy' if facts.replicas == 1 else f'{facts.replicas} copies'}"
+    text = (
+        f"{topic}, {_count(facts.partitions, 'partition')}, "
+        f"{'one copy' if facts.replicas == 1 else f'{facts.replicas} copies'}"
+    )
     return ok(check, text)
 
 
 def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
-    # The admin API first: it refuses a wrong token at once. The client of topics only times out, without a reason.
+    # The admin API first: it refuses a wrong token at once. The client of topics only times out,
+    # without a reason.
     facts = pulsar_topic_facts(topic, job.pulsar) if job.pulsar.admin_urls else None
     if job.pulsar.admin_urls and facts is None:
-        return Finding(check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create")
+        return Finding(
+            check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create"
+        )
     with closing(PulsarLink(topic, job.pulsar)) as link:
         partitions = _count(len(link.partitions()), "partition")
     if facts is None:
         remedy = "set pulsar.cluster and pulsar.admin_urls, so that doctor can check its retention"
         return Finding(check, "warn", f"{topic}, {partitions}; its retention is unknown", remedy)
-    return _kept(check, topic, facts) or ok(check, f"{topic}, {partitions}, keeps records for {_retention(facts)}")
+    return _kept(check, topic, facts) or ok(
+        check, f"{topic}, {partitions}, keeps records for {_retention(facts)}"
+    )
 
 
 def _kept(check: str, topic: TopicUri, facts: PulsarTopicFacts) -> Finding | None:
     """A problem with the retention of a topic or of its records, if there is one."""
     if facts.deletes_acknowledged:
         remedy = (
-            "set a retention: rebalancer topics create --update, or one on its namespace; without it, brokers may delete records that "
-            "the job has not read. A topic that brokers deleted while it was idle lost its retention"
+            "set a retention: rebalancer topics create --update, or one on its namespace; "
+            "without it, brokers may delete records that "
+            "the job has not read. A topic that brokers deleted while it was idle lost its "
+            "retention"
         )
         return Finding(check, "fail", f"{topic} keeps no records", remedy)
     if facts.deleted_when_idle:
-        text = f"{topic} keeps records for {_retention(facts)}, but brokers delete it, with its retention, while it is empty and unused"
-        remedy = "switch off its deletion: rebalancer topics create --update, or pulsar-admin topicPolicies set-inactive-topic-policies"
+        text = (
+            f"{topic} keeps records for {_retention(facts)}, but brokers delete it, with its "
+            "retention, while it is empty and unused"
+        )
+        remedy = (
+            "switch off its deletion: rebalancer topics create --update, or pulsar-admin "
+            "topicPolicies set-inactive-topic-policies"
+        )
         return Finding(check, "warn", text, remedy)
     return None
 
 
 def _retention(facts: PulsarTopicFacts) -> str:
-    return "an unknown time" if facts.retention_minutes is None else _minutes(facts.retention_minutes)
+    return (
+        "an unknown time" if facts.retention_minutes is None else _minutes(facts.retention_minutes)
+    )
 
 
 def _minutes(minutes: int) -> str:

@@ -23,7 +23,10 @@ from streaming.settings import JobSettings
 
 OLDEST_JAVA = 17
 PYSPARK = "4.2"
-_JAVA_REMEDY = f"install Java {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+_JAVA_REMEDY = (
+    f"install Java {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install "
+    "openjdk-17-jre-headless) or set JAVA_HOME"
+)
 _SPARK_REMEDY = "pip install 'pulsar-rebalancer[spark]'"
 _WORKERS_ANSWER_S = 20.0
 
@@ -34,7 +37,9 @@ def check_java(environment: Mapping[str, str]) -> Finding:
     if java is None:
         return Finding("java", "fail", "not found: no JAVA_HOME, and no java on PATH", _JAVA_REMEDY)
     try:
-        printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+        printed = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=True
+        ).stderr
     except (OSError, subprocess.SubprocessError) as error:
         return Finding("java", "fail", f"{java} does not run ({error})", _JAVA_REMEDY)
     version = java_version(printed)
@@ -46,7 +51,9 @@ def check_java(environment: Mapping[str, str]) -> Finding:
 
 
 def java_version(printed: str) -> int | None:
-    """The major version in the output of `java -version`: 8 for 1.8.0_402, 17 for 17.0.15. None if there is none."""
+    """The major version in the output of `java -version`: 8 for 1.8.0_402, 17 for 17.0.15. None if
+    there is none.
+    """
     found = re.search(r'version "(\d+)(?:\.(\d+))?', printed)
     if found is None:
         return None
@@ -54,23 +61,39 @@ def java_version(printed: str) -> int | None:
 
 
 def check_python(environment: Mapping[str, str], job: JobSettings) -> Finding:
-    """Checks that Spark's workers run the driver's Python version. On this machine they run the same interpreter by default."""
+    """Checks that Spark's workers run the driver's Python version. On this machine they run the
+    same interpreter by default.
+    """
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
     theirs = environment.get("PYSPARK_PYTHON")
     if job.master.startswith("local") or not theirs:
         return ok("python", f"Python {ours}, {sys.executable}, also for Spark's workers")
     program = [theirs, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
-        version = subprocess.run(program, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+        version = subprocess.run(
+            program, capture_output=True, text=True, timeout=30, check=True
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        return Finding("python", "warn", f"PYSPARK_PYTHON={theirs} does not run here", f"make sure it is Python {ours} on every worker")
+        return Finding(
+            "python",
+            "warn",
+            f"PYSPARK_PYTHON={theirs} does not run here",
+            f"make sure it is Python {ours} on every worker",
+        )
     if version != ours:
-        return Finding("python", "fail", f"PYSPARK_PYTHON={theirs} is Python {version}, this is {ours}", f"point it at a Python {ours}")
+        return Finding(
+            "python",
+            "fail",
+            f"PYSPARK_PYTHON={theirs} is Python {version}, this is {ours}",
+            f"point it at a Python {ours}",
+        )
     return ok("python", f"Python {ours}, workers: {theirs}")
 
 
 def check_shipped(job: JobSettings) -> list[Finding]:
-    """Checks that the archive of packages for workers on other machines, if it is on this one, matches the installed packages."""
+    """Checks that the archive of packages for workers on other machines, if it is on this one,
+    matches the installed packages.
+    """
     archive = archive_here(job.environment)
     if archive is None or job.master.startswith("local"):
         return []
@@ -78,7 +101,12 @@ def check_shipped(job: JobSettings) -> list[Finding]:
         check_environment(archive)
     except SettingsError as error:
         return [Finding("packages", "fail", error.complaints[0], f"rebalancer ship {archive}")]
-    return [ok("packages", f"{archive} matches the installed packages, for workers with {python_name()}")]
+    return [
+        ok(
+            "packages",
+            f"{archive} matches the installed packages, for workers with {python_name()}",
+        )
+    ]
 
 
 def check_pyspark() -> Finding:
@@ -89,7 +117,9 @@ def check_pyspark() -> Finding:
     except ImportError as error:
         return Finding("pyspark", "fail", f"cannot be imported ({error})", _SPARK_REMEDY)
     if not version.startswith(PYSPARK):
-        return Finding("pyspark", "fail", f"version {version}, the job needs {PYSPARK}", _SPARK_REMEDY)
+        return Finding(
+            "pyspark", "fail", f"version {version}, the job needs {PYSPARK}", _SPARK_REMEDY
+        )
     return ok("pyspark", f"version {version}")
 
 
@@ -99,7 +129,9 @@ def check_spark_start(job: JobSettings) -> Finding:
         with tempfile.TemporaryDirectory(prefix="rebalancer-doctor-") as folder:
             return _start(replace(job, master="local[1]"), Path(folder))
     except (RebalancerError, OSError, ImportError) as error:
-        return Finding("spark start", "fail", str(error), "see the findings above: they are the usual causes")
+        return Finding(
+            "spark start", "fail", str(error), "see the findings above: they are the usual causes"
+        )
 
 
 def _start(job: JobSettings, folder: Path) -> Finding:
@@ -113,9 +145,19 @@ def _start(job: JobSettings, folder: Path) -> Finding:
         stop_session(session)
     took = time.monotonic() - before
     if total != 45:
-        return Finding("spark start", "fail", f"a sum of 45 came back as {total}", "please report this as a bug")
+        return Finding(
+            "spark start",
+            "fail",
+            f"a sum of 45 came back as {total}",
+            "please report this as a bug",
+        )
     if took > _WORKERS_ANSWER_S:
-        return Finding("spark start", "warn", f"a tiny job took {took:.0f} s", "the machine is busy or slow: the job will start slowly too")
+        return Finding(
+            "spark start",
+            "warn",
+            f"a tiny job took {took:.0f} s",
+            "the machine is busy or slow: the job will start slowly too",
+        )
     return ok("spark start", f"a tiny job with a Python worker took {took:.1f} s")
 
 

@@ -15,38 +15,65 @@ _CHECK = "epochs"
 
 
 def check_epochs(job: JobSettings) -> Finding:
-    """Reads the rounds topic once. Reports a newer job that has taken over, and two jobs that write at the same time."""
+    """Reads the rounds topic once. Reports a newer job that has taken over, and two jobs that write
+    at the same time.
+    """
     try:
         folder = checkpoint_folder(job)
         ours = read_guard(folder).epoch if (folder / GUARD).exists() else None
         skipped = Skipped(str(job.topics.rounds), "round")
         written = histories(job.topics.rounds, job.access, skipped)
     except RebalancerError as error:
-        return Finding(_CHECK, "warn", f"not checked: {error}", "see the findings about the checkpoint and topics.rounds")
-    return _overtaken(written, ours) or _two_of_one_epoch(written) or _two_write(written) or _foreign(skipped, _in_order(written, ours))
+        return Finding(
+            _CHECK,
+            "warn",
+            f"not checked: {error}",
+            "see the findings about the checkpoint and topics.rounds",
+        )
+    return (
+        _overtaken(written, ours)
+        or _two_of_one_epoch(written)
+        or _two_write(written)
+        or _foreign(skipped, _in_order(written, ours))
+    )
 
 
 def _overtaken(written: Mapping[str, History], ours: int | None) -> Finding | None:
-    """Considers only clusters that this checkpoint's job has served: other clusters may have other jobs on the same topics."""
+    """Considers only clusters that this checkpoint's job has served: other clusters may have other
+    jobs on the same topics.
+    """
     for cluster, history in written.items():
         if ours is not None and ours in history.seen and history.newest > ours:
-            text = f"a job of epoch {history.newest} serves cluster {cluster}; executors refuse commands of this checkpoint's epoch {ours}"
+            text = (
+                f"a job of epoch {history.newest} serves cluster {cluster}; executors refuse "
+                f"commands of this checkpoint's epoch {ours}"
+            )
             remedy = (
-                "do not start this job; to take over again, stop the other one and name a new job.checkpoint, which takes the next epoch"
+                "do not start this job; to take over again, stop the other one and name a new "
+                "job.checkpoint, which takes the next epoch"
             )
             return Finding(_CHECK, "fail", text, remedy)
     return None
 
 
 def _two_of_one_epoch(written: Mapping[str, History]) -> Finding | None:
-    """A repeated micro-batch publishes the same rounds again. Rounds that differ are from another job."""
+    """A repeated micro-batch publishes the same rounds again. Rounds that differ are from another
+    job.
+    """
     for cluster, history in written.items():
         if history.differing:
             text = (
-                f"two jobs of epoch {history.newest} write for cluster {cluster}, and executors accept commands of both: "
+                f"two jobs of epoch {history.newest} write for cluster {cluster}, and "
+                "executors accept commands of both: "
                 f"{history.differing} rounds are on the topic twice, with different content"
             )
-            return Finding(_CHECK, "fail", text, "stop both, and start one of them with a new job.checkpoint, which takes the next epoch")
+            return Finding(
+                _CHECK,
+                "fail",
+                text,
+                "stop both, and start one of them with a new job.checkpoint, which takes the "
+                "next epoch",
+            )
     return None
 
 
@@ -54,15 +81,25 @@ def _two_write(written: Mapping[str, History]) -> Finding | None:
     for cluster, history in written.items():
         if history.late:
             text = (
-                f"two jobs have written for cluster {cluster} at a time: {history.late} rounds of epoch {history.overtaken} or older "
-                f"follow a newer job's first round (newest: epoch {history.newest}), the last of them {history.since} rounds ago"
+                f"two jobs have written for cluster {cluster} at a time: {history.late} "
+                f"rounds of epoch {history.overtaken} or older "
+                f"follow a newer job's first round (newest: epoch {history.newest}), the last "
+                f"of them {history.since} rounds ago"
             )
-            return Finding(_CHECK, "warn", text, f"stop the job of epoch {history.overtaken} if it runs; executors refuse its commands")
+            return Finding(
+                _CHECK,
+                "warn",
+                text,
+                f"stop the job of epoch {history.overtaken} if it runs; executors refuse its "
+                "commands",
+            )
     return None
 
 
 def _foreign(skipped: Skipped, found: Finding) -> Finding:
-    """The finding with the records that are not rounds. They do not harm the job, but another program writes to its topic."""
+    """The finding with the records that are not rounds. They do not harm the job, but another
+    program writes to its topic.
+    """
     if not skipped.count:
         return found
     remedy = "find the other program that writes to topics.rounds; only the job may"
@@ -72,4 +109,8 @@ def _foreign(skipped: Skipped, found: Finding) -> Finding:
 def _in_order(written: Mapping[str, History], ours: int | None) -> Finding:
     newest = max((history.newest for history in written.values()), default=0)
     on_topic = f"newest on topics.rounds: {newest}" if newest else "none on topics.rounds yet"
-    return ok(_CHECK, f"{on_topic}; " + ("a new checkpoint takes the next" if ours is None else f"this checkpoint has {ours}"))
+    return ok(
+        _CHECK,
+        f"{on_topic}; "
+        + ("a new checkpoint takes the next" if ours is None else f"this checkpoint has {ours}"),
+    )

@@ -10,7 +10,16 @@ from rebalancer.cli.doctor.finding import Finding, Status, ok
 from sinks.topics.epochs import RoundEpoch, newest_rounds
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError
-from streaming.checkpoint.guard import GUARD, CheckpointInUse, Holder, checkpoint_folder, guard_of, guarded, holder, read_guard
+from streaming.checkpoint.guard import (
+    GUARD,
+    CheckpointInUse,
+    Holder,
+    checkpoint_folder,
+    guard_of,
+    guarded,
+    holder,
+    read_guard,
+)
 from streaming.settings import JobSettings
 
 _CHECK = "job"
@@ -20,7 +29,9 @@ _START = "start it: rebalancer run"
 
 
 def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected: bool) -> Finding:
-    """Checks that a job runs and closes rounds. No job is a failure only if one is `expected`. `now_ms`: since the epoch."""
+    """Checks that a job runs and closes rounds. No job is a failure only if one is `expected`.
+    `now_ms`: since the epoch.
+    """
     try:
         folder = checkpoint_folder(job)
         if not (folder / GUARD).exists():
@@ -31,9 +42,18 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
         found = _rounds(job, read_guard(folder).epoch, None if not expected else now_ms - limit_ms)
     except RebalancerError as error:
         status: Status = "fail" if expected else "warn"
-        return Finding(_CHECK, status, f"not checked: {error}", "see the findings about the checkpoint and topics.rounds")
+        return Finding(
+            _CHECK,
+            status,
+            f"not checked: {error}",
+            "see the findings about the checkpoint and topics.rounds",
+        )
     health = _age(holder(folder), found, limit_ms, now_ms)
-    return health if expected or health.status != "ok" else _all_clusters(health, found, now_ms - limit_ms)
+    return (
+        health
+        if expected or health.status != "ok"
+        else _all_clusters(health, found, now_ms - limit_ms)
+    )
 
 
 def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundEpoch]:
@@ -43,7 +63,9 @@ def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundEpo
 
 
 def _free(folder: Path, job: JobSettings, engine: EngineSettings) -> bool:
-    """Whether no job uses the checkpoint. Settings that do not match it are reported by `check_checkpoint`."""
+    """Whether no job uses the checkpoint. Settings that do not match it are reported by
+    `check_checkpoint`.
+    """
     try:
         with guarded(folder, guard_of(job, engine), timeout_s=0, keep=False):
             return True
@@ -58,11 +80,20 @@ def _no_job(text: str, expected: bool) -> Finding:
 
 
 def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int) -> Finding:
-    who = "runs" if by is None else f"runs (process {by.pid} on {by.host}, for {age(now_ms - by.since_ms)})"
+    who = (
+        "runs"
+        if by is None
+        else f"runs (process {by.pid} on {by.host}, for {age(now_ms - by.since_ms)})"
+    )
     if not found and by is not None and now_ms - by.since_ms <= limit_ms:
         return ok(_CHECK, f"{who}; has closed no round yet")
     if not found:
-        return Finding(_CHECK, "fail", f"{who}, but closed no round within the last {age(limit_ms)}", _STANDS_STILL)
+        return Finding(
+            _CHECK,
+            "fail",
+            f"{who}, but closed no round within the last {age(limit_ms)}",
+            _STANDS_STILL,
+        )
     newest = max(found, key=lambda one: one.ts)
     text = f"{who}; last round {newest.round} of {newest.cluster}, {age(now_ms - newest.ts)} ago"
     if now_ms - newest.ts > limit_ms:
@@ -74,7 +105,9 @@ def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int)
 
 
 def _all_clusters(health: Finding, found: Sequence[RoundEpoch], since_ms: int) -> Finding:
-    """Warns of clusters without recent rounds. The job is healthy if one cluster is: the others may be out of use."""
+    """Warns of clusters without recent rounds. The job is healthy if one cluster is: the others may
+    be out of use.
+    """
     newest = max((one.ts for one in found), default=0)
     late = sorted(one.cluster for one in found if one.ts < since_ms <= newest)
     if not late:
@@ -84,6 +117,7 @@ def _all_clusters(health: Finding, found: Sequence[RoundEpoch], since_ms: int) -
 
 
 _STANDS_STILL = (
-    "check that `rebalancer collect` runs and reaches the brokers, then read the job's last log lines: if the number of records behind "
+    "check that `rebalancer collect` runs and reaches the brokers, then read the job's last "
+    "log lines: if the number of records behind "
     "falls, the job is catching up"
 )

@@ -1,4 +1,6 @@
-"""Checks of the key that signs commands: whether it is usable, its file mode, and whether the newest commands are signed with it."""
+"""Checks of the key that signs commands: whether it is usable, its file mode, and whether the
+newest commands are signed with it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _OTHERS = stat.S_IWGRP | stat.S_IRWXO
 
 
 def check_signing(job: JobSettings, now_ms: int, *, compare: bool = True) -> Finding:
-    """The most severe finding about the key. `now_ms`: since the epoch; commands of the last day are compared.
+    """The most severe finding about the key. `now_ms`: since the epoch; commands of the last day
+    are compared.
 
     `compare`: False where the topic is known to be unreadable.
     """
@@ -31,15 +34,29 @@ def check_signing(job: JobSettings, now_ms: int, *, compare: bool = True) -> Fin
     except SettingsError as error:
         return Finding(_CHECK, "fail", error.complaints[0], "correct that setting")
     if key is None:
-        return ok(_CHECK, "none: commands are not signed, and executors without a key apply every command on topics.commands")
+        return ok(
+            _CHECK,
+            "none: commands are not signed, and executors without a key apply every command "
+            "on topics.commands",
+        )
     try:
         newest = _newest(job, now_ms - _DAY_MS) if compare else ()
         found = _compared(path, [key.check(value) for value in newest])
     except RebalancerError as error:
-        found = Finding(_CHECK, "warn", f"{path} is usable; commands cannot be read: {error}", "see the finding about topic commands")
+        found = Finding(
+            _CHECK,
+            "warn",
+            f"{path} is usable; commands cannot be read: {error}",
+            "see the finding about topic commands",
+        )
     mode = stat.S_IMODE(Path(path).stat().st_mode)
     if found.status == "ok" and mode & _OTHERS:
-        return Finding(_CHECK, "warn", f"{found.text}; mode {mode:04o} lets others read or change the key", f"chmod 600 {path}")
+        return Finding(
+            _CHECK,
+            "warn",
+            f"{found.text}; mode {mode:04o} lets others read or change the key",
+            f"chmod 600 {path}",
+        )
     return found
 
 
@@ -56,21 +73,37 @@ def _newest(job: JobSettings, since_ms: int) -> Sequence[bytes]:
 
 def _compared(path: str, verdicts: Sequence[Verdict]) -> Finding:
     if not verdicts:
-        return ok(_CHECK, f"{path} is usable; there are no commands of the last day to compare with")
+        return ok(
+            _CHECK, f"{path} is usable; there are no commands of the last day to compare with"
+        )
     counts = Counter(verdicts)
     if counts["signed"] == len(verdicts):
         return ok(_CHECK, f"{path} is usable and signed the newest {len(verdicts)} commands")
-    parts = ", ".join(f"{counts[verdict]} {words}" for verdict, words in _WORDS.items() if counts[verdict])
+    parts = ", ".join(
+        f"{counts[verdict]} {words}" for verdict, words in _WORDS.items() if counts[verdict]
+    )
     text = f"{path}: of the newest {len(verdicts)} commands {parts}"
     if verdicts[-1] == "signed":
         return Finding(
-            _CHECK, "warn", text, "find the program that writes to topics.commands; right after a change of the key, this is normal"
+            _CHECK,
+            "warn",
+            text,
+            "find the program that writes to topics.commands; right after a change of the "
+            "key, this is normal",
         )
     return Finding(_CHECK, "fail", f"{text}, including the newest", _REMEDIES[verdicts[-1]])
 
 
-_WORDS: dict[Verdict, str] = {"signed": "are signed with it", "wrong": "are signed with another key", "unsigned": "are not signed"}
+_WORDS: dict[Verdict, str] = {
+    "signed": "are signed with it",
+    "wrong": "are signed with another key",
+    "unsigned": "are not signed",
+}
 _REMEDIES: dict[Verdict, str] = {
-    "wrong": "give the job and all executors the same key, and restart the job: executors refuse other commands (wrong-signature)",
-    "unsigned": "start the job with this signing.key_file too: executors with a key refuse unsigned commands (unsigned)",
+    "wrong": "give the job and all executors the same key, and restart "
+    "the job: executors refuse other "
+    "commands (wrong-signature)",
+    "unsigned": "start the job with this signing.key_file too: "
+    "executors with a key refuse unsigned "
+    "commands (unsigned)",
 }

@@ -15,11 +15,15 @@ from strategies.errors import SettingsError
 
 _CHECK = "token expiry"
 _WEEK_S = 7 * 86_400
-_RENEW = "write a new token into the file pulsar.token_file; the file is read again for every call, so no restart is needed"
+_RENEW = (
+    "write a new token into the file pulsar.token_file; the file is read again for every "
+    "call, so no restart is needed"
+)
 
 
 def check_expiry(settings: PulsarSettings, now_s: float) -> list[Finding]:
-    """Warns a week before expiry, or at the last fifth of a shorter validity. `now_s`: since the epoch. Empty if no token is set.
+    """Warns a week before expiry, or at the last fifth of a shorter validity. `now_s`: since the
+    epoch. Empty if no token is set.
 
     Reads the claims `exp`, `nbf` and `iat` of RFC 7519 and does not check the signature.
     """
@@ -28,7 +32,14 @@ def check_expiry(settings: PulsarSettings, now_s: float) -> list[Finding]:
     try:
         claims = _claims(read_secret(settings.token_file, "pulsar.token_file").reveal())
     except SettingsError as error:
-        return [Finding(_CHECK, "fail", error.complaints[0], "set pulsar.token_file to the file with the token")]
+        return [
+            Finding(
+                _CHECK,
+                "fail",
+                error.complaints[0],
+                "set pulsar.token_file to the file with the token",
+            )
+        ]
     return [ok(_CHECK, "the token states no expiry") if claims is None else _of(claims, now_s)]
 
 
@@ -37,10 +48,19 @@ def _of(claims: Mapping[str, Any], now_s: float) -> Finding:
     if end is not None and end <= now_s:
         return Finding(_CHECK, "fail", f"the token expired {_span(now_s - end)} ago", _RENEW)
     if begin is not None and begin > now_s:
-        return Finding(_CHECK, "fail", f"the token is not valid before {_span(begin - now_s)} from now", "wait, or check the clocks")
+        return Finding(
+            _CHECK,
+            "fail",
+            f"the token is not valid before {_span(begin - now_s)} from now",
+            "wait, or check the clocks",
+        )
     if end is None:
         unreadable = "exp" in claims
-        return Finding(_CHECK, "warn", "the token's exp is not a number", _RENEW) if unreadable else ok(_CHECK, "the token never expires")
+        return (
+            Finding(_CHECK, "warn", "the token's exp is not a number", _RENEW)
+            if unreadable
+            else ok(_CHECK, "the token never expires")
+        )
     text = f"the token expires in {_span(end - now_s)}"
     early_s = _WEEK_S if made is None else min(_WEEK_S, (end - made) / 5)
     return Finding(_CHECK, "warn", text, _RENEW) if end - now_s < early_s else ok(_CHECK, text)

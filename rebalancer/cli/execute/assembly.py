@@ -36,15 +36,28 @@ class Assembled:
 
 @contextmanager
 def assembled(
-    settings: Settings, apply: bool, wait: Callable[[float], bool], on_outcome: Callable[[Done], None], say: Say = lambda _: None
+    settings: Settings,
+    apply: bool,
+    wait: Callable[[float], bool],
+    on_outcome: Callable[[Done], None],
+    say: Say = lambda _: None,
 ) -> Iterator[Assembled]:
-    """Opens everything, asks the cluster who is there, and closes everything again. Raises SettingsError, AdminError, SinkError.
+    """Opens everything, asks the cluster who is there, and closes everything again. Raises
+    SettingsError, AdminError, SinkError.
 
     `wait` sleeps; True from it means that the program is to end. `say` hears warnings.
     """
     given, pulsar = settings.executor, settings.pulsar
     key = signing_key(settings.job.signing)
-    config = ExecutorConfig(pulsar.cluster, admission_rules(given), apply, key, pause_file(given), given.max_concurrent, settings.job.wire)
+    config = ExecutorConfig(
+        pulsar.cluster,
+        admission_rules(given),
+        apply,
+        key,
+        pause_file(given),
+        given.max_concurrent,
+        settings.job.wire,
+    )
     with ExitStack() as stack:
         admin = PulsarAdmin(pulsar, wait, known=KnownBrokers(pulsar, [state_folder(given)], say))
         stack.callback(admin.close)
@@ -87,5 +100,9 @@ def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:
         return opened
 
     return ExecutorTopics(
-        consumer(uris.commands), consumer(uris.rounds), publisher(uris.outcomes), publisher(uris.telemetry), publisher(uris.rejected)
+        consumer(uris.commands),
+        consumer(uris.rounds),
+        publisher(uris.outcomes),
+        publisher(uris.telemetry),
+        publisher(uris.rejected),
     )

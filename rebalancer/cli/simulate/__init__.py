@@ -1,1 +1,3 @@
-"""Output of `rebalancer simulate`: tables, comparisons with published results, and the report page."""
+"""Output of `rebalancer simulate`: tables, comparisons with published results, and the report
+page.
+"""

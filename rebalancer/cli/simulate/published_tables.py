@@ -40,7 +40,10 @@ def verdict(compared: Sequence[Compared]) -> str:
     cards = headlines(compared)
     good = [card for card, inside in cards.items() if inside]
     rest = [card for card, inside in cards.items() if not inside]
-    text = f"{len(good)} of {len(cards)} cards: every headline figure (*) is between the 5th and the 95th percentile of the seeds"
+    text = (
+        f"{len(good)} of {len(cards)} cards: every headline figure (*) is between the 5th and the "
+        "95th percentile of the seeds"
+    )
     return f"{text}; outside: {', '.join(rest)}" if rest else text
 
 
@@ -57,7 +60,10 @@ def as_json(compared: Sequence[Compared]) -> dict[str, Any]:
                 "chosen_by": one.published.chosen_by,
                 "value": one.published.value,
                 "kind": one.published.kind,
-                "simulated": [None if value in (float("inf"), float("-inf")) or isnan(value) else value for value in one.values],
+                "simulated": [
+                    None if value in (float("inf"), float("-inf")) or isnan(value) else value
+                    for value in one.values
+                ],
                 "percentile": one.percentile,
                 "inside": one.inside,
             }

@@ -14,18 +14,28 @@ from rebalancer.simulation.scenarios.schema import Property
 def rows(found: Rated) -> tuple[list[str], list[list[str]]]:
     """Headings, and one row per strategy: each figure, followed by the published grade."""
     names = list(found.scenarios)
-    return ["strategy", *names], [[who, *(_cell(who, name, values[name]) for name in names)] for who, values in found.values.items()]
+    return ["strategy", *names], [
+        [who, *(_cell(who, name, values[name]) for name in names)]
+        for who, values in found.values.items()
+    ]
 
 
 def table(found: Rated) -> console.Sheet:
     """The table of ratings: one row per strategy, one column per property."""
     heads, lines = rows(found)
-    return console.Sheet([(head, "right" if at else "left") for at, head in enumerate(heads)], lines, title="ratings, lower is better")
+    return console.Sheet(
+        [(head, "right" if at else "left") for at, head in enumerate(heads)],
+        lines,
+        title="ratings, lower is better",
+    )
 
 
 def legend(found: Rated) -> str:
     """The meaning of the figures and the scenarios they are from."""
-    parts = [f"{name}: {MEASURES[name][1]} ({', '.join(where)})" for name, where in found.scenarios.items()]
+    parts = [
+        f"{name}: {MEASURES[name][1]} ({', '.join(where)})"
+        for name, where in found.scenarios.items()
+    ]
     return "; ".join(parts) + ". Means over scenarios and seeds; in brackets the published grade."
 
 
@@ -34,9 +44,15 @@ def verdict(found: Rated) -> str:
     orders = {name: found.order(name) for name in found.scenarios}
     known = [name for name, kept in orders.items() if kept is not None]
     if not known:
-        return "Too few of these strategies have published ratings (as Pulsar's classes in parity mode do): there is no order to compare."
+        return (
+            "Too few of these strategies have published ratings (as Pulsar's classes in parity "
+            "mode do): there is no order to compare."
+        )
     lost = [name for name in known if not orders[name]]
-    kept = f"The order of the published ratings is reproduced in {len(known) - len(lost)} of {len(known)} properties"
+    kept = (
+        f"The order of the published ratings is reproduced in {len(known) - len(lost)} of "
+        f"{len(known)} properties"
+    )
     return f"{kept}; not in {', '.join(lost)}." if lost else f"{kept}: {', '.join(known)}."
 
 

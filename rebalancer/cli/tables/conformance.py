@@ -1,4 +1,6 @@
-"""`rebalancer conformance`: compares a file of vectors, prints how many cases are identical and where others differ."""
+"""`rebalancer conformance`: compares a file of vectors, prints how many cases are identical and
+where others differ.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,36 @@ from rebalancer.conformance.vectors import read_cases
 
 
 def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = False) -> int:
-    """Compares a file, prints the result, and returns the exit code: 0, or 5 if a decision, an order or a state differs.
+    """Compares a file, prints the result, and returns the exit code: 0, or 5 if a decision, an
+    order or a state differs.
 
-    Raises SettingsError for a file that cannot be compared: damaged, not vectors, or of an unknown class.
+    Raises SettingsError for a file that cannot be compared: damaged, not vectors, or of an unknown
+    class.
     """
     verdicts = [compare(case) for case in read_cases(file)]
-    shown = [difference for verdict in verdicts for difference in verdict.differences][: max(0, first)]
+    shown = [difference for verdict in verdicts for difference in verdict.differences][
+        : max(0, first)
+    ]
     if as_json:
         console.print_json("conformance", 1, _as_json(file, verdicts, shown, listed))
     else:
-        for line in (*_list(verdicts if listed else ()), *_readable(shown), _summary(file, verdicts)):
+        for line in (
+            *_list(verdicts if listed else ()),
+            *_readable(shown),
+            _summary(file, verdicts),
+        ):
             console.out().print(line, soft_wrap=True)
-    return exit_codes.DIFFERENT if any(verdict.result == "different" for verdict in verdicts) else exit_codes.OK
+    return (
+        exit_codes.DIFFERENT
+        if any(verdict.result == "different" for verdict in verdicts)
+        else exit_codes.OK
+    )
 
 
 def list_suites(*, as_json: bool = False) -> int:
-    """Prints every suite with the classes of Pulsar that it covers and those that the live round uses, and returns the exit code 0."""
+    """Prints every suite with the classes of Pulsar that it covers and those that the live round
+    uses, and returns the exit code 0.
+    """
     suites: dict[str, list[str]] = {}
     live: dict[str, list[str]] = {}
     for suite, strategy in SUITES:
@@ -40,8 +56,14 @@ def list_suites(*, as_json: bool = False) -> int:
     if as_json:
         console.print_json("conformance-suites", 1, {"suites": suites, "live": live})
     else:
-        rows = [(name, ", ".join(of), _of_live_round(live[name], of)) for name, of in suites.items()]
-        console.show(console.Sheet([("suite", "left"), ("of Pulsar", "left"), ("in the live round", "left")], rows))
+        rows = [
+            (name, ", ".join(of), _of_live_round(live[name], of)) for name, of in suites.items()
+        ]
+        console.show(
+            console.Sheet(
+                [("suite", "left"), ("of Pulsar", "left"), ("in the live round", "left")], rows
+            )
+        )
     return exit_codes.OK
 
 
@@ -49,7 +71,9 @@ def _of_live_round(live: Sequence[str], known: Sequence[str]) -> str:
     return "all" if live == known else ", ".join(live) or "none"
 
 
-def _as_json(file: Path, verdicts: Sequence[CaseResult], shown: Sequence[Difference], listed: bool) -> dict[str, Any]:
+def _as_json(
+    file: Path, verdicts: Sequence[CaseResult], shown: Sequence[Difference], listed: bool
+) -> dict[str, Any]:
     results = Counter(verdict.result for verdict in verdicts)
     body: dict[str, Any] = {
         "file": str(file),
@@ -64,7 +88,10 @@ def _as_json(file: Path, verdicts: Sequence[CaseResult], shown: Sequence[Differe
         "differences": [asdict(difference) for difference in shown],
     }
     if listed:
-        body["cases"] = [{"id": verdict.case, "result": verdict.result, "rounds": verdict.rounds} for verdict in verdicts]
+        body["cases"] = [
+            {"id": verdict.case, "result": verdict.result, "rounds": verdict.rounds}
+            for verdict in verdicts
+        ]
     return body
 
 
@@ -84,4 +111,7 @@ def _readable(shown: Sequence[Difference]) -> Iterator[str]:
 def _summary(file: Path, verdicts: Sequence[CaseResult]) -> str:
     results = Counter(verdict.result for verdict in verdicts)
     hint = " (--first 5 shows where)" if results["different"] else ""
-    return f"{file}: {results['identical']} of {len(verdicts)} cases identical, {results['different']} different{hint}"
+    return (
+        f"{file}: {results['identical']} of {len(verdicts)} cases identical, "
+        f"{results['different']} different{hint}"
+    )

@@ -17,7 +17,9 @@ def sentence(agreement: Agreement) -> str:
     """The result as one sentence."""
     if not agreement.pairs:
         return "Neither Pulsar's shedder nor ours moved a bundle."
-    both, theirs, ours, people = (agreement.count(verdict) for verdict in ("both", "only Pulsar", "only ours", "a person"))
+    both, theirs, ours, people = (
+        agreement.count(verdict) for verdict in ("both", "only Pulsar", "only ours", "a person")
+    )
     parts = f"{both} by both, {theirs} only by Pulsar, {ours} only by ours"
     others = f", {people} by a person, which are not compared" if people else ""
     return f"Bundles: {parts}{others}{_agreement(agreement)}{_later(agreement)}."
@@ -41,7 +43,10 @@ def _later(agreement: Agreement) -> str:
     lag = agreement.lag_ms
     if lag is None:
         return ""
-    return f"; ours decided {abs(lag) / 1000:.0f} s {'after' if lag >= 0 else 'before'} Pulsar's move was detected (median)"
+    return (
+        f"; ours decided {abs(lag) / 1000:.0f} s {'after' if lag >= 0 else 'before'} Pulsar's "
+        "move was detected (median)"
+    )
 
 
 def tables(agreement: Agreement) -> Iterator[RenderableType]:
@@ -55,10 +60,25 @@ def tables(agreement: Agreement) -> Iterator[RenderableType]:
         ("only Pulsar", "right"),
         ("only ours", "right"),
     ]
-    counted = [[row.cluster, row.broker, str(row.both), str(row.only_pulsar), str(row.only_ours)] for row in agreement.brokers()]
+    counted = [
+        [row.cluster, row.broker, str(row.both), str(row.only_pulsar), str(row.only_ours)]
+        for row in agreement.brokers()
+    ]
     yield console.Sheet(columns, counted)
-    headings: list[tuple[str, console.Side]] = [(name, "left") for name in ("when", "bundle", "verdict", "moves", "lag", "why")]
-    rows = [[_time(pair.ts), pair.bundle, pair.verdict, _moves(pair), _lag(pair), pair.person or pair.why] for pair in agreement.pairs]
+    headings: list[tuple[str, console.Side]] = [
+        (name, "left") for name in ("when", "bundle", "verdict", "moves", "lag", "why")
+    ]
+    rows = [
+        [
+            _time(pair.ts),
+            pair.bundle,
+            pair.verdict,
+            _moves(pair),
+            _lag(pair),
+            pair.person or pair.why,
+        ]
+        for pair in agreement.pairs
+    ]
     yield console.Sheet(headings, rows)
 
 
@@ -76,10 +96,18 @@ def as_json(agreement: Agreement, wanderers: Sequence[Wanderer] = ()) -> dict[st
         "agreement_by_broker": agreement.by_broker,
         "median_lag_ms": agreement.lag_ms,
         "brokers": [
-            {"cluster": row.cluster, "broker": row.broker, "both": row.both, "only_pulsar": row.only_pulsar, "only_ours": row.only_ours}
+            {
+                "cluster": row.cluster,
+                "broker": row.broker,
+                "both": row.both,
+                "only_pulsar": row.only_pulsar,
+                "only_ours": row.only_ours,
+            }
             for row in agreement.brokers()
         ],
-        "to_and_fro": [{"cluster": one.cluster, "bundle": one.bundle, "path": one.path} for one in wanderers],
+        "to_and_fro": [
+            {"cluster": one.cluster, "bundle": one.bundle, "path": one.path} for one in wanderers
+        ],
         "bundles": [_fields(pair) for pair in agreement.pairs],
     }
 
@@ -91,7 +119,9 @@ def _fields(pair: MovePair) -> dict[str, Any]:
         "bundle": pair.bundle,
         "source": pair.source,
         "verdict": pair.verdict.replace(" ", "-").lower(),
-        "pulsar": None if moved is None else {"ts": moved.ts, "source": moved.source, "destination": moved.destination},
+        "pulsar": None
+        if moved is None
+        else {"ts": moved.ts, "source": moved.source, "destination": moved.destination},
         "ours": None
         if wanted is None
         else {

@@ -8,7 +8,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from rebalancer.settings.broker_conf.keys import BANDWIDTH_WEIGHTS, KEYS, LOAD_MANAGER, SHEDDING, Key, Value, looks_like_ours
+from rebalancer.settings.broker_conf.keys import (
+    BANDWIDTH_WEIGHTS,
+    KEYS,
+    LOAD_MANAGER,
+    SHEDDING,
+    Key,
+    Value,
+    looks_like_ours,
+)
 from rebalancer.settings.broker_conf.properties import Property, read_properties
 from rebalancer.settings.broker_conf.values import class_names, converted, read
 from rebalancer.settings.leaves import Leaf, all_leaves
@@ -23,7 +31,9 @@ _OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class KeyOutcome:
-    """The result of one key. `line` and `value`: None for keys that the file does not set; `why`: the reason of `no effect`."""
+    """The result of one key. `line` and `value`: None for keys that the file does not set; `why`:
+    the reason of `no effect`.
+    """
 
     key: Key
     line: int | None
@@ -35,7 +45,9 @@ class KeyOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Our settings by dotted path, each with its origin; all known keys; and warnings that begin with file and line."""
+    """Our settings by dotted path, each with its origin; all known keys; and warnings that begin
+    with file and line.
+    """
 
     settings: Mapping[str, Any]
     origins: Mapping[str, str]
@@ -47,7 +59,9 @@ def convert(file: Path) -> Conversion:
     """Converts a broker.conf. SettingsError has every unusable value with file and line."""
     properties = read_properties(file)
     newest = {one.key: one for one in properties}
-    given = {name: one for name, one in newest.items() if one.value.strip()}  # Pulsar keeps its default for a blank value
+    given = {
+        name: one for name, one in newest.items() if one.value.strip()
+    }  # Pulsar keeps its default for a blank value
     values, wrong = _values(file, given)
     leaves = _by_key(all_leaves())
     assignments, odd = list[Assignment](), dict[str, str]()
@@ -55,9 +69,13 @@ def convert(file: Path) -> Conversion:
         answer = _answer(name, given, values)
         assignments += [one for leaf in found for one in _assigned(file, name, answer, leaf)]
         if answer.why:
-            odd[answer.given_by or LOAD_MANAGER] = answer.why  # a default is always known, except after a change of the load manager
+            odd[answer.given_by or LOAD_MANAGER] = (
+                answer.why
+            )  # a default is always known, except after a change of the load manager
     resolved(assignments, wrong)
-    outcomes = tuple(_outcome(key, given.get(key.name), values, leaves, odd) for key in KEYS.values())
+    outcomes = tuple(
+        _outcome(key, given.get(key.name), values, leaves, odd) for key in KEYS.values()
+    )
     return Conversion(
         {one.path: one.value for one in assignments},
         {one.path: one.source for one in assignments},
@@ -68,7 +86,9 @@ def convert(file: Path) -> Conversion:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Pulsar's value of a key. `given_by`: the key in the file that sets it (None: the default); `why`: why it is unusual."""
+    """Pulsar's value of a key. `given_by`: the key in the file that sets it (None: the default);
+    `why`: why it is unusual.
+    """
 
     value: Value | None
     given_by: str | None = None
@@ -126,7 +146,11 @@ def _assigned(file: Path, name: str, answer: _Answer, leaf: Leaf) -> Iterator[As
 
 
 def _outcome(
-    key: Key, found: Property | None, values: Mapping[str, Value], leaves: Mapping[str, list[Leaf]], odd: Mapping[str, str]
+    key: Key,
+    found: Property | None,
+    values: Mapping[str, Value],
+    leaves: Mapping[str, list[Leaf]],
+    odd: Mapping[str, str],
 ) -> KeyOutcome:
     if found is None:
         return KeyOutcome(key, None, None, "not set")
@@ -139,7 +163,9 @@ def _outcome(
 
 
 def _overruled(name: str, values: Mapping[str, Value]) -> str:
-    """The newer of two spellings counts unless it is 1.0; the older counts then, unless it is 1.0 too."""
+    """The newer of two spellings counts unless it is 1.0; the older counts then, unless it is 1.0
+    too.
+    """
     old, new = BANDWIDTH_WEIGHTS.get(name), _OLD_SPELLING.get(name)
     if old is not None and values[name] == 1.0 and values.get(old, 1.0) != 1.0:
         return f"1.0 counts as not set, {old} is {values[old]}"
@@ -148,7 +174,9 @@ def _overruled(name: str, values: Mapping[str, Value]) -> str:
     return ""
 
 
-def _warnings(file: Path, properties: list[Property], outcomes: tuple[KeyOutcome, ...]) -> Iterator[str]:
+def _warnings(
+    file: Path, properties: list[Property], outcomes: tuple[KeyOutcome, ...]
+) -> Iterator[str]:
     """Warnings in the order of the file."""
     outcome_of = {outcome.key.name: outcome for outcome in outcomes}
     last = {one.key: one.line for one in properties}
@@ -156,7 +184,9 @@ def _warnings(file: Path, properties: list[Property], outcomes: tuple[KeyOutcome
         outcome = outcome_of.get(one.key)
         if outcome is None and looks_like_ours(one.key):
             close = get_close_matches(one.key, KEYS, n=1, cutoff=0.8)
-            yield f"{file}:{one.line}: {one.key}: not a key of Pulsar 4.2" + (f"; did you mean {close[0]}?" if close else "")
+            yield f"{file}:{one.line}: {one.key}: not a key of Pulsar 4.2" + (
+                f"; did you mean {close[0]}?" if close else ""
+            )
         elif outcome is not None and last[one.key] != one.line:
             yield f"{file}:{one.line}: {one.key}: overridden in line {last[one.key]}"
         elif outcome is not None and outcome.result == "no effect":
@@ -164,6 +194,10 @@ def _warnings(file: Path, properties: list[Property], outcomes: tuple[KeyOutcome
 
 
 def refuse_nothing(file: Path, conversion: Conversion) -> None:
-    """Raises SettingsError for a file without any of the keys, which is probably not a broker.conf."""
+    """Raises SettingsError for a file without any of the keys, which is probably not a
+    broker.conf.
+    """
     if all(outcome.result == "not set" for outcome in conversion.keys):
-        raise SettingsError([f"{file}: sets no load-balancing key of Pulsar 4.2; name a broker.conf"])
+        raise SettingsError(
+            [f"{file}: sets no load-balancing key of Pulsar 4.2; name a broker.conf"]
+        )

@@ -1,4 +1,5 @@
-"""All load-balancing and dispatch-throttling keys of a Pulsar 4.2 broker.conf: type, default, and why a key may have no effect here.
+"""All load-balancing and dispatch-throttling keys of a Pulsar 4.2 broker.conf: type, default, and
+why a key may have no effect here.
 
 Keys that have an effect are not listed here: each setting names its key.
 """
@@ -27,7 +28,9 @@ BANDWIDTH_WEIGHTS: Mapping[str, str] = MappingProxyType(
 
 _OWN = "only brokers use it; it has no effect on decisions"
 _REPORTS = "brokers measure and report by it; here the collector has its own interval"
-_SWITCH = "the job decides while it runs; disable shedding in the brokers before its commands are applied"
+_SWITCH = (
+    "the job decides while it runs; disable shedding in the brokers before its commands are applied"
+)
 _TABLES = "belongs to the extensible load manager's own tables"
 _UNUSED = "deprecated: Pulsar itself does nothing with it"
 _LIMITS = "brokers enforce it; here only simulations use it"
@@ -36,7 +39,9 @@ _ABSENT = "not used by this version"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key with its default in Pulsar 4.2. `why`: why it has no effect here, for keys without a setting."""
+    """A key with its default in Pulsar 4.2. `why`: why it has no effect here, for keys without a
+    setting.
+    """
 
     name: str
     kind: Kind
@@ -65,7 +70,8 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         for keys in (
             _keys(_SWITCH, loadBalancerEnabled=True, loadBalancerSheddingEnabled=True),
             _keys(
-                "only selects whether loadBalancerLoadSheddingStrategy is used; the extensible load manager uses TransferShedder",
+                "only selects whether loadBalancerLoadSheddingStrategy is used; the "
+                "extensible load manager uses TransferShedder",
                 loadManagerClassName=f"{_MODULAR}.ModularLoadManagerImpl",
             ),
             _keys(
@@ -124,7 +130,8 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 loadBalancerNamespaceBundleSplitConditionHitCountThreshold=3,
             ),
             _keys(
-                "brokers split bundles while it is true; to let the job split, set it to false and splitting.enabled to true",
+                "brokers split bundles while it is true; to let the job split, set it to "
+                "false and splitting.enabled to true",
                 loadBalancerAutoBundleSplitEnabled=True,
             ),
             _keys(
@@ -160,10 +167,14 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 ),
             ),
             _keys(
-                "heap usage is a poor measure of load: since Pulsar 3.0 only the extensible load manager weighs it",
+                "heap usage is a poor measure of load: since Pulsar 3.0 only the extensible "
+                "load manager weighs it",
                 loadBalancerMemoryResourceWeight=0.0,
             ),
-            _keys("not in Pulsar 4.2: load managers cannot be changed while brokers run", loadManagerMigrationEnabled=False),
+            _keys(
+                "not in Pulsar 4.2: load managers cannot be changed while brokers run",
+                loadManagerMigrationEnabled=False,
+            ),
             _keys(
                 _UNUSED,
                 loadBalancerPlacementStrategy="leastLoadedServer",
@@ -192,11 +203,13 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 managedLedgerCursorBackloggedThreshold=1000,
             ),
             _keys(
-                "unused: Pulsar reads it only where it is forced to false; the field of policies works",
+                "unused: Pulsar reads it only where it is forced to false; the field of "
+                "policies works",
                 dispatchThrottlingRateRelativeToPublishRate=False,
             ),
             _keys(
-                "not a key of broker.conf, only a field of policies; the broker-wide rates are per second",
+                "not a key of broker.conf, only a field of policies; the broker-wide rates "
+                "are per second",
                 ratePeriodInSecond="",
             ),
         )
@@ -207,4 +220,6 @@ KEYS: Mapping[str, Key] = MappingProxyType(
 
 def looks_like_ours(name: str) -> bool:
     """Whether an unknown key looks like one of load balancing, to report misspelt keys."""
-    return name.startswith(("loadBalanc", "loadManager", "dispatchThrottling")) or name.endswith("Shedding")
+    return name.startswith(("loadBalanc", "loadManager", "dispatchThrottling")) or name.endswith(
+        "Shedding"
+    )

@@ -1,6 +1,7 @@
 """Parses Java's properties syntax like `java.util.Properties`, with the line number of each key.
 
-Reads files as ISO 8859-1, as Java does; a line that ends with an odd number of backslashes continues on the next.
+Reads files as ISO 8859-1, as Java does; a line that ends with an odd number of backslashes
+continues on the next.
 """
 
 from __future__ import annotations
@@ -29,11 +30,15 @@ class Property:
 
 
 def read_properties(file: Path) -> list[Property]:
-    """All properties in the order of the file, repeated keys included. SettingsError names the file and invalid lines."""
+    """All properties in the order of the file, repeated keys included. SettingsError names the file
+    and invalid lines.
+    """
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise SettingsError([f"{file}: cannot be read ({error.strerror}); name the broker.conf of a Pulsar broker"]) from error
+        raise SettingsError(
+            [f"{file}: cannot be read ({error.strerror}); name the broker.conf of a Pulsar broker"]
+        ) from error
     found, complaints = [], []
     for line, text in _logical_lines(data.removeprefix(_BYTE_ORDER_MARK).decode("iso-8859-1")):
         try:
@@ -70,7 +75,9 @@ def _property(text: str, line: int) -> Property:
 
 def _unescaped(text: str) -> str:
     units = _ESCAPE.sub(lambda match: _meaning(match[1]), text)
-    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may form a surrogate pair
+    return units.encode("utf-16", "surrogatepass").decode(
+        "utf-16", "replace"
+    )  # two escapes may form a surrogate pair
 
 
 def _meaning(escaped: str) -> str:

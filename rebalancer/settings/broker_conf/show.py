@@ -1,4 +1,6 @@
-"""Shows a converted broker.conf as a settings file with the origin of each line, or as one JSON document."""
+"""Shows a converted broker.conf as a settings file with the origin of each line, or as one JSON
+document.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,29 @@ from rebalancer.settings.broker_conf.convert import Conversion, KeyOutcome
 
 
 def as_toml(file: Path, conversion: Conversion) -> str:
-    """Settings by table, each with its key in broker.conf; all other known keys follow as comments."""
+    """Settings by table, each with its key in broker.conf; all other known keys follow as
+    comments.
+    """
     lines = [
-        f"# Settings from {_one_line(file)}. Settings without a key keep our default; `rebalancer config show` lists everything.",
-        '# [shedding] mode = "parity" decides exactly as Pulsar does; the default "fixed" repairs the known defects of its rules.',
+        f"# Settings from {_one_line(file)}. Settings without a key keep our default; "
+        "`rebalancer config show` lists everything.",
+        '# [shedding] mode = "parity" decides exactly as Pulsar does; the default "fixed" '
+        "repairs the known defects of its rules.",
     ]
     paths = sorted(conversion.settings, key=lambda path: path.rpartition(".")[0])
     for section, group in groupby(paths, key=lambda path: path.rpartition(".")[0]):
         lines += ["", f"[{section}]"]
-        lines += [f"{path.rpartition('.')[2]} = {_toml(conversion.settings[path])}  # {_origin(file, conversion, path)}" for path in group]
+        lines += [
+            f"{path.rpartition('.')[2]} = {_toml(conversion.settings[path])}  # "
+            f"{_origin(file, conversion, path)}"
+            for path in group
+        ]
     lines += ["", "# Set in the file, without effect:", *_comments(conversion, "no effect")]
-    lines += ["", "# Known, but not set in the file (with Pulsar's default):", *_comments(conversion, "not set")]
+    lines += [
+        "",
+        "# Known, but not set in the file (with Pulsar's default):",
+        *_comments(conversion, "not set"),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -38,7 +52,9 @@ def as_json(file: Path, conversion: Conversion) -> dict[str, Any]:
 
 def _origin(file: Path, conversion: Conversion, path: str) -> str:
     origin = conversion.origins[path]
-    return _one_line(origin.replace(f"{file}:", "line ", 1) if origin.startswith(f"{file}:") else origin)
+    return _one_line(
+        origin.replace(f"{file}:", "line ", 1) if origin.startswith(f"{file}:") else origin
+    )
 
 
 def _comments(conversion: Conversion, result: str) -> Iterator[str]:
@@ -71,4 +87,6 @@ def _toml(value: Any) -> str:
 
 def _one_line(text: object) -> str:
     """Text without line breaks, which would end a comment."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(text))
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(text)
+    )

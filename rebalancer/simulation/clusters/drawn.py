@@ -1,4 +1,6 @@
-"""The initial cluster of a scenario file. Values that the file does not fix are drawn from the seed."""
+"""The initial cluster of a scenario file. Values that the file does not fix are drawn from the
+seed.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,28 @@ from strategies.bundles.ranges import KeyRange, initial_boundaries
 
 def drawn_world(scenario: Scenario, seed: int) -> World:
     """The cluster of a scenario and seed, the same on every machine."""
-    streams = {purpose: Stream(seed, number) for number, purpose in enumerate(("fleet", "demand", "deal", "phase", "noise", "client"))}
+    streams = {
+        purpose: Stream(seed, number)
+        for number, purpose in enumerate(("fleet", "demand", "deal", "phase", "noise", "client"))
+    }
     fleet = fleet_of(scenario, streams["fleet"])
     demand = demand_of(scenario, streams["demand"])
     count = len(fleet.names)
-    first = demand.between(np.full(count, -PERIOD_S), np.zeros(count), np.zeros(scenario.bundles, dtype=np.int64))
+    first = demand.between(
+        np.full(count, -PERIOD_S), np.zeros(count), np.zeros(scenario.bundles, dtype=np.int64)
+    )
     layout = Layout(
-        names=[name for namespace, rows in scenario.places.items() for name in bundle_names(namespace, len(rows))],
+        names=[
+            name
+            for namespace, rows in scenario.places.items()
+            for name in bundle_names(namespace, len(rows))
+        ],
         fleet=fleet,
         demand=demand,
         ownership=Ownership(initial_owners(scenario, first, fleet, streams["deal"])),
-        chance=Drifting(scenario.noise, scenario.bundles, count, streams["noise"], streams["client"]),
+        chance=Drifting(
+            scenario.noise, scenario.bundles, count, streams["noise"], streams["client"]
+        ),
         lag_s=streams["phase"].uniform(count) * (PERIOD_S - 1.0),
         dispatching=limits_of(scenario, fleet, demand, PERIOD_S),
         catch_up=scenario.catch_up,
@@ -41,4 +54,6 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
 
 def bundle_names(namespace: str, bundles: int) -> Iterator[str]:
     """The names of a new namespace's bundles."""
-    return (f"{namespace}/{KeyRange(low, high)}" for low, high in pairwise(initial_boundaries(bundles)))
+    return (
+        f"{namespace}/{KeyRange(low, high)}" for low, high in pairwise(initial_boundaries(bundles))
+    )

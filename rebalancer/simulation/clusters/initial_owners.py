@@ -14,7 +14,8 @@ from strategies.bundles.bundle_loads import Floats, Ints
 
 
 def initial_owners(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: Stream) -> Ints:
-    """int64[bundles]: the owner of each. `traffic`: float64[4 or more, bundles]. Only brokers that are present at minute 0 get bundles.
+    """int64[bundles]: the owner of each. `traffic`: float64[4 or more, bundles]. Only brokers that
+    are present at minute 0 get bundles.
 
     A bundle goes to a broker on which the isolation policies allow its namespace.
     """
@@ -23,7 +24,10 @@ def initial_owners(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: St
     match scenario.start.deal:
         case "random":
             places = stream.uniform(scenario.bundles).tolist()
-            return np.array([home[int(place * len(home))] for home, place in zip(homes, places, strict=True)], dtype=np.int64)
+            return np.array(
+                [home[int(place * len(home))] for home, place in zip(homes, places, strict=True)],
+                dtype=np.int64,
+            )
         case "even":
             return _in_turn(homes, np.argsort(stream.uniform(scenario.bundles), kind="stable"))
         case "traffic" | "usage":
@@ -36,7 +40,11 @@ def _homes(scenario: Scenario, there: Ints) -> list[Ints]:
     found: list[Ints] = []
     for namespace, rows in scenario.places.items():
         allowed = set(scenario.allowed_at_first(namespace))
-        found += [np.array([broker for broker in there.tolist() if names[broker] in allowed], dtype=np.int64)] * len(rows)
+        found += [
+            np.array(
+                [broker for broker in there.tolist() if names[broker] in allowed], dtype=np.int64
+            )
+        ] * len(rows)
     return found
 
 
@@ -59,8 +67,13 @@ def _by_size(start: Start, traffic: Floats, fleet: Fleet, there: Ints, homes: li
     else:
         message, byte = fleet.per_message[there], fleet.per_byte[there]
         size = messages * message.mean() + data * byte.mean()
-        # What each broker should carry above its idle usage, in usage of an average broker, scaled so that all traffic is placed.
-        carried = np.maximum(shares - fleet.idle[there], 0.0) * (message.mean() + byte.mean()) / (message + byte)
+        # What each broker should carry above its idle usage, in usage of an average broker, scaled
+        # so that all traffic is placed.
+        carried = (
+            np.maximum(shares - fleet.idle[there], 0.0)
+            * (message.mean() + byte.mean())
+            / (message + byte)
+        )
         wanted = carried / carried.sum() * size.sum()
     missing = np.zeros(len(fleet.names))
     missing[there] = wanted
@@ -68,8 +81,10 @@ def _by_size(start: Start, traffic: Floats, fleet: Fleet, there: Ints, homes: li
 
 
 def largest_first(size: Floats, missing: Floats, homes: Sequence[Ints]) -> Ints:
-    """int64[bundles]: assigns bundles from the largest on, each to the broker of its `homes` that is furthest below its target load.
-    `missing`: float64[brokers], the target load; `homes`: the brokers that may serve each bundle."""
+    """int64[bundles]: assigns bundles from the largest on, each to the broker of its `homes` that
+    is furthest below its target load. `missing`: float64[brokers], the target load; `homes`: the
+    brokers that may serve each bundle.
+    """
     missing, owner = missing.copy(), np.empty(len(size), dtype=np.int64)
     for row in np.argsort(-size, kind="stable").tolist():
         target = int(homes[row][missing[homes[row]].argmax()])

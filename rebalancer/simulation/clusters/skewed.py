@@ -1,4 +1,6 @@
-"""The demo's cluster, skewed as after restarts: two brokers returned nearly empty, two others still carry the bundles they took over."""
+"""The demo's cluster, skewed as after restarts: two brokers returned nearly empty, two others still
+carry the bundles they took over.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,16 @@ NAMESPACES = ("shop/orders", "shop/clicks")
 RATE_RATIO = 16.0
 MESSAGE_BYTES = 1024.0
 #: An invented machine with eight cores, fully busy at about 280 MB/s of 1 KiB messages in + out.
-MACHINE = Machine(cores=8, cpu_idle=2, cpu_per_kmsg=2, cpu_per_mib=0.524288, direct_memory_per_mib=4.194304)
+MACHINE = Machine(
+    cores=8, cpu_idle=2, cpu_per_kmsg=2, cpu_per_mib=0.524288, direct_memory_per_mib=4.194304
+)
 
 
-def skewed_cluster(cluster: str = "demo", seed: int = 1, bundles: int = 256, usage: Sequence[float] = SKEW) -> PolledCluster:
-    """A cluster whose brokers start at about the given CPU `usage`, one entry per broker; names and figures follow from the seed.
+def skewed_cluster(
+    cluster: str = "demo", seed: int = 1, bundles: int = 256, usage: Sequence[float] = SKEW
+) -> PolledCluster:
+    """A cluster whose brokers start at about the given CPU `usage`, one entry per broker; names and
+    figures follow from the seed.
 
     All brokers measure at the same time, and the next figures show the whole effect of a move.
     """
@@ -39,9 +46,15 @@ def skewed_cluster(cluster: str = "demo", seed: int = 1, bundles: int = 256, usa
     owner = largest_first(costs, wanted, [np.arange(len(usage))] * bundles)
     per_message = 2 * (fleet.per_message[0] + MESSAGE_BYTES * fleet.per_byte[0])
     layout = Layout(
-        names=[name for place, namespace in enumerate(NAMESPACES) for name in bundle_names(namespace, (bundles + 1 - place) // 2)],
+        names=[
+            name
+            for place, namespace in enumerate(NAMESPACES)
+            for name in bundle_names(namespace, (bundles + 1 - place) // 2)
+        ],
         fleet=fleet,
-        demand=steady_demand([round(cost / per_message, 1) for cost in costs.tolist()], MESSAGE_BYTES),
+        demand=steady_demand(
+            [round(cost / per_message, 1) for cost in costs.tolist()], MESSAGE_BYTES
+        ),
         ownership=Ownership(owner, order=np.argsort(-costs, kind="stable")),
         chance=Wobble(seed),
     )
@@ -49,6 +62,8 @@ def skewed_cluster(cluster: str = "demo", seed: int = 1, bundles: int = 256, usa
 
 
 def _shares(bundles: int, seed: int) -> Floats:
-    """float64[bundles]: each bundle's share of all traffic, many small ones and a few large; sums to 1."""
+    """float64[bundles]: each bundle's share of all traffic, many small ones and a few large; sums
+    to 1.
+    """
     weights = 1.0 / (1.0 - (1.0 - 1.0 / RATE_RATIO) * Stream(seed, 0).uniform(bundles))
     return np.asarray(weights / weights.sum(), dtype=np.float64)

@@ -1,6 +1,7 @@
 """Dispatch rates of policies and broker.conf, and the effective one of several levels.
 
-Source of the rule: `DispatchRate`, `AbstractTopic.updateDispatchRate…` and the hierarchy of topic policies of Pulsar 4.2.4.
+Source of the rule: `DispatchRate`, `AbstractTopic.updateDispatchRate…` and the hierarchy of topic
+policies of Pulsar 4.2.4.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Annotated, Literal
 
 from strategies.settings import Setting
 
-#: Scope of a limiter: all topics of a broker, a topic (one partition), one subscription of it, or one replicator of it.
+#: Scope of a limiter: all topics of a broker, a topic (one partition), one subscription of it, or
+#: one replicator of it.
 Scope = Literal["broker", "topic", "subscription", "replicator"]
 
 
@@ -25,7 +27,9 @@ class PublishRate:
 
 @dataclass(frozen=True, slots=True)
 class DispatchRate:
-    """Messages and bytes per period; a part of 0 or less is unlimited. `period_s`: as in the policy, 0 if absent."""
+    """Messages and bytes per period; a part of 0 or less is unlimited. `period_s`: as in the
+    policy, 0 if absent.
+    """
 
     messages: int = 0
     bytes: int = 0
@@ -34,7 +38,9 @@ class DispatchRate:
 
     @property
     def is_set(self) -> bool:
-        """Whether either part is limited. "−1/−1" does not lift a limit, it sets none: the next level applies."""
+        """Whether either part is limited. "−1/−1" does not lift a limit, it sets none: the next
+        level applies.
+        """
         return self.messages > 0 or self.bytes > 0
 
 
@@ -48,13 +54,17 @@ def _per(level: str, key: str) -> tuple[Setting, Setting]:
 
 _BROKER = _per("for all subscriptions of a broker together", "dispatchThrottlingRate")
 _TOPIC = _per("for a topic (each partition)", "dispatchThrottlingRatePerTopic")
-_SUBSCRIPTION = _per("for a subscription (of each partition)", "dispatchThrottlingRatePerSubscription")
+_SUBSCRIPTION = _per(
+    "for a subscription (of each partition)", "dispatchThrottlingRatePerSubscription"
+)
 _REPLICATOR = _per("for a replicator (of each partition)", "dispatchThrottlingRatePerReplicator")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRates:
-    """A broker's own rates, with Pulsar's defaults: no limits. They are per second and never relative."""
+    """A broker's own rates, with Pulsar's defaults: no limits. They are per second and never
+    relative.
+    """
 
     messages: Annotated[int, _BROKER[0]] = 0
     bytes: Annotated[int, _BROKER[1]] = 0
@@ -78,20 +88,28 @@ class BrokerRates:
 
 @dataclass(frozen=True, slots=True)
 class RatePolicies:
-    """The policies of one topic or of its subscriptions, the nearest level first; None: no policy."""
+    """The policies of one topic or of its subscriptions, the nearest level first; None: no
+    policy.
+    """
 
     topic: DispatchRate | None = None
     namespace: DispatchRate | None = None
 
 
 def effective(scope: Scope, policies: RatePolicies, broker: BrokerRates) -> DispatchRate:
-    """The effective rate: that of the nearest level that sets a limit, otherwise the broker's default. Policies never set broker limits."""
-    levels: Iterable[DispatchRate | None] = () if scope == "broker" else (policies.topic, policies.namespace)
+    """The effective rate: that of the nearest level that sets a limit, otherwise the broker's
+    default. Policies never set broker limits.
+    """
+    levels: Iterable[DispatchRate | None] = (
+        () if scope == "broker" else (policies.topic, policies.namespace)
+    )
     return next((rate for rate in levels if rate is not None and rate.is_set), broker.of(scope))
 
 
 def absolute(rate: DispatchRate, published: PublishRate) -> tuple[int, int]:
-    """Messages and bytes per period, 0 for unlimited; a relative rate adds the publish rate of the topic (rounded down)."""
+    """Messages and bytes per period, 0 for unlimited; a relative rate adds the publish rate of the
+    topic (rounded down).
+    """
     more = (int(published.messages), int(published.bytes)) if rate.relative else (0, 0)
     return _part(rate.messages, more[0]), _part(rate.bytes, more[1])
 

@@ -1,4 +1,5 @@
-"""Bounds of any balancing: the least load that must move, and the lowest spread that whole bundles can reach.
+"""Bounds of any balancing: the least load that must move, and the lowest spread that whole bundles
+can reach.
 
 The first bound holds for every algorithm, because it assumes that load is divisible.
 """
@@ -19,18 +20,25 @@ _STEPS = 400
 def least_to_move(usage: Floats, spread: float, capacity: Floats | None = None) -> float:
     """The load that must move so that all usages are within `spread` of each other.
 
-    `usage`: float64[n]; `capacity`: load per unit of usage of each broker, 1 unless given. In units of load. The band of
+    `usage`: float64[n]; `capacity`: load per unit of usage of each broker, 1 unless given. In units
+    of load. The band of
     width `spread` is placed to minimise the larger of the excess above it and the deficit below it.
     """
     weights = np.ones(len(usage)) if capacity is None else capacity
     edges = np.concatenate([usage, usage - spread])
-    return _least(edges, lambda low: _above(usage - spread - low, weights), lambda low: _above(low - usage, weights))
+    return _least(
+        edges,
+        lambda low: _above(usage - spread - low, weights),
+        lambda low: _above(low - usage, weights),
+    )
 
 
 def attainable_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
-    """A spread of usages that whole bundles can reach. Not proven to be the lowest; tests check small cases exactly.
+    """A spread of usages that whole bundles can reach. Not proven to be the lowest; tests check
+    small cases exactly.
 
-    `sizes`: float64[bundles] in units of load; `idle`: float64[brokers], usage without bundles; `capacity`: load per unit of usage.
+    `sizes`: float64[bundles] in units of load; `idle`: float64[brokers], usage without bundles;
+    `capacity`: load per unit of usage.
     """
     if len(idle) < 2:
         return 0.0
@@ -49,8 +57,12 @@ def attainable_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
 
 
 def largest_over_share(sizes: Floats, brokers: int) -> float:
-    """The largest bundle ÷ a broker's fair share of all; above 1 only a split helps. NaN without load."""
-    return float(sizes.max()) / float(sizes.sum()) * brokers if len(sizes) and sizes.sum() > 0 else nan
+    """The largest bundle ÷ a broker's fair share of all; above 1 only a split helps. NaN without
+    load.
+    """
+    return (
+        float(sizes.max()) / float(sizes.sum()) * brokers if len(sizes) and sizes.sum() > 0 else nan
+    )
 
 
 def _range(usage: Floats) -> float:
@@ -61,7 +73,9 @@ def _above(figures: Floats, weights: Floats) -> float:
     return float((np.maximum(figures, 0.0) * weights).sum())
 
 
-def _least(edges: Floats, excess: Callable[[float], float], deficit: Callable[[float], float]) -> float:
+def _least(
+    edges: Floats, excess: Callable[[float], float], deficit: Callable[[float], float]
+) -> float:
     """The smallest maximum of a falling and a rising function, both linear between edges."""
     lows = np.unique(edges)
     first, last = 0, len(lows) - 1
@@ -90,8 +104,12 @@ def _largest_first(sizes: Floats, idle: Floats, capacity: Floats) -> tuple[Ints,
     return owner, usage
 
 
-def _best_step(sizes: Floats, owner: Ints, usage: Floats, capacity: Floats) -> list[tuple[int, int]] | None:
-    """The move or swap that brings two brokers closest to the mean, one of them the fullest or emptiest; None if none improves."""
+def _best_step(
+    sizes: Floats, owner: Ints, usage: Floats, capacity: Floats
+) -> list[tuple[int, int]] | None:
+    """The move or swap that brings two brokers closest to the mean, one of them the fullest or
+    emptiest; None if none improves.
+    """
     mean = float(usage.mean())
     enough = -1e-12 * max(1.0, float(((usage - mean) ** 2).sum()))
     best, found = enough, None
@@ -100,12 +118,17 @@ def _best_step(sizes: Floats, owner: Ints, usage: Floats, capacity: Floats) -> l
         if not len(mine):
             continue
         moved = sizes[mine][:, None] - np.where(theirs >= 0, sizes[theirs], 0.0)[None, :]
-        after = (usage[one] - moved / capacity[one] - mean) ** 2 + (usage[other] + moved / capacity[other] - mean) ** 2
+        after = (usage[one] - moved / capacity[one] - mean) ** 2 + (
+            usage[other] + moved / capacity[other] - mean
+        ) ** 2
         change = after - (usage[one] - mean) ** 2 - (usage[other] - mean) ** 2
         place = np.unravel_index(int(change.argmin()), change.shape)
         if change[place] < best:
             row, partner = int(mine[place[0]]), int(theirs[place[1]])
-            best, found = float(change[place]), [(row, other), *([] if partner < 0 else [(partner, one)])]
+            best, found = (
+                float(change[place]),
+                [(row, other), *([] if partner < 0 else [(partner, one)])],
+            )
     return found
 
 

@@ -36,7 +36,9 @@ def most_in_an_hour(moves: Sequence[Move]) -> int:
     times = np.array(sorted(move.ts for move in moves), dtype=np.int64)
     if not len(times):
         return 0
-    return int((np.searchsorted(times, times + _HOUR_MS, side="left") - np.arange(len(times))).max())
+    return int(
+        (np.searchsorted(times, times + _HOUR_MS, side="left") - np.arange(len(times))).max()
+    )
 
 
 def _paths(moves: Sequence[Move]) -> list[list[Move]]:

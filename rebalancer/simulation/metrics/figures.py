@@ -1,4 +1,6 @@
-"""All figures of a run: time until balance and its quality, what was moved, and the distance to the bounds."""
+"""All figures of a run: time until balance and its quality, what was moved, and the distance to the
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ SEEN_AFTER = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """True figures of the model, which bounds need. In units of load: `sizes` float64[bundles]; the others per broker of the timeline.
+    """True figures of the model, which bounds need. In units of load: `sizes` float64[bundles]; the
+    others per broker of the timeline.
 
     `idle`: usage without bundles (fraction); `capacity`: load per unit of usage.
     """
@@ -35,9 +38,11 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """Parameters of the figures. `target`: spread (fraction) that counts as balanced; `onset`: first round that counts.
+    """Parameters of the figures. `target`: spread (fraction) that counts as balanced; `onset`:
+    first round that counts.
 
-    `limit`: usage (fraction) above which a broker is overloaded; `calm`: load is never lastingly uneven, so every unload is a false one.
+    `limit`: usage (fraction) above which a broker is overloaded; `calm`: load is never lastingly
+    uneven, so every unload is a false one.
     """
 
     target: float = 0.10
@@ -48,14 +53,17 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """NaN: unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated otherwise.
+    """NaN: unknown; ∞: never happened. Spreads are in points, times in rounds after the onset
+    unless stated otherwise.
 
-    `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`, `rate_ratio_…`: largest ÷ smallest throughput and
-    message rate. `largest_bundle`: at the end, ÷ a broker's fair share. `moved_twice`: bundles moved more than once; `back_and_forth`:
-    moves back to the broker left before. `false_unloads_a_day`: at usages within the target. `over_unloading`,
-    `over_placement`: sum of points by which sources or destinations went past the mean. `overload_minutes`: Σ over brokers of
-    (load − limit)⁺ × time; `overload_ratio`: ÷ that of an oracle that balances everything in one round. `client_cost`: topics × seconds
-    without a broker. `prediction_error`: difference between predicted and measured usage, in points.
+    `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`,
+    `rate_ratio_…`: largest ÷ smallest throughput and message rate. `largest_bundle`: at the end, ÷
+    a broker's fair share. `moved_twice`: bundles moved more than once; `back_and_forth`: moves back
+    to the broker left before. `false_unloads_a_day`: at usages within the target. `over_unloading`,
+    `over_placement`: sum of points by which sources or destinations went past the mean.
+    `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ that of an
+    oracle that balances everything in one round. `client_cost`: topics × seconds without a broker.
+    `prediction_error`: difference between predicted and measured usage, in points.
     """
 
     rounds_to_detect: float
@@ -101,7 +109,9 @@ class RunFigures:
         return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
 
 
-def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None) -> RunFigures:
+def figures_of(
+    timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None
+) -> RunFigures:
     """All figures of a run; without `truth`, figures that need it are NaN."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
@@ -109,7 +119,10 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
     rounds = sorted({move.round for move in moves})
     balanced = _balanced(lasting <= 100 * by.target + 1e-9, onset)
     attainable = nan if truth is None else _attainable(timeline, truth)
-    moved, least = churn.traffic_moved(moves), _least(timeline, onset, float(lasting[-1]) / 100, truth)
+    moved, least = (
+        churn.traffic_moved(moves),
+        _least(timeline, onset, float(lasting[-1]) / 100, truth),
+    )
     days = (float(timeline.times_ms[-1] - timeline.times_ms[onset]) + timeline.interval_ms) / DAY_MS
     return RunFigures(
         rounds_to_detect=_first(spread[onset:] > 100 * by.target),
@@ -119,8 +132,12 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         operations=float(len(rounds)),
         bundles_moved=float(len(moves)),
         bundles_at_first=float(sum(move.round == rounds[0] for move in moves)) if rounds else 0.0,
-        bundles_placed=float(sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)),
-        minutes_moving=(rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000 if rounds else 0.0,
+        bundles_placed=float(
+            sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)
+        ),
+        minutes_moving=(rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000
+        if rounds
+        else 0.0,
         unloads_per_hour=len(moves) / days / 24,
         most_unloads_per_hour=float(churn.most_in_an_hour(moves)),
         moved_mib=moved / 2**20,
@@ -132,7 +149,9 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         lasting_spread=_tail(lasting),
         attainable_spread=attainable,
         residual_gap=_tail(lasting) - attainable,
-        largest_bundle=nan if truth is None else bounds.largest_over_share(truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())),
+        largest_bundle=nan
+        if truth is None
+        else bounds.largest_over_share(truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())),
         ratio_start=_ratio(timeline.msg_throughput[onset]),
         ratio_end=_ratio(_mean_of_last(timeline.msg_throughput)),
         rate_ratio_start=_ratio(timeline.msg_rate[onset]),
@@ -141,14 +160,27 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         peak_over_mean=_peak_over_mean(timeline.lasting[-1]),
         moved_twice=float(churn.moved_twice(moves)),
         back_and_forth=float(churn.back_and_forth(moves)),
-        false_unloads_a_day=sum(by.calm or bool(lasting[move.round] <= 100 * by.target) for move in moves) / days,
+        false_unloads_a_day=sum(
+            by.calm or bool(lasting[move.round] <= 100 * by.target) for move in moves
+        )
+        / days,
         over_unloading=over_unloading(timeline, moves),
-        over_placement=over_placement(timeline, [move for move in timeline.moves if move.round >= onset]),
+        over_placement=over_placement(
+            timeline, [move for move in timeline.moves if move.round >= onset]
+        ),
         overload_minutes=_overload_minutes(timeline, onset, by.limit),
         overload_ratio=_overload_ratio(timeline, onset, by.limit),
-        client_cost=float(sum(move.topics * move.blip_ms / 1000 for move in timeline.moves if move.happened and move.round >= onset)),
+        client_cost=float(
+            sum(
+                move.topics * move.blip_ms / 1000
+                for move in timeline.moves
+                if move.happened and move.round >= onset
+            )
+        ),
         prediction_error=_prediction_error(timeline, moves),
-        share_with_reason=sum(bool(move.code and move.reason) for move in moves) / len(moves) if moves else 1.0,
+        share_with_reason=sum(bool(move.code and move.reason) for move in moves) / len(moves)
+        if moves
+        else 1.0,
     )
 
 
@@ -219,7 +251,9 @@ def _overload_minutes(timeline: Timeline, onset: int, limit: float) -> float:
 
 
 def _overload_ratio(timeline: Timeline, onset: int, limit: float) -> float:
-    """Overload relative to an oracle that is balanced from the second round on; ∞ if the oracle has no overload."""
+    """Overload relative to an oracle that is balanced from the second round on; ∞ if the oracle has
+    no overload.
+    """
     area, usage = _overload_minutes(timeline, onset, limit), timeline.lasting[onset:]
     first = float(np.maximum(np.nan_to_num(usage[0]) - limit, 0.0).sum())
     count = np.isfinite(usage).sum(axis=1)
@@ -230,12 +264,17 @@ def _overload_ratio(timeline: Timeline, onset: int, limit: float) -> float:
 
 
 def _prediction_error(timeline: Timeline, moves: Sequence[Move]) -> float:
-    """Mean difference in points. Counts a round's last prediction per broker, unless the broker changed again before the measurement."""
+    """Mean difference in points. Counts a round's last prediction per broker, unless the broker
+    changed again before the measurement.
+    """
     column = {broker: number for number, broker in enumerate(timeline.brokers)}
     touched: dict[str, set[int]] = {}
     forecast: dict[tuple[int, str], float] = {}
     for move in moves:
-        for broker, usage in ((move.source, move.expected.source_after), (move.destination, move.expected.destination_after)):
+        for broker, usage in (
+            (move.source, move.expected.source_after),
+            (move.destination, move.expected.destination_after),
+        ):
             if broker is not None and broker in column:
                 touched.setdefault(broker, set()).add(move.round)
                 if usage is not None:

@@ -54,16 +54,26 @@ def load(name: str, changes: Mapping[str, Any] | None = None) -> Named:
     scenario = _scenario(path, tree)
     late = [one.minute for one in scenario.happenings if one.minute >= scenario.minutes]
     if late and "minutes" not in (changes or {}):
-        raise SettingsError([f"{path}: happenings: minute {late[0]:g} is not before the scenario's end, minute {scenario.minutes}"])
+        raise SettingsError(
+            [
+                f"{path}: happenings: minute {late[0]:g} is not before the scenario's end, "
+                f"minute {scenario.minutes}"
+            ]
+        )
     return Named(path.stem, _story(text), scenario)
 
 
 def _nowhere(name: str, path: Path) -> str:
     if path.parent != FOLDER:
-        return f"{name}: no such file; write one (see docs/SIMULATION.md), or name a scenario of rebalancer simulate --list"
+        return (
+            f"{name}: no such file; write one (see docs/SIMULATION.md), or name a scenario of "
+            "rebalancer simulate --list"
+        )
     close = get_close_matches(name, names(), n=1)
     return f"{name}: no such scenario" + (
-        f"; did you mean {close[0]}?" if close else "; rebalancer simulate --list shows the scenarios of the project"
+        f"; did you mean {close[0]}?"
+        if close
+        else "; rebalancer simulate --list shows the scenarios of the project"
     )
 
 
@@ -77,7 +87,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise SettingsError([f"{path}: not UTF-8 text ({error.reason} at byte {error.start})"]) from error
+        raise SettingsError(
+            [f"{path}: not UTF-8 text ({error.reason} at byte {error.start})"]
+        ) from error
 
 
 def _tree(path: Path, text: str) -> dict[str, Any]:
@@ -109,7 +121,9 @@ def _scenario(path: Path, tree: dict[str, Any]) -> Scenario:
 
 
 def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str, Any]:
-    """The scenario with its shared parameters. A key that both define is an error, so neither overrides the other."""
+    """The scenario with its shared parameters. A key that both define is an error, so neither
+    overrides the other.
+    """
     source = next(
         (
             folder / f"{shared}.toml"
@@ -119,18 +133,30 @@ def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str,
         None,
     )
     if source is None:
-        raise SettingsError([f"{path}: parameters: no {shared}.toml in {path.parent / 'parameters'}"])
+        raise SettingsError(
+            [f"{path}: parameters: no {shared}.toml in {path.parent / 'parameters'}"]
+        )
     try:
         parameters = Parameters.model_validate(_tree(source, _text(source)))
     except ValidationError as error:
         raise SettingsError(_complaints(source, error, Parameters)) from error
     twice = [key for key in _SHARED if key in tree]
     if twice:
-        raise SettingsError([f"{path}: {key}: also set by parameters = {shared!r}; leave out one of the two" for key in twice])
+        raise SettingsError(
+            [
+                f"{path}: {key}: also set by parameters = {shared!r}; leave out one of the two"
+                for key in twice
+            ]
+        )
     flows = tree.get("traffic")
     if isinstance(flows, list):
         tree = tree | {
-            "traffic": [{**parameters.traffic.get(_name(flow), {}), **flow} if isinstance(flow, dict) else flow for flow in flows]
+            "traffic": [
+                {**parameters.traffic.get(_name(flow), {}), **flow}
+                if isinstance(flow, dict)
+                else flow
+                for flow in flows
+            ]
         }
     given = parameters.model_dump()
     own = tree.get("settings")

@@ -18,7 +18,9 @@ _MUST_BE = {
     "list": ("tuple_type", "list_type"),
     "table": ("dict_type", "model_type", "model_attributes_type"),
 }
-_TYPES = {kind: f"must be a {what}" for what, kinds in _MUST_BE.items() for kind in kinds} | {"bool_type": "must be true or false"}
+_TYPES = {kind: f"must be a {what}" for what, kinds in _MUST_BE.items() for kind in kinds} | {
+    "bool_type": "must be true or false"
+}
 _BOUNDS = {
     "greater_than": ("gt", "must be more than"),
     "greater_than_equal": ("ge", "must be at least"),
@@ -41,17 +43,29 @@ def complaints(error: ValidationError, form: type[BaseModel]) -> list[str]:
     wrong = [_place(one["loc"]) for one in details]
     found: dict[str, list[str]] = {}
     for one, place in zip(details, wrong, strict=True):
-        # A list is reported as empty when all its entries were invalid; of alternative types, the first is the usual one.
-        consequence = one["type"] == "too_short" and any(len(other) > len(place) and other[: len(place)] == place for other in wrong)
+        # A list is reported as empty when all its entries were invalid; of alternative types, the
+        # first is the usual one.
+        consequence = one["type"] == "too_short" and any(
+            len(other) > len(place) and other[: len(place)] == place for other in wrong
+        )
         if not consequence and (_written(place) not in found or one["type"] == "value_error"):
             found.setdefault(_written(place), []).extend(_sentence(one, form).split("\n"))
-    return [f"{place}: {text}" if place else text for place, texts in found.items() for text in texts]
+    return [
+        f"{place}: {text}" if place else text for place, texts in found.items() for text in texts
+    ]
 
 
 def _place(loc: Place) -> Place:
     """The place without the names of the alternatives that pydantic tried."""
-    tried, tags = ("constrained-", "tuple[", "function-"), ("float", "int", "steps", "on-off", "daily", "trace")
-    return tuple(part for part in loc if isinstance(part, int) or (part not in tags and not part.startswith(tried)))
+    tried, tags = (
+        ("constrained-", "tuple[", "function-"),
+        ("float", "int", "steps", "on-off", "daily", "trace"),
+    )
+    return tuple(
+        part
+        for part in loc
+        if isinstance(part, int) or (part not in tags and not part.startswith(tried))
+    )
 
 
 def _written(place: Place) -> str:
@@ -100,8 +114,17 @@ def _keys(loc: Place, form: type[BaseModel]) -> set[str]:
     forms = [form]
     for part in loc:
         if isinstance(part, str) and any(part in one.model_fields for one in forms):
-            forms = [found for one in forms if part in one.model_fields for found in _forms(one.model_fields[part].annotation)]
-        tagged = [one for one in forms if "kind" in one.model_fields and part in get_args(one.model_fields["kind"].annotation)]
+            forms = [
+                found
+                for one in forms
+                if part in one.model_fields
+                for found in _forms(one.model_fields[part].annotation)
+            ]
+        tagged = [
+            one
+            for one in forms
+            if "kind" in one.model_fields and part in get_args(one.model_fields["kind"].annotation)
+        ]
         forms = tagged or forms
     return {name for one in forms for name in one.model_fields}
 

@@ -1,4 +1,6 @@
-"""The format of scenario files: machines, brokers, traffic, initial state, happenings, and published results."""
+"""The format of scenario files: machines, brokers, traffic, initial state, happenings, and
+published results.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class StrictModel(BaseModel):
 
 
 class Machine(StrictModel):
-    """Capacity of a machine and the cost of traffic on it. CPU in percent of the whole machine (idle) and of one core (limit, costs)."""
+    """Capacity of a machine and the cost of traffic on it. CPU in percent of the whole machine
+    (idle) and of one core (limit, costs).
+    """
 
     cores: Positive = 16
     cpu_idle: Annotated[float, Field(ge=0, lt=100)] = 5
@@ -46,7 +50,9 @@ class Machine(StrictModel):
 
 
 class Rate(StrictModel):
-    """A dispatch limit: messages, MiB, or both, every `period_s`. `relative`: in addition to the topic's publish rate."""
+    """A dispatch limit: messages, MiB, or both, every `period_s`. `relative`: in addition to the
+    topic's publish rate.
+    """
 
     messages: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     mib: Annotated[float, Field(ge=1e-6, le=1e9)] | None = None
@@ -56,12 +62,17 @@ class Rate(StrictModel):
     @model_validator(mode="after")
     def _some(self) -> Self:
         if self.messages is None and self.mib is None:
-            raise ValueError("a dispatch limit needs messages = ..., mib = ... or both; leave it out for no limit")
+            raise ValueError(
+                "a dispatch limit needs messages = ..., mib = ... or both; leave it out for "
+                "no limit"
+            )
         return self
 
 
 class BrokerDispatch(StrictModel):
-    """Limits of broker.conf: of all that a broker sends, and the default of each topic and each subscription."""
+    """Limits of broker.conf: of all that a broker sends, and the default of each topic and each
+    subscription.
+    """
 
     broker: Rate | None = None
     topic: Rate | None = None
@@ -72,12 +83,17 @@ class BrokerDispatch(StrictModel):
         for name in ("broker", "topic", "subscription"):
             rate: Rate | None = getattr(self, name)
             if rate is not None and (rate.period_s != 1 or rate.relative):
-                raise ValueError(f"{name}: limits of a broker are per second and never relative; only those of traffic.dispatch may be")
+                raise ValueError(
+                    f"{name}: limits of a broker are per second and never relative; only "
+                    "those of traffic.dispatch may be"
+                )
         return self
 
 
 class TopicDispatch(StrictModel):
-    """Limits of topic policies: of each partition, and of each of its subscriptions. They override the broker's."""
+    """Limits of topic policies: of each partition, and of each of its subscriptions. They override
+    the broker's.
+    """
 
     topic: Rate | None = None
     subscription: Rate | None = None
@@ -86,7 +102,8 @@ class TopicDispatch(StrictModel):
 class Brokers(StrictModel):
     """Brokers of one kind, by name or by number. `joins`: the minute at which they join.
 
-    `dispatch`: limits on what they send out; `dispatch_mib = 100` is short for `dispatch = { broker = { mib = 100 } }`.
+    `dispatch`: limits on what they send out; `dispatch_mib = 100` is short for `dispatch = { broker
+    = { mib = 100 } }`.
     """
 
     machine: str
@@ -99,9 +116,14 @@ class Brokers(StrictModel):
     @model_validator(mode="after")
     def _some(self) -> Self:
         if bool(self.names) == bool(self.count):
-            raise ValueError("give the brokers' names (names = [...]) or their number (count = ...), one of the two")
+            raise ValueError(
+                "give the brokers' names (names = [...]) or their number (count = ...), one "
+                "of the two"
+            )
         if self.dispatch_mib is not None and self.dispatch.broker is not None:
-            raise ValueError("dispatch_mib and dispatch.broker limit the same; leave out one of the two")
+            raise ValueError(
+                "dispatch_mib and dispatch.broker limit the same; leave out one of the two"
+            )
         return self
 
 
@@ -123,7 +145,9 @@ class OnOff(StrictModel):
 
 
 class Daily(StrictModel):
-    """A wave of one day: 1 ± amplitude, highest at the peak hour; each seed shifts it by up to ± `shift_h` hours."""
+    """A wave of one day: 1 ± amplitude, highest at the peak hour; each seed shifts it by up to ±
+    `shift_h` hours.
+    """
 
     kind: Literal["daily"]
     amplitude: Fraction
@@ -134,9 +158,9 @@ class Daily(StrictModel):
 class Trace(StrictModel):
     """Recorded factors in sequence, repeated from the start after the last.
 
-    With `file`, a path relative to the scenario, they are read from there: one figure per line in any unit, scaled to a mean of 1. If the
-    file has several columns: the one that its first line (`# seconds,NAME,…`) calls `column`, by default the last. `rebalancer trace`
-    writes such files.
+    With `file`, a path relative to the scenario, they are read from there: one figure per line in
+    any unit, scaled to a mean of 1. If the file has several columns: the one that its first line
+    (`# seconds,NAME,…`) calls `column`, by default the last. `rebalancer trace` writes such files.
     """
 
     kind: Literal["trace"]
@@ -150,7 +174,9 @@ Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
 
 
 class Namespace(StrictModel):
-    """A namespace, its share of all bundles, and the dispatch limits of its policies. Each entry of `traffic` belongs to one."""
+    """A namespace, its share of all bundles, and the dispatch limits of its policies. Each entry of
+    `traffic` belongs to one.
+    """
 
     name: Annotated[str, Field(pattern=r"^[-=:.\w]+(/[-=:.\w]+){1,2}$")]
     share: Positive = 1
@@ -158,9 +184,11 @@ class Namespace(StrictModel):
 
 
 class ScenarioTraffic(StrictModel):
-    """Topics of one kind. Their partitions are spread over the bundles of their namespace at random, or evenly (`even`).
+    """Topics of one kind. Their partitions are spread over the bundles of their namespace at
+    random, or evenly (`even`).
 
-    `fan_out`: number of times each message is read, by one subscription each, the last one in part. `dispatch`: limits of topic policies.
+    `fan_out`: number of times each message is read, by one subscription each, the last one in part.
+    `dispatch`: limits of topic policies.
     """
 
     name: str
@@ -178,7 +206,9 @@ class ScenarioTraffic(StrictModel):
 
 
 class Noise(StrictModel):
-    """Standard deviations of measured figures from the true ones. `wander` lasts about `wander_minutes`, `traffic` one sample."""
+    """Standard deviations of measured figures from the true ones. `wander` lasts about
+    `wander_minutes`, `traffic` one sample.
+    """
 
     traffic: Annotated[float, Field(ge=0, le=0.3)] = 0
     wander: Annotated[float, Field(ge=0, le=0.3)] = 0
@@ -192,7 +222,9 @@ class Noise(StrictModel):
 
 
 class Start(StrictModel):
-    """Initial owners: a random broker per bundle (`random`), the same number per broker (`even`), or given shares of traffic or usage."""
+    """Initial owners: a random broker per bundle (`random`), the same number per broker (`even`),
+    or given shares of traffic or usage.
+    """
 
     deal: Literal["random", "even", "traffic", "usage"] = "even"
     shares: tuple[NotNegative, ...] = ()
@@ -200,7 +232,10 @@ class Start(StrictModel):
     @model_validator(mode="after")
     def _shares(self) -> Self:
         if (self.deal in ("traffic", "usage")) != bool(self.shares):
-            raise ValueError('shares = [...] is allowed with deal = "traffic" and deal = "usage" only, one figure per broker')
+            raise ValueError(
+                'shares = [...] is allowed with deal = "traffic" and deal = "usage" only, one '
+                "figure per broker"
+            )
         return self
 
 
@@ -223,7 +258,9 @@ class Strategy(StrictModel):
 
 
 class Published(StrictModel):
-    """A published figure: printed [P], read off a chart [C], derived [D]. `chosen_by`: whether parameters were fitted to it."""
+    """A published figure: printed [P], read off a chart [C], derived [D]. `chosen_by`: whether
+    parameters were fitted to it.
+    """
 
     figure: str
     value: float
@@ -234,7 +271,9 @@ class Published(StrictModel):
 
 
 class Parameters(StrictModel):
-    """Parameters that several scenarios share, in a file of `parameters/`: machines, message sizes, noise, settings of the rebalancer."""
+    """Parameters that several scenarios share, in a file of `parameters/`: machines, message sizes,
+    noise, settings of the rebalancer.
+    """
 
     machines: dict[str, Machine] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -254,15 +293,17 @@ class Scenario(StrictModel):
     noise: Noise = Noise()
     brokers: Annotated[tuple[Brokers, ...], Field(min_length=1)]
     #: Namespaces divide all bundles among themselves, in the order of the file.
-    namespaces: Annotated[tuple[Namespace, ...], Field(min_length=1)] = (Namespace(name="public/simulated"),)
+    namespaces: Annotated[tuple[Namespace, ...], Field(min_length=1)] = (
+        Namespace(name="public/simulated"),
+    )
     traffic: Annotated[tuple[ScenarioTraffic, ...], Field(min_length=1)]
     start: Start = Start()
     happenings: tuple[Happening, ...] = ()
-    #: Pulsar's leader reads reports that brokers write after enough change (`written`); our collector requests them (`asked`). `auto`:
-    #: `written` in parity mode, `asked` in fixed mode.
+    #: Pulsar's leader reads reports that brokers write after enough change (`written`); our
+    #: collector requests them (`asked`). `auto`: `written` in parity mode, `asked` in fixed mode.
     reports: Literal["auto", "asked", "written"] = "auto"
-    #: In parity mode, bundles are unloaded without a destination, and the leader places them when clients look them up, possibly on
-    #: their source: Pulsar before 2.10.6, 2.11.3, 3.0.1 (#20822).
+    #: In parity mode, bundles are unloaded without a destination, and the leader places them when
+    #: clients look them up, possibly on their source: Pulsar before 2.10.6, 2.11.3, 3.0.1 (#20822).
     placed_at_lookup: bool = False
     strategy: Strategy = Strategy()
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -276,7 +317,8 @@ class Scenario(StrictModel):
     from_minute: Minute = 0
     #: Load is never lastingly uneven: every unload is a false one.
     calm: bool = False
-    #: Isolation policies, anti-affinity groups and the like, as collectors publish them. Initial owners respect isolation.
+    #: Isolation policies, anti-affinity groups and the like, as collectors publish them. Initial
+    #: owners respect isolation.
     policies: dict[str, Any] = Field(default_factory=dict)
     #: Properties that this scenario rates.
     rates: tuple[Property, ...] = ()
@@ -291,10 +333,14 @@ class Scenario(StrictModel):
 
     @property
     def names_of_groups(self) -> tuple[tuple[str, ...], ...]:
-        """The names of each entry of `brokers`; brokers without names are numbered across entries."""
+        """The names of each entry of `brokers`; brokers without names are numbered across
+        entries.
+        """
         groups, count = list[tuple[str, ...]](), 0
         for group in self.brokers:
-            names = group.names or tuple(f"broker-{count + number + 1}" for number in range(group.count))
+            names = group.names or tuple(
+                f"broker-{count + number + 1}" for number in range(group.count)
+            )
             groups.append(names)
             count += len(names)
         return tuple(groups)
@@ -304,7 +350,10 @@ class Scenario(StrictModel):
         """Namespace → range of its bundle numbers."""
         sums = [0.0, *accumulate(namespace.share for namespace in self.namespaces)]
         edges = [*(int(self.bundles * part / sums[-1]) for part in sums[:-1]), self.bundles]
-        return {namespace.name: range(*pair) for namespace, pair in zip(self.namespaces, pairwise(edges), strict=True)}
+        return {
+            namespace.name: range(*pair)
+            for namespace, pair in zip(self.namespaces, pairwise(edges), strict=True)
+        }
 
     def namespace_of(self, traffic: ScenarioTraffic) -> str:
         """The namespace of these topics: the stated one, otherwise the only one."""
@@ -314,15 +363,29 @@ class Scenario(StrictModel):
         """The brokers of minute 0 on which the isolation policies allow a namespace."""
         groups = zip(self.brokers, self.names_of_groups, strict=True)
         there = [name for group, names in groups if not group.joins for name in names]
-        return remaining(there, isolated(read_policies(json.dumps(self.policies)), namespace, there))
+        return remaining(
+            there, isolated(read_policies(json.dumps(self.policies)), namespace, there)
+        )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         policies = read_policies(json.dumps(self.policies)).complaints
-        complaints = [*policies, *self._about_namespaces(), *self._about_brokers(), *self._about_start()]
-        homeless = [] if complaints else [namespace for namespace in self.places if not self.allowed_at_first(namespace)]
+        complaints = [
+            *policies,
+            *self._about_namespaces(),
+            *self._about_brokers(),
+            *self._about_start(),
+        ]
+        homeless = (
+            []
+            if complaints
+            else [namespace for namespace in self.places if not self.allowed_at_first(namespace)]
+        )
         if homeless:
-            complaints.append(f"policies: at minute 0 no broker may serve {', '.join(homeless)}; let a policy name a present broker")
+            complaints.append(
+                f"policies: at minute 0 no broker may serve {', '.join(homeless)}; let a "
+                "policy name a present broker"
+            )
         if complaints:
             raise ValueError("\n".join(complaints))
         return self
@@ -336,24 +399,43 @@ class Scenario(StrictModel):
             if flow.namespace is None and len(places) > 1:
                 yield f"traffic[{number}]: namespace is missing, one of {', '.join(places)}"
             elif self.namespace_of(flow) not in places:
-                yield f"traffic[{number}]: no namespace {flow.namespace!r}; known: {', '.join(places)}"
+                yield (
+                    f"traffic[{number}]: no namespace {flow.namespace!r}; known: "
+                    f"{', '.join(places)}"
+                )
         for namespace, rows in places.items():
             if not rows:
-                yield f"namespaces: {self.bundles} bundles leave none for {namespace}; raise bundles or its share"
+                yield (
+                    f"namespaces: {self.bundles} bundles leave none for {namespace}; raise "
+                    "bundles or its share"
+                )
 
     def _about_brokers(self) -> Iterator[str]:
         names = self.broker_names
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"brokers: two have the name {name}"
-        for machine in dict.fromkeys(group.machine for group in self.brokers if group.machine not in self.machines):
-            yield f"brokers: no machine {machine!r}; known: {', '.join(sorted(self.machines)) or 'none'}"
-        unknown = sorted({name for happening in self.happenings for name in happening.brokers} - set(names))
+        for machine in dict.fromkeys(
+            group.machine for group in self.brokers if group.machine not in self.machines
+        ):
+            yield (
+                f"brokers: no machine {machine!r}; known: "
+                f"{', '.join(sorted(self.machines)) or 'none'}"
+            )
+        unknown = sorted(
+            {name for happening in self.happenings for name in happening.brokers} - set(names)
+        )
         if unknown:
-            yield f"happenings: no broker {', '.join(unknown)}; known: {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
+            yield (
+                f"happenings: no broker {', '.join(unknown)}; known: "
+                f"{', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
+            )
 
     def _about_start(self) -> Iterator[str]:
         machines = [
-            self.machines.get(group.machine) for group in self.brokers if not group.joins for _ in group.names or range(group.count)
+            self.machines.get(group.machine)
+            for group in self.brokers
+            if not group.joins
+            for _ in group.names or range(group.count)
         ]
         shares = self.start.shares
         if not machines:
@@ -363,8 +445,18 @@ class Scenario(StrictModel):
         elif shares and not any(shares):
             yield "start.shares: at least one must be more than 0"
         elif self.start.deal == "usage":
-            known = [(share, machine) for share, machine in zip(shares, machines, strict=True) if machine is not None]
+            known = [
+                (share, machine)
+                for share, machine in zip(shares, machines, strict=True)
+                if machine is not None
+            ]
             if any(machine.cpu_per_kmsg + machine.cpu_per_mib == 0 for _, machine in known):
-                yield 'start: deal = "usage" needs traffic that costs CPU; give each machine cpu_per_kmsg or cpu_per_mib'
+                yield (
+                    'start: deal = "usage" needs traffic that costs CPU; give each machine '
+                    "cpu_per_kmsg or cpu_per_mib"
+                )
             elif known and all(share <= machine.cpu_idle for share, machine in known):
-                yield "start.shares: usage in percent; at least one must be above the cpu_idle of its broker's machine"
+                yield (
+                    "start.shares: usage in percent; at least one must be above the cpu_idle of "
+                    "its broker's machine"
+                )

@@ -19,18 +19,33 @@ _LOOK_EVERY_S = 0.02
 
 
 class FileConsumer:
-    """Continues at the position that `group` committed last. One process at a time per group and folder."""
+    """Continues at the position that `group` committed last. One process at a time per group and
+    folder.
+    """
 
-    def __init__(self, folder: Path, topic: str, group: str, positions: Path, limits: WireLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        topic: str,
+        group: str,
+        positions: Path,
+        limits: WireLimits = DEFAULT_LIMITS,
+    ) -> None:
         """`positions`: folder of position files; created if missing. Raises SinkError."""
         self._reader = FileTopicReader(folder, topic, limits)
         self._topic = topic
-        self._file = positions / f"{group}-{hashlib.blake2b(topic.encode(), digest_size=4).hexdigest()}.json"
+        self._file = (
+            positions / f"{group}-{hashlib.blake2b(topic.encode(), digest_size=4).hexdigest()}.json"
+        )
         self._next = self._committed()
         self._behind: dict[Position, Offset] = {}
 
-    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
-        """The next records, up to the one that reaches `max_bytes`; none if none arrive within `timeout_s`. Raises SinkError."""
+    def poll(
+        self, max_records: int, timeout_s: float, max_bytes: int | None = None
+    ) -> Sequence[TopicRecord]:
+        """The next records, up to the one that reaches `max_bytes`; none if none arrive within
+        `timeout_s`. Raises SinkError.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             records, after = self._reader.read(self._next, max_records, max_bytes)
@@ -39,14 +54,22 @@ class FileConsumer:
             time.sleep(_LOOK_EVERY_S)
         self._next = after
         starts = [Offset(record.position.partition, record.position.offset) for record in records]
-        self._behind.update(zip((record.position for record in records), [*starts[1:], after], strict=True) if records else ())
+        self._behind.update(
+            zip((record.position for record in records), [*starts[1:], after], strict=True)
+            if records
+            else ()
+        )
         return records
 
     def commit(self, record: TopicRecord) -> None:
         """Stores the position after this record on the disk. Raises SinkError."""
         behind = self._behind[record.position]
-        self._behind = {position: offset for position, offset in self._behind.items() if offset > behind}
-        text = json.dumps({"v": 1, "topic": self._topic, "segment": behind.segment, "byte": behind.byte})
+        self._behind = {
+            position: offset for position, offset in self._behind.items() if offset > behind
+        }
+        text = json.dumps(
+            {"v": 1, "topic": self._topic, "segment": behind.segment, "byte": behind.byte}
+        )
         part = self._file.with_suffix(".part")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +80,10 @@ class FileConsumer:
             part.replace(self._file)
             sync_folder(self._file.parent)
         except OSError as error:
-            raise SinkError(f"{self._file} cannot be written ({error.strerror}); make room, or let this user write there.") from error
+            raise SinkError(
+                f"{self._file} cannot be written ({error.strerror}); make room, or let this "
+                "user write there."
+            ) from error
 
     def close(self) -> None:
         """Does nothing: no file is open between two calls."""
@@ -70,5 +96,6 @@ class FileConsumer:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SinkError(
-                f"{self._file} is not a position file ({error}); delete it to begin with the oldest record of {self._topic} again."
+                f"{self._file} is not a position file ({error}); delete it to begin with the "
+                f"oldest record of {self._topic} again."
             ) from error

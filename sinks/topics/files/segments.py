@@ -28,7 +28,9 @@ def segment_path(folder: Path, segment: int) -> Path:
 
 
 def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
-    """Returns when the names in a folder are on the disk. Otherwise a power failure may lose a file that was flushed itself."""
+    """Returns when the names in a folder are on the disk. Otherwise a power failure may lose a file
+    that was flushed itself.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fsync(descriptor)
@@ -37,13 +39,17 @@ def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
 
 
 def segments(folder: Path) -> list[int]:
-    """Numbers of the existing segments, ascending; empty if the folder does not exist. Raises SinkError if it cannot be listed."""
+    """Numbers of the existing segments, ascending; empty if the folder does not exist. Raises
+    SinkError if it cannot be listed.
+    """
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise SinkError(f"{folder} cannot be listed ({error.strerror}); name a folder that this user may read.") from error
+        raise SinkError(
+            f"{folder} cannot be listed ({error.strerror}); name a folder that this user may read."
+        ) from error
     return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
 
@@ -61,14 +67,18 @@ def last_newline(descriptor: int, size: int) -> int:
 
 @contextlib.contextmanager
 def open_segment(folder: Path, segment: int, start: int = 0) -> Iterator[tuple[int, int]]:
-    """File descriptor and size of a segment, after checking that a line begins at `start`. Raises SinkError."""
+    """File descriptor and size of a segment, after checking that a line begins at `start`. Raises
+    SinkError.
+    """
     path = segment_path(folder, segment)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise _gone(folder, Offset(segment, start)) from error
     except OSError as error:
-        raise SinkError(f"{path} cannot be read ({error.strerror}); let this user read it.") from error
+        raise SinkError(
+            f"{path} cannot be read ({error.strerror}); let this user read it."
+        ) from error
     try:
         size = os.fstat(descriptor).st_size
         if start > size or (start and os.pread(descriptor, 1, start - 1) != b"\n"):
@@ -88,7 +98,9 @@ def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
 
 
 def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
-    """Raises SinkError unless all segments from `start` on exist; an empty topic has only its beginning."""
+    """Raises SinkError unless all segments from `start` on exist; an empty topic has only its
+    beginning.
+    """
     if not numbers and start == Offset(0, 0):
         return
     following = [number for number in numbers if number >= start.segment]
@@ -102,6 +114,7 @@ def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
 def _gone(folder: Path, offset: Offset) -> SinkError:
     name = segment_path(folder, offset.segment).name
     return SinkError(
-        f"Offset {offset.segment}:{offset.byte} of {folder} is gone: {name} was deleted, cut or replaced. Put the segment back, or start "
+        f"Offset {offset.segment}:{offset.byte} of {folder} is gone: {name} was deleted, cut "
+        "or replaced. Put the segment back, or start "
         "with a new checkpoint, which reads the topic from its oldest line."
     )

@@ -1,8 +1,10 @@
-"""File topics: a folder of append-only JSON Lines segments. Any number of processes append to it in one total order.
+"""File topics: a folder of append-only JSON Lines segments. Any number of processes append to it in
+one total order.
 
-A writer holds the folder's lock while it appends, so lines of two writers never mix. A writer that dies in the middle of a line leaves
-a torn line; the next writer ends it with a newline, so that it becomes a rejected record of its own. A reader needs no lock: it reads
-only lines with a newline, and leaves a segment only if a successor existed before it reached the segment's end.
+A writer holds the folder's lock while it appends, so lines of two writers never mix. A writer that
+dies in the middle of a line leaves a torn line; the next writer ends it with a newline, so that it
+becomes a rejected record of its own. A reader needs no lock: it reads only lines with a newline,
+and leaves a segment only if a successor existed before it reached the segment's end.
 The folder must be on a local disk: locks on network file systems are unreliable.
 """
 
@@ -18,7 +20,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sinks.topics.files.lines import split_lines
-from sinks.topics.files.segments import Offset, check_offset, last_newline, open_segment, read_blocks, segment_path, segments, sync_folder
+from sinks.topics.files.segments import (
+    Offset,
+    check_offset,
+    last_newline,
+    open_segment,
+    read_blocks,
+    segment_path,
+    segments,
+    sync_folder,
+)
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
@@ -33,7 +44,8 @@ _LOCK_TIMEOUT_S = 30.0
 class TopicRecord(NamedTuple):
     """One record of a topic. `value` is only its beginning if `size` is larger.
 
-    `unread`: the reason, as a sentence, if the topic contains something at this position that cannot be read; otherwise empty.
+    `unread`: the reason, as a sentence, if the topic contains something at this position that
+    cannot be read; otherwise empty.
     """
 
     position: Position
@@ -43,7 +55,9 @@ class TopicRecord(NamedTuple):
 
 
 class FileTopicWriter:
-    """Appends to the topic's last segment, and begins a new one after `segment_bytes`. One writer per process and topic."""
+    """Appends to the topic's last segment, and begins a new one after `segment_bytes`. One writer
+    per process and topic.
+    """
 
     def __init__(
         self,
@@ -54,7 +68,8 @@ class FileTopicWriter:
         lock_timeout_s: float = _LOCK_TIMEOUT_S,
         fsync: Callable[[int], None] = os.fsync,
     ) -> None:
-        """Creates the folder. With `sync`, lines are on the disk when `append` returns. Raises SinkError.
+        """Creates the folder. With `sync`, lines are on the disk when `append` returns. Raises
+        SinkError.
 
         `fsync`: flushes the file or folder of a file descriptor.
         """
@@ -68,21 +83,31 @@ class FileTopicWriter:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            raise SinkError(f"{folder} cannot be written ({error.strerror}); name a folder that this user may create or write.") from error
+            raise SinkError(
+                f"{folder} cannot be written ({error.strerror}); name a folder that this user "
+                "may create or write."
+            ) from error
 
     def append(self, values: Sequence[bytes]) -> Offset:
-        """Appends one line per value, in order and without lines of other writers between; returns the offset after them.
+        """Appends one line per value, in order and without lines of other writers between; returns
+        the offset after them.
 
-        Raises SinkError, PublishTimeout. After an error the topic may contain the first values; append all of them again (at least once).
+        Raises SinkError, PublishTimeout. After an error the topic may contain the first values;
+        append all of them again (at least once).
         """
         if any(b"\n" in value for value in values):
-            raise ContractError("A record of a file topic must not contain a newline; please report this as a bug.")
+            raise ContractError(
+                "A record of a file topic must not contain a newline; please report this as a bug."
+            )
         data = b"".join(value + b"\n" for value in values)
         try:
             with self._threads, self._locked():
                 return self._append(data)
         except OSError as error:
-            raise SinkError(f"{self._folder} cannot be appended to ({error.strerror}); make room, or name another folder.") from error
+            raise SinkError(
+                f"{self._folder} cannot be appended to ({error.strerror}); make room, or name "
+                "another folder."
+            ) from error
 
     def close(self) -> None:
         """Closes the writer; a second call does nothing."""
@@ -102,7 +127,8 @@ class FileTopicWriter:
         while not _try_lock(self._lock):
             if time.monotonic() > deadline:
                 raise PublishTimeout(
-                    f"{self._folder} has been locked by another writer for {self._lock_timeout_s:g} s; find the process that holds it and "
+                    f"{self._folder} has been locked by another writer for "
+                    f"{self._lock_timeout_s:g} s; find the process that holds it and "
                     "end or continue that process."
                 )
             time.sleep(0.002)
@@ -115,7 +141,10 @@ class FileTopicWriter:
     def _check_lock(self) -> None:
         """Raises SinkError if the folder was replaced: its writers then lock another file."""
         if os.stat(self._folder / _LOCK).st_ino != os.fstat(self._lock).st_ino:
-            raise SinkError(f"{self._folder} was deleted and created again by another process; open the topic again.")
+            raise SinkError(
+                f"{self._folder} was deleted and created again by another process; open the "
+                "topic again."
+            )
 
     def _append(self, data: bytes) -> Offset:
         numbers = segments(self._folder)
@@ -135,7 +164,11 @@ class FileTopicWriter:
 
     @contextlib.contextmanager
     def _opened(self, segment: int) -> Iterator[int]:
-        descriptor = os.open(segment_path(self._folder, segment), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(
+            segment_path(self._folder, segment),
+            os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+            0o666,
+        )
         try:
             yield descriptor
         finally:
@@ -155,9 +188,13 @@ class FileTopicWriter:
 
 
 class FileTopicReader:
-    """Reads a file topic from any offset, including lines appended meanwhile. A missing folder is an empty topic."""
+    """Reads a file topic from any offset, including lines appended meanwhile. A missing folder is
+    an empty topic.
+    """
 
-    def __init__(self, folder: Path, topic: str | None = None, limits: WireLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, folder: Path, topic: str | None = None, limits: WireLimits = DEFAULT_LIMITS
+    ) -> None:
         """`topic`: the name in positions; by default the folder's name."""
         self._folder = folder
         self._topic = folder.name if topic is None else topic
@@ -168,7 +205,9 @@ class FileTopicReader:
         return Offset((segments(self._folder) or [0])[0], 0)
 
     def written_since(self, ms: int) -> Offset:
-        """The beginning of the first segment written at `ms` (since 1970) or later; the end if there is none."""
+        """The beginning of the first segment written at `ms` (since 1970) or later; the end if
+        there is none.
+        """
         for number in segments(self._folder):
             with contextlib.suppress(FileNotFoundError):
                 if segment_path(self._folder, number).stat().st_mtime_ns >= ms * 1_000_000:
@@ -184,12 +223,16 @@ class FileTopicReader:
             return Offset(numbers[-1], last_newline(descriptor, size))
 
     def read(
-        self, start: Offset | None = None, max_records: int | None = None, max_bytes: int | None = None, end: Offset | None = None
+        self,
+        start: Offset | None = None,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        end: Offset | None = None,
     ) -> tuple[list[TopicRecord], Offset]:
         """Complete lines from `start` (None: the oldest), and the offset after them.
 
-        Stops before `end`, after `max_records` lines, or after the line that reaches `max_bytes`. Raises SinkError if lines after
-        `start` are missing.
+        Stops before `end`, after `max_records` lines, or after the line that reaches `max_bytes`.
+        Raises SinkError if lines after `start` are missing.
         """
         records: list[TopicRecord] = []
         offset, taken = start or self.begin(), 0
@@ -202,7 +245,9 @@ class FileTopicReader:
                 break
         return records, offset
 
-    def advance(self, start: Offset | None, max_records: int, max_bytes: int | None = None) -> Offset:
+    def advance(
+        self, start: Offset | None, max_records: int, max_bytes: int | None = None
+    ) -> Offset:
         """The offset that `read` would return; keeps no line."""
         offset, count, taken = start or self.begin(), 0, 0
         for record, after in self._walk(offset, None):
@@ -213,9 +258,14 @@ class FileTopicReader:
                 break
         return offset
 
-    def _walk(self, start: Offset, end: Offset | None) -> Iterator[tuple[TopicRecord | None, Offset]]:
-        """Each line with the offset after it; None with the start offset of each further segment."""
-        # Listed before reading: only the last segment of the list can still grow, the others are read to their end.
+    def _walk(
+        self, start: Offset, end: Offset | None
+    ) -> Iterator[tuple[TopicRecord | None, Offset]]:
+        """Each line with the offset after it; None with the start offset of each further
+        segment.
+        """
+        # Listed before reading: only the last segment of the list can still grow, the others are
+        # read to their end.
         numbers = segments(self._folder)
         check_offset(self._folder, start, numbers)
         for number in numbers:
@@ -225,18 +275,25 @@ class FileTopicReader:
                 yield None, Offset(number, 0)
             first = start.byte if number == start.segment else 0
             last = end.byte if end is not None and number == end.segment else None
-            yield from self._walk_segment(Offset(number, first), last, finished=number != numbers[-1])
+            yield from self._walk_segment(
+                Offset(number, first), last, finished=number != numbers[-1]
+            )
 
-    def _walk_segment(self, start: Offset, end: int | None, *, finished: bool) -> Iterator[tuple[TopicRecord, Offset]]:
+    def _walk_segment(
+        self, start: Offset, end: int | None, *, finished: bool
+    ) -> Iterator[tuple[TopicRecord, Offset]]:
         segment, byte = start
         with open_segment(self._folder, segment, start.byte) as (descriptor, size):
-            for line in split_lines(read_blocks(descriptor, byte, size if end is None else min(size, end)), self._limits):
+            for line in split_lines(
+                read_blocks(descriptor, byte, size if end is None else min(size, end)), self._limits
+            ):
                 record = TopicRecord(Position(self._topic, segment, byte), line.value, line.size)
                 byte += line.size + 1
                 if line.ended:
                     yield record, Offset(segment, byte)
                 elif finished and end is None:
-                    # A foreign writer: ours end a torn line before they begin a segment. The segment's end ends the line.
+                    # A foreign writer: ours end a torn line before they begin a segment. The
+                    # segment's end ends the line.
                     yield record, Offset(segment + 1, 0)
 
 

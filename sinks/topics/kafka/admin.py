@@ -14,7 +14,9 @@ from sinks.topics.uri import TopicUri
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """Configuration of a new topic. `replication`: -1 uses the cluster's default; `retention_ms`: minimum retention of records."""
+    """Configuration of a new topic. `replication`: -1 uses the cluster's default; `retention_ms`:
+    minimum retention of records.
+    """
 
     partitions: int = 1
     replication: int = -1
@@ -22,7 +24,9 @@ class TopicPlan:
     max_record_bytes: int = 8 * 2**20
 
     def configs(self) -> Mapping[str, str]:
-        """Topic configs. Compaction is always off: all records of a cluster share a key, and compaction would delete all but the newest."""
+        """Topic configs. Compaction is always off: all records of a cluster share a key, and
+        compaction would delete all but the newest.
+        """
         return {
             "cleanup.policy": "delete",
             "retention.ms": str(self.retention_ms),
@@ -32,7 +36,9 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """Configuration of an existing topic. `replicas`: the minimum over its partitions; `leaderless`: partitions without leader."""
+    """Configuration of an existing topic. `replicas`: the minimum over its partitions;
+    `leaderless`: partitions without leader.
+    """
 
     partitions: int
     replicas: int
@@ -54,10 +60,14 @@ def topic_facts(topic: TopicUri, access: KafkaAccess) -> TopicFacts | None:
         if not partitions:
             return None
         resource = ConfigResource(ConfigResourceType.TOPIC, topic.name)
-        configs = admin.describe_configs([resource], config_filter=ConfigFilterType.ALL)["topic"][topic.name]
+        configs = admin.describe_configs([resource], config_filter=ConfigFilterType.ALL)["topic"][
+            topic.name
+        ]
     replicas = min(len(partition["replica_nodes"]) for partition in partitions)
     leaderless = sum(partition["leader_id"] < 0 for partition in partitions)
-    return TopicFacts(len(partitions), replicas, leaderless, {key: _value(one) for key, one in configs.items()})
+    return TopicFacts(
+        len(partitions), replicas, leaderless, {key: _value(one) for key, one in configs.items()}
+    )
 
 
 def missing_topics(topics: Collection[TopicUri], access: KafkaAccess) -> list[TopicUri]:
@@ -66,17 +76,25 @@ def missing_topics(topics: Collection[TopicUri], access: KafkaAccess) -> list[To
     for servers in dict.fromkeys(topic.servers for topic in topics):
         asked = {topic.name: topic for topic in topics if topic.servers == servers}
         with _admin(next(iter(asked.values())), access) as admin:
-            missing += [asked[found["name"]] for found in admin.describe_topics(list(asked)) if not found["partitions"]]
+            missing += [
+                asked[found["name"]]
+                for found in admin.describe_topics(list(asked))
+                if not found["partitions"]
+            ]
     return missing
 
 
 def create_topic(topic: TopicUri, plan: TopicPlan, access: KafkaAccess) -> bool:
-    """Creates a topic; False if it already exists, with any configuration. Raises SinkError, PublishTimeout."""
+    """Creates a topic; False if it already exists, with any configuration. Raises SinkError,
+    PublishTimeout.
+    """
     from kafka.admin import NewTopic
     from kafka.errors import TopicAlreadyExistsError
 
     with _admin(topic, access) as admin:
-        new = NewTopic(topic.name, plan.partitions, plan.replication, topic_configs=dict(plan.configs()))
+        new = NewTopic(
+            topic.name, plan.partitions, plan.replication, topic_configs=dict(plan.configs())
+        )
         try:
             admin.create_topics([new], wait_for_metadata=True)
         except TopicAlreadyExistsError:

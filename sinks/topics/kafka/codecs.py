@@ -1,9 +1,10 @@
 """Decompresses batches of Kafka topics with all of Kafka's codecs, within a size limit.
 
-kafka-python decompresses a batch in memory without limit: 32 KB of zstd become 1 GiB, and the broker accepts such a batch, because
-max.message.bytes limits the compressed size. Its decoders are names of one module and have no setting, so `bound_batches` replaces them.
-kafka-python also stops for good at a batch it cannot read, without naming the position: with `bound_batches` the error names it, and a
-reader continues after the batch.
+kafka-python decompresses a batch in memory without limit: 32 KB of zstd become 1 GiB, and the
+broker accepts such a batch, because max.message.bytes limits the compressed size. Its decoders are
+names of one module and have no setting, so `bound_batches` replaces them. kafka-python also stops
+for good at a batch it cannot read, without naming the position: with `bound_batches` the error
+names it, and a reader continues after the batch.
 """
 
 from __future__ import annotations
@@ -18,17 +19,24 @@ from typing import Any
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES
 
 Decode = Callable[[Any, int], bytes]
-#: Largest decompressed batch, equal to our largest request. Reading it takes about three times as much memory.
+#: Largest decompressed batch, equal to our largest request. Reading it takes about three times as
+#: much memory.
 LARGEST_BATCH_BYTES = LARGEST_REQUEST_BYTES
 #: How errors about a too large batch and about one that cannot be decompressed begin.
 TOO_LARGE, UNREADABLE = "BatchTooLarge", "BatchUnreadable"
 #: How kafka-python reports a batch with a wrong checksum.
 _DAMAGED = "failed crc check"
 #: Python package per codec.
-PACKAGES: Mapping[str, str] = {"gzip": "", "snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
+PACKAGES: Mapping[str, str] = {
+    "gzip": "",
+    "snappy": "python-snappy",
+    "lz4": "lz4",
+    "zstd": "zstandard",
+}
 _SAMPLE = b"a load report " * 100
 _GZIP_WINDOW = 31
-#: Framing of snappy by Kafka's own clients: a magic number, two versions, then blocks with their lengths.
+#: Framing of snappy by Kafka's own clients: a magic number, two versions, then blocks with their
+#: lengths.
 _XERIAL, _XERIAL_HEADER_BYTES = b"\x82SNAPPY\x00", 16
 
 
@@ -37,7 +45,8 @@ class _TooLarge(Exception):
 
 
 class UnreadBatch(Exception):
-    """A batch that is intact (its checksum is right) but unusable: above the size limit, or impossible to decompress.
+    """A batch that is intact (its checksum is right) but unusable: above the size limit, or
+    impossible to decompress.
 
     `partition`: kafka-python's TopicPartition; `first`, `last`: offsets of the skipped records.
     """
@@ -48,9 +57,11 @@ class UnreadBatch(Exception):
 
 
 def bound_batches() -> None:
-    """Makes consumers of kafka-python raise UnreadBatch for a batch above LARGEST_BATCH_BYTES or with unreadable content.
+    """Makes consumers of kafka-python raise UnreadBatch for a batch above LARGEST_BATCH_BYTES or
+    with unreadable content.
 
-    A reader continues after the batch with `seek`. A batch with a wrong checksum was damaged and stays a CorruptRecordError.
+    A reader continues after the batch with `seek`. A batch with a wrong checksum was damaged and
+    stays a CorruptRecordError.
     """
     from kafka.consumer.fetcher import Fetcher
     from kafka.record import default_records
@@ -62,7 +73,9 @@ def bound_batches() -> None:
 
 @cache
 def _tracking_class() -> Any:
-    """A subclass of kafka-python's class for one partition's batches in a fetch response; reports the position of an unread batch."""
+    """A subclass of kafka-python's class for one partition's batches in a fetch response; reports
+    the position of an unread batch.
+    """
     from kafka.consumer.fetcher import Fetcher
     from kafka.errors import CorruptRecordError
 
@@ -78,9 +91,14 @@ def _tracking_class() -> Any:
                 batch = self._noted.newest
                 if batch is None or _DAMAGED in str(error):
                     raise
-                first, partition = max(self.next_fetch_offset, batch.base_offset), self.topic_partition
+                first, partition = (
+                    max(self.next_fetch_offset, batch.base_offset),
+                    self.topic_partition,
+                )
                 self.drain()
-                raise UnreadBatch(str(error.args[0]), partition, first, batch.last_offset) from error
+                raise UnreadBatch(
+                    str(error.args[0]), partition, first, batch.last_offset
+                ) from error
 
     return TrackingRecords
 
@@ -99,15 +117,21 @@ class _TrackedBatches:
 
 
 def unpacked(codec: str, packed: bytes, limit: int = LARGEST_BATCH_BYTES) -> bytes:
-    """The content of a batch. Raises kafka.errors.CorruptRecordError if it has more than `limit` bytes or cannot be decompressed."""
+    """The content of a batch. Raises kafka.errors.CorruptRecordError if it has more than `limit`
+    bytes or cannot be decompressed.
+    """
     from kafka.errors import CorruptRecordError
 
     try:
         found = _DECODERS[codec](packed, limit)
     except _TooLarge:
-        raise CorruptRecordError(f"{TOO_LARGE}: {codec}, {len(packed):,} bytes hold more than {limit:,}") from None
+        raise CorruptRecordError(
+            f"{TOO_LARGE}: {codec}, {len(packed):,} bytes hold more than {limit:,}"
+        ) from None
     except Exception as error:  # each library has its own errors, some are RuntimeErrors
-        raise CorruptRecordError(f"{UNREADABLE}: {codec}, {type(error).__name__}: {error}") from error
+        raise CorruptRecordError(
+            f"{UNREADABLE}: {codec}, {type(error).__name__}: {error}"
+        ) from error
     return found
 
 
@@ -120,7 +144,10 @@ def broken_codecs() -> list[str]:
 
 def _works(codec: str, codecs: Any) -> bool:
     try:
-        return getattr(codecs, f"has_{codec}")() and unpacked(codec, getattr(codecs, f"{codec}_encode")(_SAMPLE)) == _SAMPLE
+        return (
+            getattr(codecs, f"has_{codec}")()
+            and unpacked(codec, getattr(codecs, f"{codec}_encode")(_SAMPLE)) == _SAMPLE
+        )
     except Exception:  # a broken library may raise anything
         return False
 
@@ -182,7 +209,9 @@ def _lz4(packed: bytes, limit: int) -> bytes:
 def _zstd(packed: bytes, limit: int) -> bytes:
     import zstandard
 
-    with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed), read_across_frames=True) as reader:
+    with zstandard.ZstdDecompressor().stream_reader(
+        io.BytesIO(packed), read_across_frames=True
+    ) as reader:
         found = reader.read(limit + 1)
     _check(len(found), limit)
     return found

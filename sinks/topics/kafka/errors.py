@@ -1,4 +1,6 @@
-"""Converts errors of the Kafka client to ours: what happened, and the next step. No other module does this."""
+"""Converts errors of the Kafka client to ours: what happened, and the next step. No other module
+does this.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,18 @@ from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 NO_TOPIC = "the topic does not exist; create it with: rebalancer topics create"
 _TOO_LARGE = "the record is larger than the topic allows; raise its max.message.bytes"
-_LOGIN = "authentication failed: check kafka.username, the content of kafka.password_file and kafka.mechanism"
-_SKIP_STEP = "find its producer, then delete the records up to there with Kafka's kafka-delete-records.sh, or name another topic"
-_TRUST = "TLS certificate not trusted: check kafka.ca_file, kafka.cert_file and kafka.key_file, and that the port belongs to a TLS listener"
+_LOGIN = (
+    "authentication failed: check kafka.username, the content of kafka.password_file and "
+    "kafka.mechanism"
+)
+_SKIP_STEP = (
+    "find its producer, then delete the records up to there with Kafka's "
+    "kafka-delete-records.sh, or name another topic"
+)
+_TRUST = (
+    "TLS certificate not trusted: check kafka.ca_file, kafka.cert_file and kafka.key_file, "
+    "and that the port belongs to a TLS listener"
+)
 #: Part of the error or of the client's log → our error and its text; the first match applies.
 _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
     ("SaslAuthenticationFailedError", SinkError, _LOGIN),
@@ -26,23 +37,48 @@ _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
     ),
     ("[SSL", SinkError, _TRUST),
     ("[X509", SinkError, _TRUST),
-    ("AuthorizationFailedError", SinkError, "this user is not authorized; grant it an ACL on the topic and the group"),
+    (
+        "AuthorizationFailedError",
+        SinkError,
+        "this user is not authorized; grant it an ACL on the topic and the group",
+    ),
     ("UnknownTopicOrPartitionError", SinkError, NO_TOPIC),
     ("MessageSizeTooLargeError", PublishRejected, _TOO_LARGE),
     ("RecordListTooLargeError", PublishRejected, _TOO_LARGE),
-    ("InvalidRecordError", PublishRejected, "the topic refuses the record; a compacted topic takes only records with a key"),
-    ("OffsetOutOfRangeError", SinkError, "records were deleted before they were read; raise the topic's retention.ms"),
-    ("UnsupportedCodecError", SinkError, "the library that decompresses these records is not installed: rebalancer doctor names it"),
-    (TOO_LARGE, SinkError, f"a batch of records is too large when it is decompressed; {_SKIP_STEP}"),
+    (
+        "InvalidRecordError",
+        PublishRejected,
+        "the topic refuses the record; a compacted topic takes only records with a key",
+    ),
+    (
+        "OffsetOutOfRangeError",
+        SinkError,
+        "records were deleted before they were read; raise the topic's retention.ms",
+    ),
+    (
+        "UnsupportedCodecError",
+        SinkError,
+        "the library that decompresses these records is not installed: rebalancer doctor names it",
+    ),
+    (
+        TOO_LARGE,
+        SinkError,
+        f"a batch of records is too large when it is decompressed; {_SKIP_STEP}",
+    ),
     (UNREADABLE, SinkError, f"a batch of records cannot be decompressed; {_SKIP_STEP}"),
     ("CorruptRecordError", SinkError, f"a batch of records is damaged; {_SKIP_STEP}"),
     ("TopicAlreadyExistsError", SinkError, "the topic already exists; keep it, or delete it first"),
-    ("InvalidReplicationFactorError", SinkError, "the cluster has too few brokers for that; lower --replication"),
+    (
+        "InvalidReplicationFactorError",
+        SinkError,
+        "the cluster has too few brokers for that; lower --replication",
+    ),
     ("PolicyViolationError", SinkError, "a policy of the cluster forbids this; ask its operator"),
     ("DNS", PublishTimeout, "the host name cannot be resolved; correct it in the topic's URI"),
 )
 _TIMEOUT = (
-    "no answer; check that the broker runs, that host, port and kafka.security_protocol are those of one of its listeners and, with SASL, "
+    "no answer; check that the broker runs, that host, port and kafka.security_protocol are "
+    "those of one of its listeners and, with SASL, "
     "name and password"
 )
 _REASON = re.compile(r"(?:Bootstrap .* failed|Connection lost): (.*?)(?: \(backoff .*)?$")
@@ -50,7 +86,9 @@ _REASON = re.compile(r"(?:Bootstrap .* failed|Connection lost): (.*?)(?: \(backo
 
 @contextmanager
 def kafka_errors(topic: TopicUri) -> Iterator[None]:
-    """Raises SinkError, PublishTimeout or PublishRejected for errors of the client in the block; keeps the cause."""
+    """Raises SinkError, PublishTimeout or PublishRejected for errors of the client in the block;
+    keeps the cause.
+    """
     from kafka.errors import KafkaError
 
     connection_errors = _ConnectionErrors()
@@ -88,7 +126,9 @@ def _ours(topic: TopicUri, error: BaseException, reasons: list[str]) -> SinkErro
             if sign in text:
                 return kind(f"{topic}: {meaning} ({text[:300]})")
     if isinstance(error, RetriableError):
-        return PublishTimeout(f"{topic}: {_TIMEOUT} ({reasons[-1][:300] if reasons else described})")
+        return PublishTimeout(
+            f"{topic}: {_TIMEOUT} ({reasons[-1][:300] if reasons else described})"
+        )
     return SinkError(f"{topic}: Kafka answers {described}; look into the broker's log")
 
 

@@ -1,4 +1,6 @@
-"""Settings for Kafka: given once, with secrets from files, and translated for the Python client and the Java client."""
+"""Settings for Kafka: given once, with secrets from files, and translated for the Python client and
+the Java client.
+"""
 
 from __future__ import annotations
 
@@ -27,26 +29,50 @@ _SCRAM_MODULE = "scram.ScramLoginModule"
 class KafkaSettings:
     """Settings of all kafka:// topics; the servers are in the topics' URIs."""
 
-    security_protocol: Annotated[SecurityProtocol, Setting("Security protocol of the broker's listener (Kafka: security.protocol)")] = (
-        "PLAINTEXT"
-    )
-    mechanism: Annotated[Mechanism, Setting("Authentication if security_protocol begins with SASL (Kafka: sasl.mechanism)")] = (
-        "SCRAM-SHA-512"
-    )
+    security_protocol: Annotated[
+        SecurityProtocol,
+        Setting("Security protocol of the broker's listener (Kafka: security.protocol)"),
+    ] = "PLAINTEXT"
+    mechanism: Annotated[
+        Mechanism,
+        Setting("Authentication if security_protocol begins with SASL (Kafka: sasl.mechanism)"),
+    ] = "SCRAM-SHA-512"
     username: Annotated[str, Setting("User name for SASL")] = ""
     password_file: Annotated[str, Setting("File with the password for SASL")] = ""
-    ca_file: Annotated[str, Setting("PEM file with the trusted certificates; empty = those of the system")] = ""
-    cert_file: Annotated[str, Setting("PEM file with our own certificate, if the broker requires one")] = ""
-    key_file: Annotated[str, Setting("PEM file with the key of our own certificate (PKCS 8, not encrypted)")] = ""
+    ca_file: Annotated[
+        str, Setting("PEM file with the trusted certificates; empty = those of the system")
+    ] = ""
+    cert_file: Annotated[
+        str, Setting("PEM file with our own certificate, if the broker requires one")
+    ] = ""
+    key_file: Annotated[
+        str, Setting("PEM file with the key of our own certificate (PKCS 8, not encrypted)")
+    ] = ""
     start: Annotated[
-        str, Setting("Where a new checkpoint starts reading: earliest, latest, or a time (2026-01-31T12:00:00Z, or ms since 1970)")
+        str,
+        Setting(
+            "Where a new checkpoint starts reading: earliest, latest, or a time "
+            "(2026-01-31T12:00:00Z, or ms since 1970)"
+        ),
     ] = "earliest"
     fail_on_data_loss: Annotated[
-        bool, Setting("Stop if records were deleted before they were read; false = log it and continue with the oldest record")
+        bool,
+        Setting(
+            "Stop if records were deleted before they were read; false = log it and continue "
+            "with the oldest record"
+        ),
     ] = True
-    timeout_ms: Annotated[int, Setting("Timeout of one request to a server", "ms", ge=1_000, le=600_000)] = 30_000
+    timeout_ms: Annotated[
+        int, Setting("Timeout of one request to a server", "ms", ge=1_000, le=600_000)
+    ] = 30_000
     outage_ms: Annotated[
-        int, Setting("Longest outage of servers that have answered before; after it a process gives up", "ms", ge=0, le=86_400_000)
+        int,
+        Setting(
+            "Longest outage of servers that have answered before; after it a process gives up",
+            "ms",
+            ge=0,
+            le=86_400_000,
+        ),
     ] = 600_000
 
 
@@ -74,13 +100,26 @@ class KafkaAccess:
             "reconnect_backoff_max_ms": _LONGEST_PAUSE_MS,
         }
         if self.sasl and self.password is not None:
-            found |= {"sasl_mechanism": settings.mechanism, "sasl_plain_username": settings.username}
+            found |= {
+                "sasl_mechanism": settings.mechanism,
+                "sasl_plain_username": settings.username,
+            }
             found["sasl_plain_password"] = self.password.reveal().decode()
-        files = {"ssl_cafile": settings.ca_file, "ssl_certfile": settings.cert_file, "ssl_keyfile": settings.key_file}
-        return found | {key: file for key, file in files.items() if file and settings.security_protocol.endswith("SSL")}
+        files = {
+            "ssl_cafile": settings.ca_file,
+            "ssl_certfile": settings.cert_file,
+            "ssl_keyfile": settings.key_file,
+        }
+        return found | {
+            key: file
+            for key, file in files.items()
+            if file and settings.security_protocol.endswith("SSL")
+        }
 
     def for_java(self) -> Mapping[str, str]:
-        """Properties for Kafka's Java client. They contain secrets: `sasl.jaas.config` and `ssl.keystore.key`."""
+        """Properties for Kafka's Java client. They contain secrets: `sasl.jaas.config` and
+        `ssl.keystore.key`.
+        """
         timeout_ms = str(self.settings.timeout_ms)
         found = {
             "security.protocol": self.settings.security_protocol,
@@ -88,11 +127,20 @@ class KafkaAccess:
             "default.api.timeout.ms": timeout_ms,
         }
         if self.sasl and self.password is not None:
-            found |= {"sasl.mechanism": self.settings.mechanism, "sasl.jaas.config": _jaas(self.settings, self.password)}
+            found |= {
+                "sasl.mechanism": self.settings.mechanism,
+                "sasl.jaas.config": _jaas(self.settings, self.password),
+            }
         if self.trusted is not None:
-            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.trusted.reveal().decode()}
+            found |= {
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.certificates": self.trusted.reveal().decode(),
+            }
         if self.certificate is not None and self.key is not None:
-            found |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": self.certificate.reveal().decode()}
+            found |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.certificate.chain": self.certificate.reveal().decode(),
+            }
             found["ssl.keystore.key"] = self.key.reveal().decode()
         return found
 
@@ -100,16 +148,26 @@ class KafkaAccess:
 def kafka_access(settings: KafkaSettings) -> KafkaAccess:
     """Checks the settings and reads their files. Raises SettingsError with all complaints."""
     complaints: list[str] = []
-    sasl, ssl = settings.security_protocol.startswith("SASL"), settings.security_protocol.endswith("SSL")
+    sasl, ssl = (
+        settings.security_protocol.startswith("SASL"),
+        settings.security_protocol.endswith("SSL"),
+    )
     if sasl and not settings.username:
         complaints.append(f"kafka.username: {settings.security_protocol} needs a user name; set it")
     if sasl and not settings.password_file:
-        complaints.append(f"kafka.password_file: {settings.security_protocol} needs a password; name a file that contains it")
+        complaints.append(
+            f"kafka.password_file: {settings.security_protocol} needs a password; name a file "
+            "that contains it"
+        )
     if bool(settings.cert_file) != bool(settings.key_file):
         missing = "kafka.key_file" if settings.cert_file else "kafka.cert_file"
-        complaints.append(f"{missing}: a certificate and its key are used together; name both files, or neither")
+        complaints.append(
+            f"{missing}: a certificate and its key are used together; name both files, or neither"
+        )
     read = [
-        _optional(settings.password_file if sasl else "", "kafka.password_file", complaints, read_secret),
+        _optional(
+            settings.password_file if sasl else "", "kafka.password_file", complaints, read_secret
+        ),
         _optional(settings.cert_file if ssl else "", "kafka.cert_file", complaints, _certificate),
         _optional(settings.key_file if ssl else "", "kafka.key_file", complaints, _key),
         _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints, _certificate),
@@ -128,7 +186,9 @@ def _key(path: str, setting: str) -> Secret:
     return read_pem(path, setting, "PRIVATE KEY")
 
 
-def _optional(path: str, setting: str, complaints: list[str], read: Callable[[str, str], Secret]) -> Secret | None:
+def _optional(
+    path: str, setting: str, complaints: list[str], read: Callable[[str, str], Secret]
+) -> Secret | None:
     try:
         return read(path, setting) if path else None
     except SettingsError as error:

@@ -1,4 +1,6 @@
-"""Kafka topics for processes without Spark: a consumer that commits, a reader of all records, a publisher that flushes."""
+"""Kafka topics for processes without Spark: a consumer that commits, a reader of all records, a
+publisher that flushes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _END_S = 5.0
 
 
 class KafkaTopicConsumer:
-    """Reads all partitions from the position of `group`, or from the oldest record if it has none. One process at a time per group."""
+    """Reads all partitions from the position of `group`, or from the oldest record if it has none.
+    One process at a time per group.
+    """
 
     def __init__(
         self,
@@ -39,9 +43,11 @@ class KafkaTopicConsumer:
         *,
         since_ms: int | None = None,
     ) -> None:
-        """Raises SinkError, PublishTimeout. `group`: None starts with the oldest record and commits nothing.
+        """Raises SinkError, PublishTimeout. `group`: None starts with the oldest record and commits
+        nothing.
 
-        `since_ms`: starts with the first record that the broker received then or later (ms since the epoch).
+        `since_ms`: starts with the first record that the broker received then or later (ms since
+        the epoch).
         """
         from kafka import KafkaConsumer
 
@@ -71,8 +77,11 @@ class KafkaTopicConsumer:
             self.close()
             raise
 
-    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
-        """The next records, up to the one that reaches `max_bytes`; none if none arrive within `timeout_s`.
+    def poll(
+        self, max_records: int, timeout_s: float, max_bytes: int | None = None
+    ) -> Sequence[TopicRecord]:
+        """The next records, up to the one that reaches `max_bytes`; none if none arrive within
+        `timeout_s`.
 
         Waits longer for records that exist already.
         """
@@ -88,7 +97,9 @@ class KafkaTopicConsumer:
         return records
 
     def _up_to(self, max_bytes: int, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
-        """Polls one record at a time from the client's buffer: the client does not report sizes in advance."""
+        """Polls one record at a time from the client's buffer: the client does not report sizes in
+        advance.
+        """
         found = list(self.poll(1, timeout_s))
         taken = sum(record.size for record in found)
         while found and taken < max_bytes and len(found) < max_records:
@@ -107,13 +118,17 @@ class KafkaTopicConsumer:
             return self._behind_the_end(max_records)
 
     def commit(self, record: TopicRecord) -> None:
-        """Commits the position after this record and all polled before it; the broker has it when this returns."""
+        """Commits the position after this record and all polled before it; the broker has it when
+        this returns.
+        """
         from kafka import OffsetAndMetadata, TopicPartition
 
         offsets: dict[Any, Any] = {}
         while self._handed:
             position = self._handed.popleft()
-            offsets[TopicPartition(self._topic.name, position.partition)] = OffsetAndMetadata(position.offset + 1, "", -1)
+            offsets[TopicPartition(self._topic.name, position.partition)] = OffsetAndMetadata(
+                position.offset + 1, "", -1
+            )
             if position == record.position:
                 break
         with self._reported():
@@ -124,7 +139,9 @@ class KafkaTopicConsumer:
         self._client.close(autocommit=False)
 
     def _take_partitions(self) -> None:
-        """Assigns all partitions of the topic; a new one starts at its beginning, the others continue."""
+        """Assigns all partitions of the topic; a new one starts at its beginning, the others
+        continue.
+        """
         from kafka import TopicPartition
 
         numbers = self._client.partitions_for_topic(self._topic.name)
@@ -149,11 +166,15 @@ class KafkaTopicConsumer:
             if records:
                 return records
             if time.monotonic() > deadline:
-                raise PublishTimeout(f"{self._topic}: existing records are not delivered; check that the broker runs")
+                raise PublishTimeout(
+                    f"{self._topic}: existing records are not delivered; check that the broker runs"
+                )
         return []
 
     def _polled(self, max_records: int, timeout_s: float) -> list[TopicRecord]:
-        """Polls records. An unusable batch becomes one record without value at its last offset: committing it skips the batch."""
+        """Polls records. An unusable batch becomes one record without value at its last offset:
+        committing it skips the batch.
+        """
         from kafka.errors import CorruptRecordError
 
         try:
@@ -168,14 +189,25 @@ class KafkaTopicConsumer:
 
     def _unread(self) -> str:
         """The position where reading continues, to find a batch that cannot be read."""
-        places = [(partition.partition, self._client.position(partition)) for partition, end in self._ends.items()]
+        places = [
+            (partition.partition, self._client.position(partition))
+            for partition, end in self._ends.items()
+        ]
         return ", ".join(f"partition {number} at offset {offset}" for number, offset in places)
 
     def _record(self, record: Any) -> TopicRecord:
         value = record.value or b""
         if self._source.format == "raw":
-            value = enveloped(record.value, RecordMetadata(record.key, dict(record.headers), record.timestamp), self._source)
-        return TopicRecord(Position(str(self._topic), record.partition, record.offset), clip(value, self._limits), len(value))
+            value = enveloped(
+                record.value,
+                RecordMetadata(record.key, dict(record.headers), record.timestamp),
+                self._source,
+            )
+        return TopicRecord(
+            Position(str(self._topic), record.partition, record.offset),
+            clip(value, self._limits),
+            len(value),
+        )
 
 
 class KafkaPublisher:
@@ -192,14 +224,18 @@ class KafkaPublisher:
         self._connect()
 
     def publish(self, key: str, value: bytes) -> None:
-        """Sends a record; records with the same key keep their order. Raises SinkError if the topic does not exist."""
+        """Sends a record; records with the same key keep their order. Raises SinkError if the topic
+        does not exist.
+        """
         if self._client is None:
             self._connect()
         with self._replaced_after_errors():
             self._sent.append(self._client.send(self._topic.name, value, key=key.encode() or None))
 
     def flush(self) -> None:
-        """Returns when all published records are stored. After an error, publish all of them again (at least once)."""
+        """Returns when all published records are stored. After an error, publish all of them again
+        (at least once).
+        """
         sent, self._sent = self._sent, []
         if self._client is None:
             return
@@ -233,7 +269,9 @@ class KafkaPublisher:
 
     @contextmanager
     def _replaced_after_errors(self) -> Iterator[None]:
-        """Replaces the producer after an error: it must not deliver unconfirmed records later, between those published again."""
+        """Replaces the producer after an error: it must not deliver unconfirmed records later,
+        between those published again.
+        """
         try:
             with _answering(self._topic, self._access):
                 yield
@@ -244,7 +282,9 @@ class KafkaPublisher:
 
 
 def _force_close(producer: Any) -> None:
-    """Closes a producer without flushing: close() flushes first and stays open if that fails, and its thread would go on delivering."""
+    """Closes a producer without flushing: close() flushes first and stays open if that fails, and
+    its thread would go on delivering.
+    """
     from kafka.errors import KafkaError
 
     try:
@@ -263,7 +303,9 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _answering(topic: TopicUri, access: KafkaAccess) -> Iterator[None]:
-    """Like `kafka_errors`; after a timeout it checks whether the topic exists, because waiting does not help if it does not."""
+    """Like `kafka_errors`; after a timeout it checks whether the topic exists, because waiting does
+    not help if it does not.
+    """
     try:
         with kafka_errors(topic):
             yield

@@ -1,4 +1,6 @@
-"""Opens clients of Pulsar's binary protocol, from the same settings as the admin client, and converts their errors to ours."""
+"""Opens clients of Pulsar's binary protocol, from the same settings as the admin client, and
+converts their errors to ours.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,33 @@ if TYPE_CHECKING:
     import pulsar
 
 SECURE = "pulsar+ssl"
-_LOGIN = "authentication failed: check the token in pulsar.token_file and the permissions of its role"
+_LOGIN = (
+    "authentication failed: check the token in pulsar.token_file and the permissions of its role"
+)
 #: Name of the client's exception → our error and its text.
 _MEANINGS: dict[str, tuple[type[SinkError], str]] = {
     "AuthenticationError": (SinkError, _LOGIN),
     "AuthorizationError": (SinkError, _LOGIN),
     "ErrorGettingAuthenticationData": (SinkError, _LOGIN),
-    "TopicNotFound": (SinkError, "the topic or its namespace does not exist; create it (rebalancer topics create), or correct its name"),
+    "TopicNotFound": (
+        SinkError,
+        "the topic or its namespace does not exist; create it (rebalancer topics create), or "
+        "correct its name",
+    ),
     "InvalidTopicName": (SinkError, "Pulsar does not accept the topic's name; correct it"),
-    "MessageTooBig": (PublishRejected, "the record is larger than the broker allows; raise its maxMessageSize"),
+    "MessageTooBig": (
+        PublishRejected,
+        "the record is larger than the broker allows; raise its maxMessageSize",
+    ),
     "ConsumerBusy": (SinkError, "another process uses the same subscription; stop it first"),
-    "TopicTerminated": (PublishRejected, "the topic is terminated and accepts no messages; use another one"),
-    "ProducerBlockedQuotaExceededError": (PublishTimeout, "the namespace's backlog quota is exceeded; raise it, or consume the backlog"),
+    "TopicTerminated": (
+        PublishRejected,
+        "the topic is terminated and accepts no messages; use another one",
+    ),
+    "ProducerBlockedQuotaExceededError": (
+        PublishTimeout,
+        "the namespace's backlog quota is exceeded; raise it, or consume the backlog",
+    ),
     "ProducerBlockedQuotaExceededException": (
         PublishTimeout,
         "the namespace's backlog quota is exceeded; raise it, or consume the backlog",
@@ -38,25 +55,33 @@ _MEANINGS: dict[str, tuple[type[SinkError], str]] = {
 }
 #: After a refused login the client retries until its timeout, without giving the reason.
 _SILENT = (
-    "timeout; check that the brokers run and the one that serves the topic answers, check the token in "
+    "timeout; check that the brokers run and the one that serves the topic answers, check the "
+    "token in "
     "pulsar.token_file, then look into the broker's log"
 )
 
 
-_TLS_HERE = "speaks TLS at this port; write pulsar+ssl:// in the topic or pulsar.service_url, or name the port without TLS"
+_TLS_HERE = (
+    "speaks TLS at this port; write pulsar+ssl:// in the topic or pulsar.service_url, or name "
+    "the port without TLS"
+)
 _ALERT_WAIT_S = 0.5
 
 
 def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
-    """A client that connects on first use; close it. Its log is discarded: `pulsar_errors` reports what went wrong.
+    """A client that connects on first use; close it. Its log is discarded: `pulsar_errors` reports
+    what went wrong.
 
-    `service_url`: pulsar://host:port or pulsar+ssl://host:port, several hosts separated by commas. Raises SettingsError.
+    `service_url`: pulsar://host:port or pulsar+ssl://host:port, several hosts separated by commas.
+    Raises SettingsError.
     """
     import pulsar
 
     secure = service_url.startswith(f"{SECURE}:")
     if secure:
-        tls_context(settings, secure=True)  # raises for unreadable files, which the client would only log
+        tls_context(
+            settings, secure=True
+        )  # raises for unreadable files, which the client would only log
     read = token_supplier(settings)
     return pulsar.Client(
         service_url,
@@ -74,7 +99,9 @@ def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
 
 @contextmanager
 def pulsar_errors(subject: str, service_url: str, settings: PulsarSettings) -> Iterator[None]:
-    """Raises SinkError, PublishTimeout or PublishRejected for errors of the client in the block; `subject` begins the text."""
+    """Raises SinkError, PublishTimeout or PublishRejected for errors of the client in the block;
+    `subject` begins the text.
+    """
     import pulsar
 
     try:
@@ -87,7 +114,9 @@ def pulsar_errors(subject: str, service_url: str, settings: PulsarSettings) -> I
 
 
 def _obstacle(service_url: str, settings: PulsarSettings) -> str:
-    """Why the brokers cannot be reached, found by connecting again: the client only logs the reason. Empty if one can be reached."""
+    """Why the brokers cannot be reached, found by connecting again: the client only logs the
+    reason. Empty if one can be reached.
+    """
     found = ""
     secure = service_url.startswith(f"{SECURE}:")
     for server in urlsplit(service_url).netloc.split(","):
@@ -95,7 +124,11 @@ def _obstacle(service_url: str, settings: PulsarSettings) -> str:
         try:
             obstacle = _tls_problem(host.strip("[]"), int(port), settings, secure)
         except (OSError, ValueError) as error:
-            found = found or f"{server} does not accept connections ({error}); start the broker, or correct the address"
+            found = (
+                found
+                or f"{server} does not accept connections ({error}); start the broker, or "
+                "correct the address"
+            )
             continue
         if not obstacle:
             return ""
@@ -104,23 +137,32 @@ def _obstacle(service_url: str, settings: PulsarSettings) -> str:
 
 
 def _tls_problem(host: str, port: int, settings: PulsarSettings, secure: bool) -> str:
-    """What is wrong with TLS at this address; empty if nothing. Raises OSError if the connection is refused."""
+    """What is wrong with TLS at this address; empty if nothing. Raises OSError if the connection is
+    refused.
+    """
     timeout_s = settings.connect_timeout_ms / 1000
     if not secure:
         socket.create_connection((host, port), timeout_s).close()
         return _TLS_HERE if speaks_tls(host, port, timeout_s) else ""
     with socket.create_connection((host, port), timeout_s) as plain:
         try:
-            with tls_context(settings, secure=True).wrap_socket(plain, server_hostname=host) as connection:
+            with tls_context(settings, secure=True).wrap_socket(
+                plain, server_hostname=host
+            ) as connection:
                 return _alert_after_handshake(connection, settings)
         except ssl.SSLError as error:
             return tls_obstacle(error, settings)
         except OSError as error:
-            return f"did not finish the TLS handshake ({error}); check that this port is one with TLS (brokerServicePortTls)"
+            return (
+                f"did not finish the TLS handshake ({error}); check that this port is one with "
+                "TLS (brokerServicePortTls)"
+            )
 
 
 def _alert_after_handshake(connection: ssl.SSLSocket, settings: PulsarSettings) -> str:
-    """The alert of a server that requires a client certificate: with TLS 1.3 it arrives after the handshake. Empty otherwise."""
+    """The alert of a server that requires a client certificate: with TLS 1.3 it arrives after the
+    handshake. Empty otherwise.
+    """
     connection.settimeout(_ALERT_WAIT_S)
     try:
         connection.recv(1)
@@ -132,9 +174,11 @@ def _alert_after_handshake(connection: ssl.SSLSocket, settings: PulsarSettings) 
 
 
 def token_supplier(settings: PulsarSettings) -> Callable[[], str]:
-    """Reads the token for each connection, so that it can be replaced while the program runs; empty without token.
+    """Reads the token for each connection, so that it can be replaced while the program runs; empty
+    without token.
 
-    While the file cannot be read, the last token is used: the client's threads accept no exceptions. Raises SettingsError at once only.
+    While the file cannot be read, the last token is used: the client's threads accept no
+    exceptions. Raises SettingsError at once only.
     """
     newest = [_token(settings)]
 

@@ -1,4 +1,6 @@
-"""Reads one partition of a Pulsar topic from any position, repeatedly and without a subscription."""
+"""Reads one partition of a Pulsar topic from any position, repeatedly and without a
+subscription.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Read(NamedTuple):
 class PulsarLink:
     """A connection to the brokers of one topic. All methods raise SinkError and PublishTimeout."""
 
-    def __init__(self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits = DEFAULT_LIMITS
+    ) -> None:
         """Connects on first use. `limits`: size limits of records. Raises SettingsError."""
         self.topic = topic
         self.limits = limits
@@ -54,7 +58,10 @@ class PulsarLink:
         """Names of all partitions, by number; the topic itself if it is not partitioned."""
         with self.errors():
             found: list[str] = self.client.get_topic_partitions(self.name)
-        return sorted(found, key=lambda name: int(name.rpartition("-partition-")[2]) if name != self.name else 0)
+        return sorted(
+            found,
+            key=lambda name: int(name.rpartition("-partition-")[2]) if name != self.name else 0,
+        )
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -79,15 +86,26 @@ class PulsarLink:
         if newest < id_:
             return False
         with self.errors():
-            made = self.client.create_reader(partition, id_.for_client(), start_message_id_inclusive=True, receiver_queue_size=1)
+            made = self.client.create_reader(
+                partition, id_.for_client(), start_message_id_inclusive=True, receiver_queue_size=1
+            )
             with closing(made) as reader:
                 return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id()) == id_
 
     def since(self, partition: str, ms: int) -> MessageId | None:
-        """The id of the first message published at `ms` (since 1970) or later; None if there is none yet."""
+        """The id of the first message published at `ms` (since 1970) or later; None if there is
+        none yet.
+        """
         import pulsar
 
-        with self.errors(), closing(self.client.create_reader(partition, pulsar.MessageId.earliest, receiver_queue_size=1)) as reader:
+        with (
+            self.errors(),
+            closing(
+                self.client.create_reader(
+                    partition, pulsar.MessageId.earliest, receiver_queue_size=1
+                )
+            ) as reader,
+        ):
             reader.seek(ms)
             if not reader.has_message_available():
                 return None
@@ -98,12 +116,20 @@ class PulsarLink:
         return PartitionReader(self, number, partition, after)
 
     def at_end(self, partition: str) -> pulsar.Reader:
-        """A reader of the client, positioned after the newest message: for each question about newer ones it asks the broker."""
+        """A reader of the client, positioned after the newest message: for each question about
+        newer ones it asks the broker.
+        """
         import pulsar
 
         with self.errors():
-            # With a message in its queue, or after seeking to the newest one, it would answer without asking the broker.
-            return self.client.create_reader(partition, pulsar.MessageId.latest, start_message_id_inclusive=False, receiver_queue_size=0)
+            # With a message in its queue, or after seeking to the newest one, it would answer
+            # without asking the broker.
+            return self.client.create_reader(
+                partition,
+                pulsar.MessageId.latest,
+                start_message_id_inclusive=False,
+                receiver_queue_size=0,
+            )
 
     def drop(self) -> None:
         """Closes the connection without requests to the brokers, which may not answer."""
@@ -119,14 +145,23 @@ class PulsarLink:
     def _newest(self, partition: str) -> pulsar.Reader:
         import pulsar
 
-        return self.client.create_reader(partition, pulsar.MessageId.latest, start_message_id_inclusive=True, receiver_queue_size=1)
+        return self.client.create_reader(
+            partition,
+            pulsar.MessageId.latest,
+            start_message_id_inclusive=True,
+            receiver_queue_size=1,
+        )
 
 
 class PartitionReader:
-    """The messages of one partition in order. Creates no subscription, so it does not keep messages from being deleted."""
+    """The messages of one partition in order. Creates no subscription, so it does not keep messages
+    from being deleted.
+    """
 
     def __init__(self, link: PulsarLink, number: int, name: str, after: MessageId | None) -> None:
-        """`after`: starts after this message; None: with the oldest. Raises SinkError, PublishTimeout."""
+        """`after`: starts after this message; None: with the oldest. Raises SinkError,
+        PublishTimeout.
+        """
         import pulsar
 
         self._link = link
@@ -137,7 +172,9 @@ class PartitionReader:
             self._reader = link.client.create_reader(name, start, receiver_queue_size=QUEUE)
 
     def read(self, timeout_s: float) -> Read | None:
-        """The next message; None if none arrives within `timeout_s`. Raises SinkError, PublishTimeout."""
+        """The next message; None if none arrives within `timeout_s`. Raises SinkError,
+        PublishTimeout.
+        """
         import pulsar
 
         with self._link.errors():
@@ -154,7 +191,9 @@ class PartitionReader:
         return Read(id_, record_of(message, self._link.topic, self._number, self._link.limits))
 
     def seek(self, ms: int) -> None:
-        """Continues with the first message published at `ms` (since 1970) or later. Raises SinkError, PublishTimeout."""
+        """Continues with the first message published at `ms` (since 1970) or later. Raises
+        SinkError, PublishTimeout.
+        """
         with self._link.errors():
             self._reader.seek(ms)
 
@@ -171,7 +210,8 @@ class PartitionReader:
                 return
             elif time.monotonic() > deadline:
                 raise PublishTimeout(
-                    f"{self._link.topic}: Pulsar does not deliver existing messages; check that its brokers and bookies run"
+                    f"{self._link.topic}: Pulsar does not deliver existing messages; check "
+                    "that its brokers and bookies run"
                 )
 
     def more(self) -> bool:
@@ -192,7 +232,13 @@ class PartitionReader:
             self._reader.close()
 
 
-def record_of(message: pulsar.Message, topic: TopicUri, partition: int, limits: WireLimits) -> TopicRecord:
+def record_of(
+    message: pulsar.Message, topic: TopicUri, partition: int, limits: WireLimits
+) -> TopicRecord:
     """Converts a message to a record; a message without value becomes an empty record."""
     value: bytes = message.data()
-    return TopicRecord(Position(str(topic), partition, id_of(message.message_id()).offset), clip(value, limits), len(value))
+    return TopicRecord(
+        Position(str(topic), partition, id_of(message.message_id()).offset),
+        clip(value, limits),
+        len(value),
+    )

@@ -1,4 +1,6 @@
-"""Probes whether brokers serve Pulsar topics: asks the broker of each partition for the id of the newest message."""
+"""Probes whether brokers serve Pulsar topics: asks the broker of each partition for the id of the
+newest message.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,13 @@ _QUESTIONS = 20
 
 
 class PulsarProbe:
-    """Keeps its connections between answered probes: a probe then costs one small request per partition.
+    """Keeps its connections between answered probes: a probe then costs one small request per
+    partition.
 
-    After an unanswered probe the next one uses a new connection and a new look-up: another broker may serve the topic by then, and the
-    client keeps a connection to a hanging broker for up to a minute. The same happens every 20th probe: after a short loss of connection
-    the client may answer from its cache, and partitions may have been added.
+    After an unanswered probe the next one uses a new connection and a new look-up: another broker
+    may serve the topic by then, and the client keeps a connection to a hanging broker for up to a
+    minute. The same happens every 20th probe: after a short loss of connection the client may
+    answer from its cache, and partitions may have been added.
     """
 
     def __init__(self, topics: Collection[TopicUri], settings: PulsarSettings) -> None:
@@ -35,7 +39,9 @@ class PulsarProbe:
         self._questions_left = 0
 
     def __call__(self) -> None:
-        """Raises SinkError, PublishTimeout if no broker answers for one of the topics, SettingsError."""
+        """Raises SinkError, PublishTimeout if no broker answers for one of the topics,
+        SettingsError.
+        """
         try:
             if self._questions_left == 0:
                 self._connect()

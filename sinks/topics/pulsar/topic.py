@@ -1,4 +1,6 @@
-"""Pulsar topics for processes without Spark: a consumer that acknowledges, a reader of all messages, a publisher that flushes."""
+"""Pulsar topics for processes without Spark: a consumer that acknowledges, a reader of all
+messages, a publisher that flushes.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,23 @@ _PENDING = 1_000
 
 
 class PulsarTopicConsumer:
-    """Reads all partitions from the position of `group` (the subscription), or from the oldest message if it is new.
+    """Reads all partitions from the position of `group` (the subscription), or from the oldest
+    message if it is new.
 
-    The subscription is exclusive: the broker refuses a second process of the group, so two processes never carry out the same command.
+    The subscription is exclusive: the broker refuses a second process of the group, so two
+    processes never carry out the same command.
     """
 
-    def __init__(self, topic: TopicUri, group: str, settings: PulsarSettings, limits: WireLimits, ahead: int = QUEUE) -> None:
-        """Waits for a subscription that is still in use, for example by a process that has just died. Raises SettingsError, SinkError.
+    def __init__(
+        self,
+        topic: TopicUri,
+        group: str,
+        settings: PulsarSettings,
+        limits: WireLimits,
+        ahead: int = QUEUE,
+    ) -> None:
+        """Waits for a subscription that is still in use, for example by a process that has just
+        died. Raises SettingsError, SinkError.
 
         `ahead`: number of messages that the broker sends before they are polled.
         """
@@ -52,19 +64,25 @@ class PulsarTopicConsumer:
             self.close()
             raise
 
-    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
-        """The next records, up to the one that reaches `max_bytes`; none if none arrive within `timeout_s`.
+    def poll(
+        self, max_records: int, timeout_s: float, max_bytes: int | None = None
+    ) -> Sequence[TopicRecord]:
+        """The next records, up to the one that reaches `max_bytes`; none if none arrive within
+        `timeout_s`.
 
         Waits longer for messages that are known to exist.
         """
         self._bytes_left = max_bytes
         with self._link.errors():
-            records = self._polled(max_records, max(timeout_s, _FIRST_S) if self._first_poll else timeout_s)
+            records = self._polled(
+                max_records, max(timeout_s, _FIRST_S) if self._first_poll else timeout_s
+            )
             deadline = time.monotonic() + self._link.timeout_s
             while not records and self._is_behind():
                 if time.monotonic() > deadline:
                     raise PublishTimeout(
-                        f"{self._link.topic}: Pulsar does not deliver existing messages; check that its brokers and bookies run"
+                        f"{self._link.topic}: Pulsar does not deliver existing messages; "
+                        "check that its brokers and bookies run"
                     )
                 records = self._polled(max_records, _LOOK_EVERY_S)
         self._first_poll = False
@@ -73,7 +91,8 @@ class PulsarTopicConsumer:
     def commit(self, record: TopicRecord) -> None:
         """Acknowledges this record and all polled before it.
 
-        The client sends the acknowledgement within a tenth of a second. The broker does not keep acknowledgements of parts of a batch.
+        The client sends the acknowledgement within a tenth of a second. The broker does not keep
+        acknowledgements of parts of a batch.
         """
         done: dict[int, Any] = {}
         while self._handed:
@@ -110,7 +129,9 @@ class PulsarTopicConsumer:
         found: list[TopicRecord] = []
         while len(found) < most and (self._bytes_left is None or self._bytes_left > 0):
             try:
-                message = self._consumers[number].receive(1 if found else max(1, int(wait_s * 1000)))
+                message = self._consumers[number].receive(
+                    1 if found else max(1, int(wait_s * 1000))
+                )
             except pulsar.Timeout:
                 break
             id_ = id_of(message.message_id())
@@ -125,16 +146,29 @@ class PulsarTopicConsumer:
         return found
 
     def _is_behind(self) -> bool:
-        return any(id_of(self._consumers[number].get_last_message_id()) > id_ for number, id_ in self._newest.items())
+        return any(
+            id_of(self._consumers[number].get_last_message_id()) > id_
+            for number, id_ in self._newest.items()
+        )
 
 
 class PulsarReader:
-    """The Reader of a Pulsar topic: without `follow` partition by partition, with `follow` in order of arrival, new partitions included."""
+    """The Reader of a Pulsar topic: without `follow` partition by partition, with `follow` in order
+    of arrival, new partitions included.
+    """
 
     def __init__(
-        self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits, follow: bool, *, most: int, since_ms: int | None = None
+        self,
+        topic: TopicUri,
+        settings: PulsarSettings,
+        limits: WireLimits,
+        follow: bool,
+        *,
+        most: int,
+        since_ms: int | None = None,
     ) -> None:
-        """`most`: records per `read`; `since_ms`: starts with the first message published then (ms since the epoch) or later.
+        """`most`: records per `read`; `since_ms`: starts with the first message published then (ms
+        since the epoch) or later.
 
         Raises SettingsError, SinkError, PublishTimeout.
         """
@@ -143,7 +177,9 @@ class PulsarReader:
         try:
             names = self._link.partitions()
             self._ends = [None if follow else self._link.last(name) for name in names]
-            self._readers = [self._link.reader(number, name, None) for number, name in enumerate(names)]
+            self._readers = [
+                self._link.reader(number, name, None) for number, name in enumerate(names)
+            ]
             for reader in self._readers if since_ms is not None else ():
                 reader.seek(since_ms or 0)
         except BaseException:
@@ -155,7 +191,10 @@ class PulsarReader:
         found: list[TopicRecord] = []
         for reader, end in zip(self._readers, self._ends, strict=True):
             if self._follow:
-                while len(found) < self._most and (one := reader.read(0.001 if found else _LOOK_EVERY_S)) is not None:
+                while (
+                    len(found) < self._most
+                    and (one := reader.read(0.001 if found else _LOOK_EVERY_S)) is not None
+                ):
                     found.append(one.record)
             elif end is not None:
                 for one in reader.read_until(end):
@@ -198,7 +237,9 @@ class PulsarPublisher:
             raise
 
     def publish(self, key: str, value: bytes) -> None:
-        """Sends a record; blocks while too many are pending. Records with the same key keep their order."""
+        """Sends a record; blocks while too many are pending. Records with the same key keep their
+        order.
+        """
         with self._confirmations:
             self._open += 1
         with self._link.errors():
@@ -210,19 +251,26 @@ class PulsarPublisher:
                 raise
 
     def flush(self) -> None:
-        """Returns when all published records are stored. After an error, publish all of them again (at least once)."""
+        """Returns when all published records are stored. After an error, publish all of them again
+        (at least once).
+        """
         import pulsar
 
         with suppress(pulsar.PulsarException):  # the result of each record says more
             self._producer.flush()
         with self._confirmations:
-            in_time = self._confirmations.wait_for(lambda: self._open == 0, self._link.timeout_s + 1)
+            in_time = self._confirmations.wait_for(
+                lambda: self._open == 0, self._link.timeout_s + 1
+            )
             failed, self._failed = self._failed, []
             self._open = 0 if in_time else self._open
         if failed:
             raise _refused(self._link.topic, failed[0])
         if not in_time:
-            raise PublishTimeout(f"{self._link.topic}: Pulsar does not answer; check that its brokers and bookies run")
+            raise PublishTimeout(
+                f"{self._link.topic}: Pulsar does not answer; check that its brokers and "
+                "bookies run"
+            )
 
     def close(self) -> None:
         """Closes the publisher without flushing."""
@@ -262,7 +310,11 @@ def _subscribed(link: PulsarLink, partition: str, group: str, ahead: int) -> pul
 def _refused(topic: TopicUri, result: pulsar.Result) -> SinkError:
     name = str(result).rpartition(".")[2]
     if name == "MessageTooBig":
-        return PublishRejected(f"{topic}: a record is larger than the broker allows; raise its maxMessageSize (the client says {name}).")
+        return PublishRejected(
+            f"{topic}: a record is larger than the broker allows; raise its maxMessageSize "
+            f"(the client says {name})."
+        )
     return PublishTimeout(
-        f"{topic}: Pulsar does not answer; check that its brokers and bookies run, and the topic (the client says {name})."
+        f"{topic}: Pulsar does not answer; check that its brokers and bookies run, and the "
+        f"topic (the client says {name})."
     )

@@ -20,16 +20,21 @@ from strategies.errors import AdminError, NotFound, Refused, SinkError
 _MINUTE_MS = 60_000
 #: Pulsar requires the mode and a duration even if nothing is deleted.
 _NEVER_DELETED = json.dumps(
-    {"inactiveTopicDeleteMode": "delete_when_no_subscriptions", "maxInactiveDurationSeconds": 60, "deleteWhileInactive": False}
+    {
+        "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+        "maxInactiveDurationSeconds": 60,
+        "deleteWhileInactive": False,
+    }
 ).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class PulsarTopicFacts:
-    """Policies of a topic. `partitions`: 0 if it is not partitioned. Retention: -1 keeps messages for ever, 0 not at all.
+    """Policies of a topic. `partitions`: 0 if it is not partitioned. Retention: -1 keeps messages
+    for ever, 0 not at all.
 
-    `deleted_when_idle`: whether brokers delete the topic with its policies after some time without clients and subscriptions. None if the
-    token may not read this.
+    `deleted_when_idle`: whether brokers delete the topic with its policies after some time without
+    clients and subscriptions. None if the token may not read this.
     """
 
     partitions: int
@@ -39,7 +44,9 @@ class PulsarTopicFacts:
 
     @property
     def deletes_acknowledged(self) -> bool:
-        """Whether messages are deleted as soon as no subscription needs them: the job has no subscription."""
+        """Whether messages are deleted as soon as no subscription needs them: the job has no
+        subscription.
+        """
         return self.retention_minutes == 0 or self.retention_mb == 0
 
 
@@ -47,36 +54,58 @@ def pulsar_topic_facts(topic: TopicUri, settings: PulsarSettings) -> PulsarTopic
     """The topic's policies; None if it does not exist. Raises AdminError, SettingsError."""
     with _opened(settings) as http:
         try:
-            partitions = _tree(http.ask(_call(topic, "GET", "partitions", "the partitions"))).get("partitions", 0)
+            partitions = _tree(http.ask(_call(topic, "GET", "partitions", "the partitions"))).get(
+                "partitions", 0
+            )
         except NotFound:
             return None
         kept = _call_optional(http, _call(topic, "GET", "retention?applied=true", "the retention"))
-        idle = _call_optional(http, _call(topic, "GET", "inactiveTopicPolicies?applied=true", "the inactive topic policies"))
+        idle = _call_optional(
+            http,
+            _call(
+                topic, "GET", "inactiveTopicPolicies?applied=true", "the inactive topic policies"
+            ),
+        )
     deleted = None if idle is None else bool(idle.get("deleteWhileInactive", True))
     if kept is None:
         return PulsarTopicFacts(partitions, None, None, deleted)
-    return PulsarTopicFacts(partitions, kept.get("retentionTimeInMinutes", 0), kept.get("retentionSizeInMB", 0), deleted)
+    return PulsarTopicFacts(
+        partitions, kept.get("retentionTimeInMinutes", 0), kept.get("retentionSizeInMB", 0), deleted
+    )
 
 
 def create_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings) -> bool:
-    """Creates a topic; False if it already exists. One partition creates a non-partitioned topic. Raises AdminError, SettingsError."""
+    """Creates a topic; False if it already exists. One partition creates a non-partitioned topic.
+    Raises AdminError, SettingsError.
+    """
     if pulsar_topic_facts(topic, settings) is not None:
         return False
     with _opened(settings) as http:
         several = plan.partitions > 1
         try:
-            http.ask(_call(topic, "PUT", "partitions" if several else "", "making", str(plan.partitions).encode() if several else None))
+            http.ask(
+                _call(
+                    topic,
+                    "PUT",
+                    "partitions" if several else "",
+                    "making",
+                    str(plan.partitions).encode() if several else None,
+                )
+            )
         except NotFound as error:
             namespace = topic.name.rpartition("/")[0]
             raise SinkError(
-                f"{topic}: the namespace {namespace} does not exist; create it: pulsar-admin namespaces create {namespace}"
+                f"{topic}: the namespace {namespace} does not exist; create it: pulsar-admin "
+                f"namespaces create {namespace}"
             ) from error
         _set_policies(http, topic, plan)
     return True
 
 
 def keep_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings) -> None:
-    """Sets the plan's retention and keeps brokers from deleting the idle topic. Raises AdminError, SettingsError."""
+    """Sets the plan's retention and keeps brokers from deleting the idle topic. Raises AdminError,
+    SettingsError.
+    """
     with _opened(settings) as http:
         _set_policies(http, topic, plan)
 
@@ -86,18 +115,30 @@ def _set_policies(http: PulsarHttp, topic: TopicUri, plan: TopicPlan) -> None:
     minutes = -(-plan.retention_ms // _MINUTE_MS)
     kept = json.dumps({"retentionTimeInMinutes": minutes, "retentionSizeInMB": -1}).encode()
     try:
-        http.ask(_call(topic, "POST", "inactiveTopicPolicies", "setting the inactive topic policies", _NEVER_DELETED))
+        http.ask(
+            _call(
+                topic,
+                "POST",
+                "inactiveTopicPolicies",
+                "setting the inactive topic policies",
+                _NEVER_DELETED,
+            )
+        )
         http.ask(_call(topic, "POST", "retention", "setting the retention", kept))
     except Refused as error:
         raise Refused(
-            f"{error} If topic-level policies are disabled on the brokers (topicLevelPoliciesEnabled, systemTopicEnabled), set a "
+            f"{error} If topic-level policies are disabled on the brokers "
+            "(topicLevelPoliciesEnabled, systemTopicEnabled), set a "
             "retention, and inactive topic policies without deletion, on the namespace."
         ) from error
 
 
 @contextmanager
 def _opened(settings: PulsarSettings) -> Iterator[PulsarHttp]:
-    with closing(PulsarAdmin(settings)) as admin, closing(PulsarHttp(settings, lambda: frozenset(admin.brokers()))) as http:
+    with (
+        closing(PulsarAdmin(settings)) as admin,
+        closing(PulsarHttp(settings, lambda: frozenset(admin.brokers()))) as http,
+    ):
         yield http
 
 
@@ -110,7 +151,13 @@ def _call_optional(http: PulsarHttp, call: Call) -> Mapping[str, Any] | None:
 
 
 def _call(topic: TopicUri, method: str, below: str, what: str, body: bytes | None = None) -> Call:
-    path = "/".join(["/admin/v2/persistent", *(quote(part, safe="") for part in topic.name.split("/")), *([below] if below else [])])
+    path = "/".join(
+        [
+            "/admin/v2/persistent",
+            *(quote(part, safe="") for part in topic.name.split("/")),
+            *([below] if below else []),
+        ]
+    )
     return Call(f"{what} of {topic.name}", method, path, body=body)
 
 
@@ -121,6 +168,7 @@ def _tree(body: bytes) -> Mapping[str, Any]:
         tree = None
     if not isinstance(tree, dict):
         raise Refused(
-            "The answer about a topic is not one of Pulsar's admin API; check that pulsar.admin_urls is the web service of a broker."
+            "The answer about a topic is not one of Pulsar's admin API; check that "
+            "pulsar.admin_urls is the web service of a broker."
         )
     return tree

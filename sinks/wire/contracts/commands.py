@@ -6,7 +6,18 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from sinks.wire.contracts.fields import LONGEST_NAME, Broker, Bundle, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
+from sinks.wire.contracts.fields import (
+    LONGEST_NAME,
+    Broker,
+    Bundle,
+    Cluster,
+    Count,
+    Fraction,
+    Milliseconds,
+    Scalar,
+    Text,
+    Version,
+)
 
 
 class Reason(Struct, frozen=True):
@@ -30,10 +41,22 @@ class CommandRecord(Struct, frozen=True):
     """One command. It may be published more than once, always with the same `id`."""
 
     v: Version
-    id: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="derived from content: equal commands have equal ids")]
+    id: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=LONGEST_NAME,
+            description="derived from content: equal commands have equal ids",
+        ),
+    ]
     cluster: Cluster
     round: Annotated[Count, Meta(description="the round that decided it")]
-    epoch: Annotated[Count, Meta(description="executors refuse commands of an epoch older than the newest they have read")]
+    epoch: Annotated[
+        Count,
+        Meta(
+            description="executors refuse commands of an epoch older than the newest they have read"
+        ),
+    ]
     action: Literal["unload", "transfer", "split", "throttle"]
     bundle: Bundle
     source: Broker
@@ -43,12 +66,22 @@ class CommandRecord(Struct, frozen=True):
     expected: ExpectedUsage
     issued_at_ms: Milliseconds
     expires_at_ms: Milliseconds
-    boundaries: Annotated[list[Count], Meta(description="split only: hash positions")] | UnsetType = UNSET
-    algorithm: Annotated[str, Meta(description="split only: Pulsar's name of the split algorithm")] | UnsetType = UNSET
+    boundaries: (
+        Annotated[list[Count], Meta(description="split only: hash positions")] | UnsetType
+    ) = UNSET
+    algorithm: (
+        Annotated[str, Meta(description="split only: Pulsar's name of the split algorithm")]
+        | UnsetType
+    ) = UNSET
     limits: Annotated[dict[str, Any], Meta(description="throttle only: advice")] | UnsetType = UNSET
     sig: (
         Annotated[
-            str, Meta(description="HMAC-SHA256 (hex) over the bytes of the record without this field; the last one, if there is a key")
+            str,
+            Meta(
+                description="HMAC-SHA256 (hex) over the bytes of the record "
+                "without this field; the last "
+                "one, if there is a key"
+            ),
         ]
         | UnsetType
     ) = UNSET

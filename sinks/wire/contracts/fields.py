@@ -8,14 +8,17 @@ from msgspec import Meta
 
 from strategies.model import LARGEST_TIME
 
-#: Largest integer that float64 represents exactly; figures from 2^63 on are refused as not measured.
+#: Largest integer that float64 represents exactly; figures from 2^63 on are refused as not
+#: measured.
 LARGEST_INTEGER = 2**53
 LARGEST_FIGURE = 2.0**63
 
 LONGEST_NAME = 512
 
 Version = Annotated[Literal[1], Meta(description="version of the contract")]
-Cluster = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="name of the Pulsar cluster")]
+Cluster = Annotated[
+    str, Meta(min_length=1, max_length=LONGEST_NAME, description="name of the Pulsar cluster")
+]
 #: For the schemas; sinks/wire/names.py checks the same, faster than the decoder.
 BROKER_PATTERN = r"^[^/\s]+:[0-9]{1,5}$"
 BUNDLE_PATTERN = r"^[^/]+/[^/]+(/[^/]+)?/0x[0-9a-fA-F]{8}_0x([0-9a-fA-F]{8}|100000000)$"
@@ -45,15 +48,19 @@ Duration = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER, description="ms")]
 Figure = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE)]
 MsgRate = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE, description="messages/s")]
 Throughput = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE, description="bytes/s")]
-#: Limit of a bandwidth that a broker reports if it cannot read the speed of its network card, as in many containers.
+#: Limit of a bandwidth that a broker reports if it cannot read the speed of its network card, as in
+#: many containers.
 UNKNOWN_SPEED = -1000.0
-#: Not negative, except -1 for both usage and limit (Pulsar's initial value) and UNKNOWN_SPEED as limit.
+#: Not negative, except -1 for both usage and limit (Pulsar's initial value) and UNKNOWN_SPEED as
+#: limit.
 ResourceFigure = Annotated[
     float,
     Meta(
         ge=UNKNOWN_SPEED,
         lt=LARGEST_FIGURE,
-        description="not negative; -1 for usage and limit alike: not measured yet; -1000 as limit: a network card whose speed is unknown",
+        description="not negative; -1 for usage and limit alike: not "
+        "measured yet; -1000 as limit: a "
+        "network card whose speed is unknown",
     ),
 ]
 Fraction = Annotated[float, Meta(description="fraction of what is possible, 1.0 = 100 %")]

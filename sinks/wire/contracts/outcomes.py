@@ -6,7 +6,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from sinks.wire.contracts.fields import LONGEST_NAME, Broker, Bundle, Cluster, Duration, Milliseconds, Version
+from sinks.wire.contracts.fields import (
+    LONGEST_NAME,
+    Broker,
+    Bundle,
+    Cluster,
+    Duration,
+    Milliseconds,
+    Version,
+)
 
 
 class OutcomeRecord(Struct, frozen=True):

@@ -19,6 +19,8 @@ class RejectedRecord(Struct, frozen=True):
     cluster: Cluster | None
     code: Annotated[str, Meta(min_length=1, description="stable, for programs")]
     text: Text
-    original: Annotated[bytes, Meta(description="base64 of the record, or of its beginning when `truncated`")]
+    original: Annotated[
+        bytes, Meta(description="base64 of the record, or of its beginning when `truncated`")
+    ]
     size: Annotated[Count, Meta(description="bytes of the whole record")]
     truncated: bool

@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from sinks.wire.contracts.fields import Broker, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
+from sinks.wire.contracts.fields import (
+    Broker,
+    Cluster,
+    Count,
+    Fraction,
+    Milliseconds,
+    Scalar,
+    Text,
+    Version,
+)
 
 
 class SpreadRecord(Struct, frozen=True):
@@ -18,7 +27,9 @@ class SpreadRecord(Struct, frozen=True):
 
 
 class SkipRecord(Struct, frozen=True):
-    """Candidates that were skipped for one common reason; `broker`: the owner of skipped bundles."""
+    """Candidates that were skipped for one common reason; `broker`: the owner of skipped
+    bundles.
+    """
 
     subject: Literal["cluster", "broker", "bundle"]
     names: list[str]
@@ -41,7 +52,9 @@ class RoundRecord(Struct, frozen=True):
     brokers: Annotated[list[Broker], Meta(description="brokers that were judged")]
     stale: Annotated[dict[str, str], Meta(description="brokers left out, with the reason")]
     usage: Annotated[dict[str, Fraction], Meta(description="per broker, now")]
-    usage_after: Annotated[dict[str, Fraction], Meta(description="per broker, as estimated after the commands")]
+    usage_after: Annotated[
+        dict[str, Fraction], Meta(description="per broker, as estimated after the commands")
+    ]
     spread: SpreadRecord
     spread_after: SpreadRecord
     throughput_spread: Annotated[SpreadRecord, Meta(description="of bytes/s per broker, now")]
@@ -51,7 +64,12 @@ class RoundRecord(Struct, frozen=True):
     version: Annotated[str, Meta(description="of the product")]
     sig: (
         Annotated[
-            str, Meta(description="HMAC-SHA256 (hex) over the bytes of the record without this field; the last one, if there is a key")
+            str,
+            Meta(
+                description="HMAC-SHA256 (hex) over the bytes of the record "
+                "without this field; the last "
+                "one, if there is a key"
+            ),
         ]
         | UnsetType
     ) = UNSET

@@ -1,4 +1,6 @@
-"""TELEMETRY, key = cluster: reports of brokers, collectors and executors. Unknown fields are ignored, unknown kinds are rejected."""
+"""TELEMETRY, key = cluster: reports of brokers, collectors and executors. Unknown fields are
+ignored, unknown kinds are rejected.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from sinks.wire.contracts.outcomes import OutcomeRecord
 
 
 class ResourceUsage(Struct, frozen=True, gc=False):
-    """Usage and limit of one resource in the broker's own unit (cpu: percent of one core, memory: MiB, bandwidth: kbit/s)."""
+    """Usage and limit of one resource in the broker's own unit (cpu: percent of one core, memory:
+    MiB, bandwidth: kbit/s).
+    """
 
     usage: ResourceFigure
     limit: ResourceFigure
@@ -58,7 +62,9 @@ class NamespaceBundleStats(Struct, frozen=True, gc=False):
 
 
 class LocalBrokerData(Struct, frozen=True):
-    """Answer of `GET /admin/v2/broker-stats/load-report` (modular load manager), verbatim; other fields are ignored."""
+    """Answer of `GET /admin/v2/broker-stats/load-report` (modular load manager), verbatim; other
+    fields are ignored.
+    """
 
     cpu: MeasuredOrNot
     memory: MeasuredOrNot
@@ -71,13 +77,20 @@ class LocalBrokerData(Struct, frozen=True):
     msgRateOut: MsgRate
     lastStats: Annotated[
         dict[str, NamespaceBundleStats],
-        Meta(description="figures per bundle name", extra_json_schema={"propertyNames": {"pattern": BUNDLE_PATTERN}}),
+        Meta(
+            description="figures per bundle name",
+            extra_json_schema={"propertyNames": {"pattern": BUNDLE_PATTERN}},
+        ),
     ]
-    bundles: Annotated[list[Bundle], Meta(description="all bundles the broker serves")] | None = None
+    bundles: Annotated[list[Bundle], Meta(description="all bundles the broker serves")] | None = (
+        None
+    )
 
 
 class BrokerLoadData(Struct, frozen=True):
-    """Message of `loadbalancer-broker-load-data` (extensible load manager), verbatim; other fields are ignored."""
+    """Message of `loadbalancer-broker-load-data` (extensible load manager), verbatim; other fields
+    are ignored.
+    """
 
     cpu: MeasuredOrNot
     memory: MeasuredOrNot
@@ -89,9 +102,15 @@ class BrokerLoadData(Struct, frozen=True):
     msgRateIn: MsgRate
     msgRateOut: MsgRate
     bundleCount: Count
-    weightedMaxEMA: Annotated[Figure, Meta(description="averaged largest weighted resource, 1.0 = 100 %")] | None = None
+    weightedMaxEMA: (
+        Annotated[Figure, Meta(description="averaged largest weighted resource, 1.0 = 100 %")]
+        | None
+    ) = None
     msgThroughputEMA: Annotated[Figure, Meta(description="averaged bytes/s in + out")] | None = None
-    updatedAt: Annotated[Milliseconds, Meta(description="time of these averages by the broker's clock")] | None = None
+    updatedAt: (
+        Annotated[Milliseconds, Meta(description="time of these averages by the broker's clock")]
+        | None
+    ) = None
 
 
 class TopBundle(Struct, frozen=True):
@@ -145,11 +164,15 @@ class SweepRecord(Struct, frozen=True, tag_field="kind", tag="sweep"):
     ts: Milliseconds
     sweep: Annotated[Count, Meta(description="running number of the pass")]
     brokers: Annotated[list[Broker], Meta(description="brokers that answered")]
-    missing: Annotated[dict[str, str], Meta(description="brokers that did not answer, with the reason")]
+    missing: Annotated[
+        dict[str, str], Meta(description="brokers that did not answer, with the reason")
+    ]
 
 
 class PoliciesRecord(Struct, frozen=True, tag_field="kind", tag="policies"):
-    """Complete snapshot of isolation policies, anti-affinity groups, failure domains and topic counts, sent after each change."""
+    """Complete snapshot of isolation policies, anti-affinity groups, failure domains and topic
+    counts, sent after each change.
+    """
 
     v: Version
     cluster: Cluster
@@ -158,7 +181,9 @@ class PoliciesRecord(Struct, frozen=True, tag_field="kind", tag="policies"):
 
 
 class OutcomeReportRecord(Struct, frozen=True, tag_field="kind", tag="outcome"):
-    """An executor's outcome, returned to the engine; `report` is the object of the OUTCOMES topic, with the same cluster."""
+    """An executor's outcome, returned to the engine; `report` is the object of the OUTCOMES topic,
+    with the same cluster.
+    """
 
     v: Version
     cluster: Cluster
@@ -174,7 +199,15 @@ class NoteRecord(Struct, frozen=True, tag_field="kind", tag="note"):
     ts: Milliseconds = 0
 
 
-TelemetryMessage = LoadReportRecord | BrokerLoadRecord | TopBundlesRecord | SweepRecord | PoliciesRecord | OutcomeReportRecord | NoteRecord
+TelemetryMessage = (
+    LoadReportRecord
+    | BrokerLoadRecord
+    | TopBundlesRecord
+    | SweepRecord
+    | PoliciesRecord
+    | OutcomeReportRecord
+    | NoteRecord
+)
 
 #: The kinds by name, in the order of the contract.
 KINDS: dict[str, type[TelemetryMessage]] = {

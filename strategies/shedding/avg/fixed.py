@@ -1,8 +1,10 @@
-"""AvgShedder with its known defects repaired: the fullest broker is paired with the emptiest and sheds a part of the difference.
+"""AvgShedder with its known defects repaired: the fullest broker is paired with the emptiest and
+sheds a part of the difference.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. Memory: the number of samples in which each broker was in a pair that is too far apart, and the destinations of the last
-round's bundles. `parity` is the rule exactly as in Java.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pulsar 4.2.4; what is
+repaired, and why, is in docs/decisions. Memory: the number of samples in which each broker was in a
+pair that is too far apart, and the destinations of the last round's bundles. `parity` is the rule
+exactly as in Java.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ from strategies.shedding.avg.settings import (
     transfer,
     waiting_for_hits,
 )
-from strategies.shedding.candidates import bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name, that_fit
+from strategies.shedding.candidates import (
+    bundles_left_alone,
+    candidates,
+    column,
+    must_stay,
+    ordinary_bundles,
+    pick_by_name,
+    that_fit,
+)
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered, settling, unusable
 from strategies.usage import usages_by_name, weighted_usage
@@ -36,7 +46,9 @@ from strategies.usage import usages_by_name, weighted_usage
 
 @dataclass(frozen=True)
 class AvgShedder:
-    """Pairs brokers from both ends of the score list and moves a part of the traffic difference of pairs that stay far apart."""
+    """Pairs brokers from both ends of the score list and moves a part of the traffic difference of
+    pairs that stay far apart.
+    """
 
     settings: AvgSettings
     weights: Weights
@@ -46,7 +58,9 @@ class AvgShedder:
         return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; the pair furthest apart first. The order of brokers and bundles in the view does not matter."""
+        """One round; the pair furthest apart first. The order of brokers and bundles in the view
+        does not matter.
+        """
         ranking, skips = self._ranked(view)
         high, low = hit_counts(memory)
         near, apart = self._near_and_apart(ranking)
@@ -56,42 +70,60 @@ class AvgShedder:
         skips += close_together(ranking, near, self.settings)
         decisions = list[Decision]()
         counted = [(pair, _hits(pair, high, low)) for pair in apart]
-        together = many_waiting([one for one in counted if not one[1].fires(self.settings)], self.settings)
+        together = many_waiting(
+            [one for one in counted if not one[1].fires(self.settings)], self.settings
+        )
         for pair, hits in counted:
             if not hits.fires(self.settings):
                 skips += [] if together else [waiting_for_hits(pair, hits, self.settings)]
                 continue
             _forget(pair, high, low)
-            leaving, staying = self._relieve(pair, hits, view, {decision.bundle for decision in decisions})
+            leaving, staying = self._relieve(
+                pair, hits, view, {decision.bundle for decision in decisions}
+            )
             decisions += leaving
             skips += staying
         planned = {decision.bundle: decision.destination or "" for decision in decisions}
         kept = Memory(memory.brokers, replace(memory.cluster, planned=planned))
-        return Shedding(tuple(decisions), (*gathered(skips), *together), with_hit_counts(kept, high, low))
+        return Shedding(
+            tuple(decisions), (*gathered(skips), *together), with_hit_counts(kept, high, low)
+        )
 
     def _ranked(self, view: ClusterView) -> tuple[Ranking, list[Skip]]:
         """Brokers by score and name, without those that have no valid figures."""
         brokers, usages = usages_by_name(view.brokers, self.weights)
         scores = usages * 100
-        finite, ready = np.isfinite(scores), np.array([not broker.settling for broker in brokers], dtype=bool)
+        finite, ready = (
+            np.isfinite(scores),
+            np.array([not broker.settling for broker in brokers], dtype=bool),
+        )
         lost = [brokers[index].broker for index in np.flatnonzero(~finite).tolist()]
         waiting = [brokers[index].broker for index in np.flatnonzero(finite & ~ready).tolist()]
         judged = np.flatnonzero(finite & ready)
         order = judged[np.argsort(scores[judged], kind="stable")]
-        return Ranking([brokers[index] for index in order.tolist()], scores[order]), [*unusable(lost), *settling(waiting)]
+        return Ranking([brokers[index] for index in order.tolist()], scores[order]), [
+            *unusable(lost),
+            *settling(waiting),
+        ]
 
     def _near_and_apart(self, ranking: Ranking) -> tuple[list[int], list[BrokerPair]]:
         """Positions of the pairs that are near each other, and the pairs that are far apart."""
         is_near = ranking.differences < self.settings.low_threshold
         if len(ranking.brokers) % 2:
             is_near[-1] = True
-        return np.flatnonzero(is_near).tolist(), [ranking.pair(position) for position in np.flatnonzero(~is_near).tolist()]
+        return np.flatnonzero(is_near).tolist(), [
+            ranking.pair(position) for position in np.flatnonzero(~is_near).tolist()
+        ]
 
     def _is_close(self, pair: BrokerPair) -> bool:
         return pair.under is pair.over or pair.difference < self.settings.low_threshold
 
-    def _count(self, pair: BrokerPair, high: dict[str, int], low: dict[str, int], alone: bool) -> None:
-        """Counts the hits of a pair. A hit is a new sample, so a broker with the figures of the last round adds none."""
+    def _count(
+        self, pair: BrokerPair, high: dict[str, int], low: dict[str, int], alone: bool
+    ) -> None:
+        """Counts the hits of a pair. A hit is a new sample, so a broker with the figures of the
+        last round adds none.
+        """
         brokers = (pair.under, pair.over)
         if not any(broker.fresh for broker in brokers) or (alone and pair.under is pair.over):
             return
@@ -106,7 +138,9 @@ class AvgShedder:
             elif broker.fresh and not close:
                 high[broker.broker] = high.get(broker.broker, 0) + 1
 
-    def _relieve(self, pair: BrokerPair, hits: Hits, view: ClusterView, taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
+    def _relieve(
+        self, pair: BrokerPair, hits: Hits, view: ClusterView, taken: Collection[str]
+    ) -> tuple[list[Decision], list[Skip]]:
         need = need_of(pair, self.settings)
         if need is None:
             return [], [too_little_traffic(pair, self.settings)]
@@ -117,10 +151,23 @@ class AvgShedder:
         metric = column(loads, need.metric).tolist()
         names = [loads.names[row] for row in found.rows]
         picked = pick_by_name(names, [metric[row] for row in found.rows], that_fit(need.amount))
-        leaving = [transfer(names[at], metric[found.rows[at]], pair=pair, hits=hits, need=need, settings=self.settings) for at in picked]
+        leaving = [
+            transfer(
+                names[at],
+                metric[found.rows[at]],
+                pair=pair,
+                hits=hits,
+                need=need,
+                settings=self.settings,
+            )
+            for at in picked
+        ]
         gone = frozenset(picked)
         others = [name for position, name in enumerate(names) if position not in gone]
-        skips = [*must_stay(source, found), *bundles_left_alone(source, "does-not-fit", need.rest, others)]
+        skips = [
+            *must_stay(source, found),
+            *bundles_left_alone(source, "does-not-fit", need.rest, others),
+        ]
         return leaving, skips if leaving else [nothing_fits(pair, need), *skips]
 
 

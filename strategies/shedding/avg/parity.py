@@ -1,7 +1,9 @@
-"""AvgShedder exactly as Pulsar 4.2.4 runs it: ties, hit counters that look-ups create, and a plan keyed by a bundle's averages.
+"""AvgShedder exactly as Pulsar 4.2.4 runs it: ties, hit counters that look-ups create, and a plan
+keyed by a bundle's averages.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder`. Memory: hit counts per broker (kept for brokers that are gone,
-as in Java), the plan, and the size of the score table. The repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder`. Memory: hit counts per
+broker (kept for brokers that are gone, as in Java), the plan, and the size of the score table. The
+repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,15 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats
 from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
-from strategies.model import BrokerLoad, ClusterMemory, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.model import (
+    BrokerLoad,
+    ClusterMemory,
+    ClusterView,
+    Decision,
+    Memory,
+    Shedding,
+    Skip,
+)
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import (
     AvgSettings,
@@ -29,18 +39,30 @@ from strategies.shedding.avg.settings import (
     transfer,
     waiting_for_hits,
 )
-from strategies.shedding.candidates import JavaTies, bundles_left_alone, column, java_candidates, must_stay, that_fit
+from strategies.shedding.candidates import (
+    JavaTies,
+    bundles_left_alone,
+    column,
+    java_candidates,
+    must_stay,
+    that_fit,
+)
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered
 from strategies.usage import weighted_usage, weighted_usages
 
 _SCORES = "avg-scores"
-#: Maximum size of the plan. Java never removes a planned destination. No round reads an old one, so the oldest entries are dropped.
+#: Maximum size of the plan. Java never removes a planned destination. No round reads an old one, so
+#: the oldest entries are dropped.
 _PLANNED_AT_MOST = 100_000
 
 
-def plan_key(short: Floats, long: Floats, short_samples: int, long_samples: int, topics: int) -> str:
-    """The key of a bundle in the plan: the value of its averages, so equal bundles share one entry (`BundleData.equals`)."""
+def plan_key(
+    short: Floats, long: Floats, short_samples: int, long_samples: int, topics: int
+) -> str:
+    """The key of a bundle in the plan: the value of its averages, so equal bundles share one entry
+    (`BundleData.equals`).
+    """
     averages = np.concatenate([short, long])
     averages = np.where(np.isnan(averages), np.nan, averages).astype("<f8")
     counts = np.array([short_samples, long_samples, topics], dtype="<i8")
@@ -68,7 +90,9 @@ class _Counters:
                 self.high.pop(broker, None)
 
     def look_up(self, pair: BrokerPair) -> Hits:
-        """The hits of a pair. As in Java, each lookup creates a zero entry, and lookups after a positive result are skipped."""
+        """The hits of a pair. As in Java, each lookup creates a zero entry, and lookups after a
+        positive result are skipped.
+        """
         under, over = pair.under.broker, pair.over.broker
         high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
         low = max(self.low.setdefault(under, 0), self.low.setdefault(over, 0))
@@ -77,7 +101,9 @@ class _Counters:
 
 @dataclass(frozen=True)
 class ParityAvgShedder:
-    """Pairs brokers from both ends of the score list and moves a part of the traffic difference when a pair was hit often enough."""
+    """Pairs brokers from both ends of the score list and moves a part of the traffic difference
+    when a pair was hit often enough.
+    """
 
     settings: AvgSettings
     weights: Weights
@@ -87,7 +113,9 @@ class ParityAvgShedder:
         return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; each decision's destination is the one in the final plan, which is keyed by value."""
+        """One round; each decision's destination is the one in the final plan, which is keyed by
+        value.
+        """
         ranking, size = self._ranked(view, memory.cluster.table_sizes.get(_SCORES, INITIAL_TABLE))
         high, low = hit_counts(memory)
         counters = _Counters(high, low)
@@ -96,21 +124,31 @@ class ParityAvgShedder:
         if not pairs:
             counters = _Counters({}, {})
         counted = [(pair, counters.look_up(pair)) for pair in pairs]
-        together = many_waiting([one for one in counted if not one[1].fires(self.settings)], self.settings)
+        together = many_waiting(
+            [one for one in counted if not one[1].fires(self.settings)], self.settings
+        )
         decisions, planned, more = self._move(counted, counters, view, spelled_out=not together)
         cluster = _remembered(memory.cluster, planned, size)
         remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
         return Shedding(decisions, (*gathered([*skips, *more]), *together), remembered)
 
     def _ranked(self, view: ClusterView, table_size: int) -> tuple[Ranking, int]:
-        """Brokers by score, and the size of the score map. Equal brokers are in the order of that map, filled in the broker map's order."""
+        """Brokers by score, and the size of the score map. Equal brokers are in the order of that
+        map, filled in the broker map's order.
+        """
         order, size = copied_order([broker.broker for broker in view.brokers], table_size)
-        scores = weighted_usages([broker.figures for broker in view.brokers], self.weights)[order] * 100
+        scores = (
+            weighted_usages([broker.figures for broker in view.brokers], self.weights)[order] * 100
+        )
         by_score = np.argsort(double_keys(scores), kind="stable")
-        return Ranking([view.brokers[index] for index in order[by_score].tolist()], scores[by_score]), size
+        return Ranking(
+            [view.brokers[index] for index in order[by_score].tolist()], scores[by_score]
+        ), size
 
     def _pairs(self, ranking: Ranking, counters: _Counters) -> tuple[list[BrokerPair], list[int]]:
-        """Counts hits; returns pairs that are too far apart, and the positions of the other pairs."""
+        """Counts hits; returns pairs that are too far apart, and the positions of the other
+        pairs.
+        """
         is_near = ranking.differences < self.settings.low_threshold
         near = np.flatnonzero(is_near).tolist()
         if counters.high or counters.low:
@@ -121,7 +159,12 @@ class ParityAvgShedder:
         return kept, near
 
     def _move(
-        self, counted: list[tuple[BrokerPair, Hits]], counters: _Counters, view: ClusterView, *, spelled_out: bool
+        self,
+        counted: list[tuple[BrokerPair, Hits]],
+        counters: _Counters,
+        view: ClusterView,
+        *,
+        spelled_out: bool,
     ) -> tuple[tuple[Decision, ...], dict[str, str], list[Skip]]:
         ties = JavaTies(view)
         planned: dict[str, str] = {}
@@ -138,8 +181,12 @@ class ParityAvgShedder:
             skips += staying
         return _as_executed(picks, planned), planned, skips
 
-    def _relieve(self, pair: BrokerPair, hits: Hits, ties: JavaTies) -> tuple[list[tuple[Decision, str]], list[Skip]]:
-        """Bundles that leave, each with its key in the plan. A broker's only bundle may leave too, as Java only logs a warning."""
+    def _relieve(
+        self, pair: BrokerPair, hits: Hits, ties: JavaTies
+    ) -> tuple[list[tuple[Decision, str]], list[Skip]]:
+        """Bundles that leave, each with its key in the plan. A broker's only bundle may leave too,
+        as Java only logs a warning.
+        """
         need = need_of(pair, self.settings)
         if need is None:
             return [], [too_little_traffic(pair, self.settings)]
@@ -150,14 +197,24 @@ class ParityAvgShedder:
         picked = ties.pick(names, metric, that_fit(need.amount))
         leaving = [
             (
-                transfer(names[position], float(metric[position]), pair=pair, hits=hits, need=need, settings=self.settings),
+                transfer(
+                    names[position],
+                    float(metric[position]),
+                    pair=pair,
+                    hits=hits,
+                    need=need,
+                    settings=self.settings,
+                ),
                 _key(loads, found.rows[position]),
             )
             for position in picked
         ]
         gone = frozenset(picked)
         others = [name for position, name in enumerate(names) if position not in gone]
-        skips = [*must_stay(source, found), *bundles_left_alone(source, "does-not-fit", need.rest, others)]
+        skips = [
+            *must_stay(source, found),
+            *bundles_left_alone(source, "does-not-fit", need.rest, others),
+        ]
         return leaving, skips if leaving else [nothing_fits(pair, need), *skips]
 
 
@@ -166,24 +223,40 @@ def _key(loads: BundleLoads, row: int) -> str:
     return plan_key(loads.short[row], loads.long[row], *samples, int(loads.topics[row]))
 
 
-def _as_executed(picks: list[tuple[Decision, str]], planned: Mapping[str, str]) -> tuple[Decision, ...]:
-    """Source brokers in the order of a new result multimap; of bundles with equal averages, the last pick's destination counts for all."""
+def _as_executed(
+    picks: list[tuple[Decision, str]], planned: Mapping[str, str]
+) -> tuple[Decision, ...]:
+    """Source brokers in the order of a new result multimap; of bundles with equal averages, the
+    last pick's destination counts for all.
+    """
     sources = list(dict.fromkeys(decision.source for decision, _ in picks))
     order, _ = hash_map_order(sources)
     rank = {sources[index]: position for position, index in enumerate(order.tolist())}
-    decided = [decision if decision.destination == planned[key] else _sent_elsewhere(decision, planned[key]) for decision, key in picks]
+    decided = [
+        decision
+        if decision.destination == planned[key]
+        else _sent_elsewhere(decision, planned[key])
+        for decision, key in picks
+    ]
     return tuple(sorted(decided, key=lambda decision: rank[decision.source]))
 
 
 def _sent_elsewhere(decision: Decision, destination: str) -> Decision:
-    text = f"{decision.text}, or rather to {destination}, where a bundle with the same averages is sent"
+    text = (
+        f"{decision.text}, or rather to {destination}, where a bundle with the same averages is "
+        "sent"
+    )
     return replace(decision, destination=destination, text=text)
 
 
 def _remembered(cluster: ClusterMemory, planned: Mapping[str, str], size: int) -> ClusterMemory:
     if planned:
         merged = {**cluster.planned, **planned}
-        newest = dict(list(merged.items())[-_PLANNED_AT_MOST:]) if len(merged) > _PLANNED_AT_MOST else merged
+        newest = (
+            dict(list(merged.items())[-_PLANNED_AT_MOST:])
+            if len(merged) > _PLANNED_AT_MOST
+            else merged
+        )
         cluster = replace(cluster, planned=newest)
     if cluster.table_sizes.get(_SCORES, INITIAL_TABLE) != size:
         cluster = replace(cluster, table_sizes={**cluster.table_sizes, _SCORES: size})

@@ -1,4 +1,5 @@
-"""The common parts of both forms of AvgShedder: settings, pairs of brokers, the amount that a pair moves, and the texts of reasons.
+"""The common parts of both forms of AvgShedder: settings, pairs of brokers, the amount that a pair
+moves, and the texts of reasons.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pulsar 4.2.4.
 """
@@ -26,31 +27,69 @@ class AvgSettings:
 
     low_threshold: Annotated[
         float,
-        Setting("Difference of two paired brokers that counts as a hit", "points", "loadBalancerAvgShedderLowThreshold", ge=0, le=100),
+        Setting(
+            "Difference of two paired brokers that counts as a hit",
+            "points",
+            "loadBalancerAvgShedderLowThreshold",
+            ge=0,
+            le=100,
+        ),
     ] = 15.0
     high_threshold: Annotated[
         float,
-        Setting("Difference that counts as an urgent hit", "points", "loadBalancerAvgShedderHighThreshold", ge=0, le=100),
+        Setting(
+            "Difference that counts as an urgent hit",
+            "points",
+            "loadBalancerAvgShedderHighThreshold",
+            ge=0,
+            le=100,
+        ),
     ] = 40.0
     hit_count_low: Annotated[
         int,
-        Setting("Hits after which a pair acts", "samples", "loadBalancerAvgShedderHitCountLowThreshold", ge=1, le=1_000_000),
+        Setting(
+            "Hits after which a pair acts",
+            "samples",
+            "loadBalancerAvgShedderHitCountLowThreshold",
+            ge=1,
+            le=1_000_000,
+        ),
     ] = 8
     hit_count_high: Annotated[
         int,
-        Setting("Urgent hits after which a pair acts", "samples", "loadBalancerAvgShedderHitCountHighThreshold", ge=1, le=1_000_000),
+        Setting(
+            "Urgent hits after which a pair acts",
+            "samples",
+            "loadBalancerAvgShedderHitCountHighThreshold",
+            ge=1,
+            le=1_000_000,
+        ),
     ] = 2
     max_unload: Annotated[
         float,
-        Setting("Part of the difference in traffic that moves at once", "fraction", "maxUnloadPercentage", ge=0, le=1),
+        Setting(
+            "Part of the difference in traffic that moves at once",
+            "fraction",
+            "maxUnloadPercentage",
+            ge=0,
+            le=1,
+        ),
     ] = 0.2
     min_msg_rate: Annotated[
         float,
-        Setting("Minimum message rate that is worth moving", "msg/s", "minUnloadMessage", ge=0, le=1e15),
+        Setting(
+            "Minimum message rate that is worth moving", "msg/s", "minUnloadMessage", ge=0, le=1e15
+        ),
     ] = 1000.0
     min_throughput: Annotated[
         float,
-        Setting("Minimum throughput that is worth moving", "bytes/s", "minUnloadMessageThroughput", ge=0, le=1e18),
+        Setting(
+            "Minimum throughput that is worth moving",
+            "bytes/s",
+            "minUnloadMessageThroughput",
+            ge=0,
+            le=1e18,
+        ),
     ] = 1_048_576.0
 
 
@@ -70,7 +109,9 @@ class BrokerPair:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Brokers by score, lowest first, paired from both ends. Pair 0 is the furthest apart; a single middle broker is paired with itself."""
+    """Brokers by score, lowest first, paired from both ends. Pair 0 is the furthest apart; a single
+    middle broker is paired with itself.
+    """
 
     brokers: Sequence[BrokerLoad]
     scores: Floats
@@ -85,12 +126,21 @@ class Ranking:
     def pair(self, position: int) -> BrokerPair:
         """The pair at this position; 0 is the outermost pair."""
         opposite = len(self.brokers) - 1 - position
-        return BrokerPair(self.brokers[position], self.brokers[opposite], float(self.scores[position]), float(self.scores[opposite]))
+        return BrokerPair(
+            self.brokers[position],
+            self.brokers[opposite],
+            float(self.scores[position]),
+            float(self.scores[opposite]),
+        )
 
     def names(self, positions: Sequence[int]) -> list[str]:
         """Both brokers of these pairs, the one with the lower score first."""
         last = len(self.brokers) - 1
-        return [self.brokers[end].broker for position in positions for end in (position, last - position)]
+        return [
+            self.brokers[end].broker
+            for position in positions
+            for end in (position, last - position)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +160,9 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Amount to move from one broker of a pair to the other, and its unit; `share`: its part of the difference."""
+    """Amount to move from one broker of a pair to the other, and its unit; `share`: its part of the
+    difference.
+    """
 
     metric: Metric
     amount: float
@@ -122,16 +174,24 @@ class Need:
     @property
     def rest(self) -> str:
         """Why bundles of the fuller broker stay."""
-        return f"it is idle, or more than what is left of the {self.all} when its turn comes, heaviest first"
+        return (
+            f"it is idle, or more than what is left of the {self.all} when its turn comes, "
+            "heaviest first"
+        )
 
     @property
     def all(self) -> str:
         """The amount to move, and the setting that limits it."""
-        return f"{self.shown(self.amount)} to move ({setting('shedding.avg.max_unload', self.share)} of the difference)"
+        return (
+            f"{self.shown(self.amount)} to move ({setting('shedding.avg.max_unload', self.share)} "
+            "of the difference)"
+        )
 
 
 def need_of(pair: BrokerPair, settings: AvgSettings) -> Need | None:
-    """A part of the difference in message rate or, where that is small, in throughput; None when both are."""
+    """A part of the difference in message rate or, where that is small, in throughput; None when
+    both are.
+    """
     over, under = pair.over.figures.traffic, pair.under.figures.traffic
     rate = (over.msg_rate - under.msg_rate) * settings.max_unload
     throughput = (over.msg_throughput - under.msg_throughput) * settings.max_unload
@@ -150,11 +210,16 @@ def apart(pair: BrokerPair) -> str:
     )
 
 
-def transfer(bundle: str, load: float, *, pair: BrokerPair, hits: Hits, need: Need, settings: AvgSettings) -> Decision:
+def transfer(
+    bundle: str, load: float, *, pair: BrokerPair, hits: Hits, need: Need, settings: AvgSettings
+) -> Decision:
     """A bundle that goes from the fuller broker of a pair to the emptier one."""
     destination = pair.under.broker
     counted = f"{hits.high} urgent" if hits.code(settings) == "far-apart" else f"{hits.low}"
-    text = f"{apart(pair)} after {counted} hits in a row: {need.shown(load)} of the {need.shown(need.amount)} to move go to {destination}"
+    text = (
+        f"{apart(pair)} after {counted} hits in a row: {need.shown(load)} of the "
+        f"{need.shown(need.amount)} to move go to {destination}"
+    )
     evidence: Evidence = {
         "over_score": pair.over_score,
         "under_score": pair.under_score,
@@ -169,9 +234,13 @@ def transfer(bundle: str, load: float, *, pair: BrokerPair, hits: Hits, need: Ne
 
 
 def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings) -> list[Skip]:
-    """Skips of brokers in near pairs; a single middle broker is paired with itself. `near`: positions of these pairs."""
+    """Skips of brokers in near pairs; a single middle broker is paired with itself. `near`:
+    positions of these pairs.
+    """
     names = list(dict.fromkeys(ranking.names(near)))
-    limit = f"less than {setting('shedding.avg.low_threshold', settings.low_threshold)} points apart"
+    limit = (
+        f"less than {setting('shedding.avg.low_threshold', settings.low_threshold)} points apart"
+    )
     return broker_skips(
         "close-together",
         names,
@@ -183,15 +252,25 @@ def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings)
 
 def waiting_for_hits(pair: BrokerPair, hits: Hits, settings: AvgSettings) -> Skip:
     """Skip of a pair that is far apart, but not yet in enough samples."""
-    evidence: Evidence = {"difference": pair.difference, "hits_high": hits.high, "hits_low": hits.low}
-    return Skip("broker", _both(pair), "waiting-for-hits", _waiting(pair, hits, settings), None, evidence)
+    evidence: Evidence = {
+        "difference": pair.difference,
+        "hits_high": hits.high,
+        "hits_low": hits.low,
+    }
+    return Skip(
+        "broker", _both(pair), "waiting-for-hits", _waiting(pair, hits, settings), None, evidence
+    )
 
 
 def many_waiting(waiting: Sequence[tuple[BrokerPair, Hits]], settings: AvgSettings) -> list[Skip]:
-    """The result of `gathered` for more than `SPELLED_OUT` pairs, without creating their skips; empty for fewer."""
+    """The result of `gathered` for more than `SPELLED_OUT` pairs, without creating their skips;
+    empty for fewer.
+    """
     if len(waiting) <= SPELLED_OUT:
         return []
-    names = tuple(dict.fromkeys(broker.broker for pair, _ in waiting for broker in (pair.over, pair.under)))
+    names = tuple(
+        dict.fromkeys(broker.broker for pair, _ in waiting for broker in (pair.over, pair.under))
+    )
     text = f"{len(names):,} brokers for the same reason, such as: {_waiting(*waiting[0], settings)}"
     return [Skip("broker", names, "waiting-for-hits", text)]
 
@@ -200,12 +279,17 @@ def too_little_traffic(pair: BrokerPair, settings: AvgSettings) -> Skip:
     """Skip of a pair whose difference in traffic is too small to balance their usage."""
     over, under = pair.over.figures.traffic, pair.under.figures.traffic
     text = (
-        f"{apart(pair)}, but {setting('shedding.avg.max_unload', settings.max_unload)} of the difference of "
-        f"{msgs(over.msg_rate - under.msg_rate)} and {mib(over.msg_throughput - under.msg_throughput)} is not more than "
+        f"{apart(pair)}, but {setting('shedding.avg.max_unload', settings.max_unload)} of the "
+        "difference of "
+        f"{msgs(over.msg_rate - under.msg_rate)} and "
+        f"{mib(over.msg_throughput - under.msg_throughput)} is not more than "
         f"{setting('shedding.avg.min_msg_rate', settings.min_msg_rate)} msg/s or "
-        f"{setting('shedding.avg.min_throughput', settings.min_throughput)} bytes/s, the least that is worth moving"
+        f"{setting('shedding.avg.min_throughput', settings.min_throughput)} bytes/s, the "
+        "least that is worth moving"
     )
-    return Skip("broker", _both(pair), "too-little-traffic", text, None, {"difference": pair.difference})
+    return Skip(
+        "broker", _both(pair), "too-little-traffic", text, None, {"difference": pair.difference}
+    )
 
 
 def nothing_fits(pair: BrokerPair, need: Need) -> Skip:
@@ -222,14 +306,19 @@ def sole_bundle(pair: BrokerPair) -> Skip:
 def _waiting(pair: BrokerPair, hits: Hits, settings: AvgSettings) -> str:
     low, high = settings.hit_count_low, settings.hit_count_high
     return (
-        f"{apart(pair)}, with {hits.low} of {low} hits at {settings.low_threshold:g} points and {hits.high} of {high} at "
-        f"{settings.high_threshold:g} ({setting('shedding.avg.hit_count_low', low)}, {setting('shedding.avg.hit_count_high', high)})"
+        f"{apart(pair)}, with {hits.low} of {low} hits at {settings.low_threshold:g} points "
+        f"and {hits.high} of {high} at "
+        f"{settings.high_threshold:g} ({setting('shedding.avg.hit_count_low', low)}, "
+        f"{setting('shedding.avg.hit_count_high', high)})"
     )
 
 
 def _near(pair: BrokerPair, limit: str) -> str:
     if pair.under is pair.over:
-        return f"it is in the middle at {pair.over_score:.1f} %, with no broker left to compare it with"
+        return (
+            f"it is in the middle at {pair.over_score:.1f} %, with no broker left to compare it "
+            "with"
+        )
     return f"{apart(pair)}: {limit}"
 
 

@@ -17,7 +17,8 @@ def usage_range(record: Round) -> float:
 AVG = SheddingStrategy(
     "avg",
     "org.apache.pulsar.broker.loadbalance.impl.AvgShedder",
-    "The fullest broker is paired with the emptiest and sheds part of the difference after enough rounds far apart.",
+    "The fullest broker is paired with the emptiest and sheds part of the difference after "
+    "enough rounds far apart.",
     AvgSettings,
     fixed=AvgShedder,
     parity=ParityAvgShedder,
@@ -31,5 +32,11 @@ AVG = SheddingStrategy(
     },
     placement="avg",
     published_placement="avg",
-    demo={"max_unload": (0.5, "Pulsar's documentation advises 0.5; with the default 0.2 it takes twice as many rounds")},
+    demo={
+        "max_unload": (
+            0.5,
+            "Pulsar's documentation advises 0.5; with the default 0.2 it takes twice as many "
+            "rounds",
+        )
+    },
 )

@@ -1,7 +1,9 @@
-"""OverloadShedder with its known defects repaired: overloaded brokers shed their heaviest bundles while another can take them.
+"""OverloadShedder with its known defects repaired: overloaded brokers shed their heaviest bundles
+while another can take them.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. It has no memory. `parity` is the rule exactly as in Java.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder` of Pulsar 4.2.4;
+what is repaired, and why, is in docs/decisions. It has no memory. `parity` is the rule exactly as
+in Java.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ from math import isfinite
 
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.overload.settings import OverloadSettings, not_overloaded, nothing_to_shed, overloaded
+from strategies.shedding.overload.settings import (
+    OverloadSettings,
+    not_overloaded,
+    nothing_to_shed,
+    overloaded,
+)
 from strategies.shedding.reason_texts import gathered, settling, unusable
 from strategies.shedding.relief import MARGIN, Room, no_taker, relieve
 from strategies.usage import usages_by_name, weighted_usage
@@ -20,7 +27,9 @@ from strategies.usage import usages_by_name, weighted_usage
 
 @dataclass(frozen=True)
 class OverloadShedder:
-    """Sheds from brokers whose newest usage is at least the threshold, as long as another one is below it."""
+    """Sheds from brokers whose newest usage is at least the threshold, as long as another one is
+    below it.
+    """
 
     settings: OverloadSettings
     weights: Weights
@@ -30,11 +39,15 @@ class OverloadShedder:
         return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; the fullest broker first. The order of brokers and bundles in the view does not matter."""
+        """One round; the fullest broker first. The order of brokers and bundles in the view does
+        not matter.
+        """
         judged, skips = self._judge(view)
         threshold = self.settings.threshold_percent / 100
         cool = [(usage, broker) for usage, broker in judged if usage < threshold]
-        skips += not_overloaded([broker.broker for _, broker in cool], [usage for usage, _ in cool], self.settings)
+        skips += not_overloaded(
+            [broker.broker for _, broker in cool], [usage for usage, _ in cool], self.settings
+        )
         lowest = min((usage for usage, _ in cool), default=None)
         decisions: list[Decision] = []
         for usage, broker in judged[: len(judged) - len(cool)]:
@@ -58,8 +71,12 @@ class OverloadShedder:
         judged.sort(key=lambda one: -one[0])
         return judged, [*unusable(lost), *settling(waiting)]
 
-    def _relieve(self, broker: BrokerLoad, room: Room, view: ClusterView, taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
-        minimum = broker.figures.traffic.msg_throughput * (room.usage - self.settings.threshold_percent / 100 + MARGIN)
+    def _relieve(
+        self, broker: BrokerLoad, room: Room, view: ClusterView, taken: Collection[str]
+    ) -> tuple[list[Decision], list[Skip]]:
+        minimum = broker.figures.traffic.msg_throughput * (
+            room.usage - self.settings.threshold_percent / 100 + MARGIN
+        )
         if not minimum > 0 or not isfinite(minimum):
             return [], [nothing_to_shed(broker.broker, room.usage, minimum)]
         if room.lowest is None:

@@ -1,7 +1,8 @@
-"""OverloadShedder exactly as Pulsar 4.2.4 runs it: order of brokers, ties, and at least one bundle whatever it carries.
+"""OverloadShedder exactly as Pulsar 4.2.4 runs it: order of brokers, ties, and at least one bundle
+whatever it carries.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`. Memory: the size of the result multimap's table. The
-repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`. Memory: the size of
+the result multimap's table. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ class ParityOverloadShedder:
         """One round; decisions in the order in which Pulsar would execute them."""
         usages, threshold = self._usages(view), self.settings.threshold_percent / 100.0
         cool = [index for index, usage in enumerate(usages) if usage < threshold]
-        skips = not_overloaded([view.brokers[index].broker for index in cool], [usages[index] for index in cool], self.settings)
+        skips = not_overloaded(
+            [view.brokers[index].broker for index in cool],
+            [usages[index] for index in cool],
+            self.settings,
+        )
         hot = [index for index, usage in enumerate(usages) if not usage < threshold]
         ties, decisions = JavaTies(view), list[Decision]()
         for index in _in_map_order(hot, view):
@@ -52,11 +57,17 @@ class ParityOverloadShedder:
     def _usages(self, view: ClusterView) -> list[float]:
         if before(self.settings.pulsar_version, "4.0"):
             return [unweighted_usage(broker.figures) for broker in view.brokers]
-        usages: list[float] = weighted_usages([broker.figures for broker in view.brokers], self.weights).tolist()
+        usages: list[float] = weighted_usages(
+            [broker.figures for broker in view.brokers], self.weights
+        ).tolist()
         return usages
 
-    def _relieve(self, broker: BrokerLoad, usage: float, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
-        minimum = broker.figures.traffic.msg_throughput * (usage - self.settings.threshold_percent / 100.0 + MARGIN)
+    def _relieve(
+        self, broker: BrokerLoad, usage: float, ties: JavaTies
+    ) -> tuple[list[Decision], list[Skip]]:
+        minimum = broker.figures.traffic.msg_throughput * (
+            usage - self.settings.threshold_percent / 100.0 + MARGIN
+        )
         return relieve_as_java(broker, overloaded(usage, minimum, self.settings), ties)
 
 
@@ -65,4 +76,8 @@ def _in_map_order(positions: list[int], view: ClusterView) -> list[int]:
     if len(positions) < 2:
         return positions
     wanted = frozenset(positions)
-    return [index for index in concurrent_hash_map_order([broker.broker for broker in view.brokers]).tolist() if index in wanted]
+    return [
+        index
+        for index in concurrent_hash_map_order([broker.broker for broker in view.brokers]).tolist()
+        if index in wanted
+    ]

@@ -1,4 +1,6 @@
-"""OverloadShedder as an entry of the registry: goal, tuning, placement, and the rounds in which it decides nothing."""
+"""OverloadShedder as an entry of the registry: goal, tuning, placement, and the rounds in which it
+decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def highest_usage(record: Round) -> float:
 def quiet(settings: OverloadSettings) -> QuietScreen:
     """Finds rounds in which no broker is overloaded; the strategy has no memory."""
 
-    def screen(names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory) -> tuple[int, Memory]:
+    def screen(
+        names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory
+    ) -> tuple[int, Memory]:
         hot = ~(usages < settings.threshold_percent / 100).all(axis=1)
         return int(hot.argmax()) if hot.any() else len(usages), memory
 

@@ -1,7 +1,9 @@
-"""ThresholdShedder with its known defects repaired: brokers too far above the cluster's mean usage shed their heaviest bundles.
+"""ThresholdShedder with its known defects repaired: brokers too far above the cluster's mean usage
+shed their heaviest bundles.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. Memory: the EWMA of every broker's usage. `parity` is the rule exactly as in Java.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder` of Pulsar 4.2.4;
+what is repaired, and why, is in docs/decisions. Memory: the EWMA of every broker's usage. `parity`
+is the rule exactly as in Java.
 """
 
 from __future__ import annotations
@@ -56,12 +58,17 @@ class _Judged:
     @cached_property
     def lowest(self) -> float | None:
         """Usage of the emptiest broker that may take a bundle."""
-        return min((standing.usage for standing in self.standings if not standing.load.settling), default=None)
+        return min(
+            (standing.usage for standing in self.standings if not standing.load.settling),
+            default=None,
+        )
 
 
 @dataclass(frozen=True)
 class ThresholdShedder:
-    """Sheds from brokers whose average and whose newest usage are both at least the threshold above the cluster's mean."""
+    """Sheds from brokers whose average and whose newest usage are both at least the threshold above
+    the cluster's mean.
+    """
 
     settings: ThresholdSettings
     weights: Weights
@@ -71,7 +78,9 @@ class ThresholdShedder:
         return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; the broker furthest above the mean first. The order of brokers and bundles in the view does not matter."""
+        """One round; the broker furthest above the mean first. The order of brokers and bundles in
+        the view does not matter.
+        """
         judged, left_out = self._judge(view, memory)
         memory = with_ewmas(memory, {standing.name: standing.ewma for standing in judged.standings})
         if judged.mean <= 0:
@@ -80,7 +89,9 @@ class ThresholdShedder:
         skips = [*left_out, *skips]
         decisions: list[Decision] = []
         for source in sources:
-            leaving, staying = self._relieve_above(source, judged, view, {decision.bundle for decision in decisions})
+            leaving, staying = self._relieve_above(
+                source, judged, view, {decision.bundle for decision in decisions}
+            )
             decisions += leaving
             skips += staying
         if not decisions and self.settings.lower_boundary:
@@ -89,7 +100,9 @@ class ThresholdShedder:
         return Shedding(tuple(decisions), gathered(skips), memory)
 
     def _judge(self, view: ClusterView, memory: Memory) -> tuple[_Judged, list[Skip]]:
-        """Advances the averages by one step per new sample; leaves out brokers whose figures give no finite usage."""
+        """Advances the averages by one step per new sample; leaves out brokers whose figures give
+        no finite usage.
+        """
         brokers, usages = usages_by_name(view.brokers, self.weights)
         standings, lost, weight = [], [], self.settings.history
         for broker, usage in zip(brokers, usages.tolist(), strict=True):
@@ -97,10 +110,18 @@ class ThresholdShedder:
                 lost.append(broker.broker)
                 continue
             kept = memory.brokers.get(broker.broker)
-            old = None if kept is None or kept.ewma is None or not isfinite(kept.ewma) else kept.ewma
+            old = (
+                None if kept is None or kept.ewma is None or not isfinite(kept.ewma) else kept.ewma
+            )
             fresh = usage if old is None else old * weight + (1 - weight) * usage
-            standings.append(_Averaged(broker, usage, fresh if broker.fresh or old is None else old))
-        return _Judged(tuple(standings), _mean([s.ewma for s in standings]), _mean([s.usage for s in standings])), unusable(lost)
+            standings.append(
+                _Averaged(broker, usage, fresh if broker.fresh or old is None else old)
+            )
+        return _Judged(
+            tuple(standings),
+            _mean([s.ewma for s in standings]),
+            _mean([s.usage for s in standings]),
+        ), unusable(lost)
 
     def _sources(self, judged: _Judged) -> tuple[list[_Averaged], list[Skip]]:
         """Brokers above the threshold, worst first, and skips of the others."""
@@ -113,12 +134,27 @@ class ThresholdShedder:
             elif standing.ewma < bar:
                 below.append(standing)
             elif standing.usage < usage_bar:
-                fallen.append(already_fell(standing.name, standing.ewma, standing.usage, judged.mean_usage, self.settings))
+                fallen.append(
+                    already_fell(
+                        standing.name,
+                        standing.ewma,
+                        standing.usage,
+                        judged.mean_usage,
+                        self.settings,
+                    )
+                )
             else:
                 sources.append(standing)
         sources.sort(key=lambda standing: (-_excess(standing, judged), standing.name))
-        names, averages = [standing.name for standing in below], [standing.ewma for standing in below]
-        return sources, [*settling(waiting), *below_threshold(names, averages, judged.mean, self.settings), *fallen]
+        names, averages = (
+            [standing.name for standing in below],
+            [standing.ewma for standing in below],
+        )
+        return sources, [
+            *settling(waiting),
+            *below_threshold(names, averages, judged.mean, self.settings),
+            *fallen,
+        ]
 
     def _relieve_above(
         self, source: _Averaged, judged: _Judged, view: ClusterView, taken: Collection[str]
@@ -131,14 +167,29 @@ class ThresholdShedder:
         return relieve(source.load, Room(source.usage, judged.lowest), reason, view, taken)
 
     def _lower_pass(self, judged: _Judged, view: ClusterView) -> tuple[list[Decision], list[Skip]]:
-        """Relieves the fullest broker when another one is far below the mean, by average and newest usage, and no move is under way."""
+        """Relieves the fullest broker when another one is far below the mean, by average and newest
+        usage, and no move is under way.
+        """
         if any(standing.load.settling for standing in judged.standings):
             return [], [waiting_for_moves(view.cluster)]
         threshold = self.settings.threshold_percent / 100
-        below = any(s.ewma < judged.mean - threshold and s.usage < judged.mean_usage - threshold for s in judged.standings)
-        above = [s for s in judged.standings if s.ewma >= judged.mean and s.usage >= judged.mean_usage and s.load.figures.bundle_count > 1]
+        below = any(
+            s.ewma < judged.mean - threshold and s.usage < judged.mean_usage - threshold
+            for s in judged.standings
+        )
+        above = [
+            s
+            for s in judged.standings
+            if s.ewma >= judged.mean
+            and s.usage >= judged.mean_usage
+            and s.load.figures.bundle_count > 1
+        ]
         ranked = sorted(above, key=lambda standing: (-standing.ewma, standing.name))
-        fullest = next((standing for standing in ranked if ordinary_bundles(standing.load) > 1), None) if below else None
+        fullest = (
+            next((standing for standing in ranked if ordinary_bundles(standing.load) > 1), None)
+            if below
+            else None
+        )
         if fullest is None:
             return [], [none_below(view.cluster, judged.mean, self.settings)]
         minimum = fullest.load.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
@@ -149,7 +200,9 @@ class ThresholdShedder:
 
 
 def _excess(standing: _Averaged, judged: _Judged) -> float:
-    """How far a broker is above the mean, by the smaller of average and newest usage, because the average lags behind moves."""
+    """How far a broker is above the mean, by the smaller of average and newest usage, because the
+    average lags behind moves.
+    """
     return min(standing.ewma - judged.mean, standing.usage - judged.mean_usage)
 
 

@@ -1,7 +1,8 @@
 """ThresholdShedder exactly as Pulsar 4.2.4 runs it: order of sums, ties, and what NaN does to it.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder`. Memory: every broker's EWMA, and the size of the result
-multimap's table, which is cleared from round to round but never shrinks. The repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder`. Memory: every
+broker's EWMA, and the size of the result multimap's table, which is cleared from round to round but
+never shrinks. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class ParityThresholdShedder:
         """One round; decisions in the order in which Pulsar would execute them."""
         order = concurrent_hash_map_order([broker.broker for broker in view.brokers])
         # Read in the view's order, in which the figures are in memory, not in the map's order.
-        usages = weighted_usages([broker.figures for broker in view.brokers], self.weights)[order].tolist()
+        usages = weighted_usages([broker.figures for broker in view.brokers], self.weights)[
+            order
+        ].tolist()
         brokers = tuple(view.brokers[index] for index in order.tolist())
         judged = self._advance(brokers, usages, memory)
         if judged.mean == 0:
@@ -73,7 +76,9 @@ class ParityThresholdShedder:
         ordered, memory = as_executed(decisions, judged.memory, _RESULT)
         return Shedding(ordered, gathered(skips), memory)
 
-    def _advance(self, brokers: tuple[BrokerLoad, ...], usages: Sequence[float], memory: Memory) -> _JavaJudged:
+    def _advance(
+        self, brokers: tuple[BrokerLoad, ...], usages: Sequence[float], memory: Memory
+    ) -> _JavaJudged:
         weight, averages, total = self.settings.history, [], 0.0
         for broker, usage in zip(brokers, usages, strict=True):
             kept = memory.brokers.get(broker.broker)
@@ -81,14 +86,22 @@ class ParityThresholdShedder:
             average = usage if old is None else old * weight + (1 - weight) * usage
             averages.append(average)
             total += average
-        remembered = with_ewmas(memory, {broker.broker: average for broker, average in zip(brokers, averages, strict=True)})
-        return _JavaJudged(brokers, tuple(averages), total / len(averages) if averages else 0.0, remembered)
+        remembered = with_ewmas(
+            memory,
+            {broker.broker: average for broker, average in zip(brokers, averages, strict=True)},
+        )
+        return _JavaJudged(
+            brokers, tuple(averages), total / len(averages) if averages else 0.0, remembered
+        )
 
     def _main_pass(self, judged: _JavaJudged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
         mean, threshold = judged.mean, self.settings.threshold_percent / 100.0
         is_below = np.array(judged.ewmas) < mean + threshold
         below = np.flatnonzero(is_below).tolist()
-        names, averages = [judged.brokers[index].broker for index in below], [judged.ewmas[index] for index in below]
+        names, averages = (
+            [judged.brokers[index].broker for index in below],
+            [judged.ewmas[index] for index in below],
+        )
         decisions, skips = list[Decision](), below_threshold(names, averages, mean, self.settings)
         for index in np.flatnonzero(~is_below).tolist():
             broker, ewma = judged.brokers[index], judged.ewmas[index]
@@ -96,7 +109,9 @@ class ParityThresholdShedder:
             if minimum < self.settings.min_throughput_mib * MIB:
                 skips.append(too_little_traffic(broker.broker, minimum, self.settings))
                 continue
-            leaving, staying = relieve_as_java(broker, above_average(ewma, mean, minimum, self.settings), ties)
+            leaving, staying = relieve_as_java(
+                broker, above_average(ewma, mean, minimum, self.settings), ties
+            )
             decisions += leaving
             skips += staying
         return decisions, skips
@@ -113,4 +128,6 @@ class ParityThresholdShedder:
         minimum = fullest.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
         if self.settings.min_throughput_mib * MIB > minimum:
             return [], [too_little_traffic(fullest.broker, minimum, self.settings)]
-        return relieve_as_java(fullest, lower_boundary(highest, judged.mean, minimum, self.settings), ties)
+        return relieve_as_java(
+            fullest, lower_boundary(highest, judged.mean, minimum, self.settings), ties
+        )

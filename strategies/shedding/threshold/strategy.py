@@ -1,4 +1,6 @@
-"""ThresholdShedder as an entry of the registry: goal, tuning, placement, and the rounds in which it decides nothing."""
+"""ThresholdShedder as an entry of the registry: goal, tuning, placement, and the rounds in which it
+decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,32 @@ def above_mean(record: Round) -> float:
 
 
 def quiet(settings: ThresholdSettings) -> QuietScreen | None:
-    """Finds rounds in which no broker is far above the mean, neither by its average nor by its newest usage; advances the averages."""
+    """Finds rounds in which no broker is far above the mean, neither by its average nor by its
+    newest usage; advances the averages.
+    """
     if settings.lower_boundary:
         return None
 
-    def screen(names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory) -> tuple[int, Memory]:
+    def screen(
+        names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory
+    ) -> tuple[int, Memory]:
         weight, distance = settings.history, settings.threshold_percent / 100
         kept = [memory.brokers.get(name, NO_MEMORY).ewma for name in names]
         ewmas, count = np.array([np.nan if ewma is None else ewma for ewma in kept]), 0
         for usage, new in zip(usages, fresh, strict=True):
             unknown = np.isnan(ewmas)
-            after = np.where(unknown, usage, np.where(new, ewmas * weight + (1 - weight) * usage, ewmas))
+            after = np.where(
+                unknown, usage, np.where(new, ewmas * weight + (1 - weight) * usage, ewmas)
+            )
             mean, mean_usage = fsum(after.tolist()) / len(after), fsum(usage.tolist()) / len(usage)
-            if mean > 0 and bool(((after >= mean + distance) & (usage >= mean_usage + distance)).any()):
+            if mean > 0 and bool(
+                ((after >= mean + distance) & (usage >= mean_usage + distance)).any()
+            ):
                 break
             ewmas, count = after, count + 1
-        return count, with_ewmas(memory, dict(zip(names, ewmas.tolist(), strict=True))) if count else memory
+        return count, with_ewmas(
+            memory, dict(zip(names, ewmas.tolist(), strict=True))
+        ) if count else memory
 
     return screen
 

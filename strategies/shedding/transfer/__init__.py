@@ -1,1 +1,3 @@
-"""TransferShedder of the extensible load manager: transfers and swaps between the two ends of the cluster."""
+"""TransferShedder of the extensible load manager: transfers and swaps between the two ends of the
+cluster.
+"""

@@ -1,4 +1,5 @@
-"""The main loop of TransferShedder in both modes: whether the cluster is uneven, and which bundles its two ends exchange.
+"""The main loop of TransferShedder in both modes: whether the cluster is uneven, and which bundles
+its two ends exchange.
 
 Source of the rule: `TransferShedder.findBundlesForUnloading` of Pulsar 4.2.4.
 """
@@ -28,10 +29,12 @@ _SWAP_WORTH_IT = 0.75
 class LoopRules:
     """Differences of the loop between modes and Pulsar's versions; in fixed mode all are true.
 
-    `compares_throughput`: a low throughput also makes a broker underloaded. `judges_without_usage`: if the fullest broker has no usage,
-    throughputs decide how much is enough. `counts_swaps`: the throughput that a swap brings back is counted. `checks_swaps`: a bundle that
-    comes back passes the same checks as one that leaves. `moves_once`: no bundle moves twice, and Pulsar's own bundles stay.
-    `excludes_namespaces`: bundles of excluded namespaces stay. `skips_idle`: bundles without traffic stay.
+    `compares_throughput`: a low throughput also makes a broker underloaded. `judges_without_usage`:
+    if the fullest broker has no usage, throughputs decide how much is enough. `counts_swaps`: the
+    throughput that a swap brings back is counted. `checks_swaps`: a bundle that comes back passes
+    the same checks as one that leaves. `moves_once`: no bundle moves twice, and Pulsar's own
+    bundles stay. `excludes_namespaces`: bundles of excluded namespaces stay. `skips_idle`: bundles
+    without traffic stay.
     """
 
     compares_throughput: bool = True
@@ -68,7 +71,9 @@ class Loop:
         return "Overloaded" if self._is_overloaded() else None
 
     def run(self) -> None:
-        """Pairs both ends until the cluster is even enough or the maximum number of brokers has shed."""
+        """Pairs both ends until the cluster is even enough or the maximum number of brokers has
+        shed.
+        """
         while self._gave < self.settings.max_brokers and self._lowest < self._highest:
             reason = self.reason()
             if reason is None:
@@ -81,7 +86,13 @@ class Loop:
         """Why no bundle moves; None when some do."""
         if self.moves:
             return None
-        return "NoLoadData" if self.without_data else "NoBundles" if self.too_few_bundles else "HitCount"
+        return (
+            "NoLoadData"
+            if self.without_data
+            else "NoBundles"
+            if self.too_few_bundles
+            else "HitCount"
+        )
 
     def _is_underloaded(self) -> bool:
         least = self.stores.brokers[self.ranked[self._lowest]]
@@ -95,7 +106,10 @@ class Loop:
 
     def _is_overloaded(self) -> bool:
         usage = self.stores.brokers[self.ranked[self._highest]].usage
-        return usage > self.settings.overload_percent / 100.0 and usage > self.statistics.average + self.settings.target_std
+        return (
+            usage > self.settings.overload_percent / 100.0
+            and usage > self.statistics.average + self.settings.target_std
+        )
 
     def _exchange(self, fullest: str, emptiest: str, reason: TransferReason) -> None:
         bundles = self.stores.top.get(fullest, ())
@@ -116,7 +130,9 @@ class Loop:
 
 
 class Exchange:
-    """One pair of brokers. `marked`: bytes/s that leave the fuller one; `gained`: bytes/s that swaps bring back to it."""
+    """One pair of brokers. `marked`: bytes/s that leave the fuller one; `gained`: bytes/s that
+    swaps bring back to it.
+    """
 
     def __init__(self, loop: Loop, fullest: str, emptiest: str, reason: TransferReason) -> None:
         self._loop, self._fullest, self._emptiest, self._reason = loop, fullest, emptiest, reason
@@ -126,7 +142,9 @@ class Exchange:
         self._back: Iterator[OfferedBundle] | None = None
 
     def run(self, bundles: Sequence[OfferedBundle]) -> None:
-        """Picks bundles, lightest first, until the next one is too heavy and no swap makes room for it; one bundle always stays."""
+        """Picks bundles, lightest first, until the next one is too heavy and no swap makes room for
+        it; one bundle always stays.
+        """
         remaining = len(bundles)
         enough = self._enough()
         for top in bundles:
@@ -146,7 +164,9 @@ class Exchange:
             remaining -= 1
 
     def _enough(self) -> float:
-        """Throughput that, when moved, makes both brokers equally full, if usage follows traffic."""
+        """Throughput that, when moved, makes both brokers equally full, if usage follows
+        traffic.
+        """
         difference = (self.most.usage - self.least.usage) / 2
         if self._loop.rules.judges_without_usage and not self.most.usage > 0:
             return (self.most.throughput - self.least.throughput) / 2
@@ -154,15 +174,29 @@ class Exchange:
 
     def _emit(self, top: OfferedBundle, swaps: Sequence[OfferedBundle]) -> None:
         moves, settings = self._loop.moves, self._loop.settings
-        moves += [TransferMove(self._emptiest, swap.bundle, self._fullest, self._reason, swap.throughput, swapped=True) for swap in swaps]
+        moves += [
+            TransferMove(
+                self._emptiest,
+                swap.bundle,
+                self._fullest,
+                self._reason,
+                swap.throughput,
+                swapped=True,
+            )
+            for swap in swaps
+        ]
         destination = self._emptiest if settings.transfer else None
-        moves.append(TransferMove(self._fullest, top.bundle, destination, self._reason, top.throughput))
+        moves.append(
+            TransferMove(self._fullest, top.bundle, destination, self._reason, top.throughput)
+        )
         self.marked += top.throughput
         if self._loop.rules.counts_swaps:
             self.gained += sum((swap.throughput for swap in swaps), 0.0)
 
     def _swap(self, top: OfferedBundle) -> list[OfferedBundle] | None:
-        """Bundles of the emptier broker that may come back in exchange; None if no exchange helps."""
+        """Bundles of the emptier broker that may come back in exchange; None if no exchange
+        helps.
+        """
         if not self._loop.settings.transfer or self._emptiest not in self._loop.stores.top:
             return None
         if self._back is None:
@@ -172,7 +206,9 @@ class Exchange:
         emptier = self.least.throughput + self.marked - self.gained + top.throughput
         swaps: list[OfferedBundle] = []
         for swap in self._back:
-            if not self._may_come_back(swap.bundle, top.bundle) or (swap.throughput == 0 and self._loop.rules.skips_idle):
+            if not self._may_come_back(swap.bundle, top.bundle) or (
+                swap.throughput == 0 and self._loop.rules.skips_idle
+            ):
                 continue
             if fuller + swap.throughput < limit and emptier - swap.throughput < limit:
                 swaps.append(swap)
@@ -182,7 +218,9 @@ class Exchange:
         return None
 
     def _may_leave(self, bundle: str) -> bool:
-        return self._is_movable(bundle) and self._loop.stores.may_move(bundle, self._fullest, self._emptiest)
+        return self._is_movable(bundle) and self._loop.stores.may_move(
+            bundle, self._fullest, self._emptiest
+        )
 
     def _may_come_back(self, bundle: str, leaving: str) -> bool:
         if self._loop.rules.checks_swaps and (bundle == leaving or not self._is_movable(bundle)):
@@ -191,6 +229,10 @@ class Exchange:
 
     def _is_movable(self, bundle: str) -> bool:
         loop, rules = self._loop, self._loop.rules
-        if rules.moves_once and (is_system_bundle(bundle) or any(move.bundle == bundle for move in loop.moves)):
+        if rules.moves_once and (
+            is_system_bundle(bundle) or any(move.bundle == bundle for move in loop.moves)
+        ):
             return False
-        return bundle not in loop.stores.cooling and not (rules.excludes_namespaces and loop.settings.is_excluded(bundle))
+        return bundle not in loop.stores.cooling and not (
+            rules.excludes_namespaces and loop.settings.is_excluded(bundle)
+        )

@@ -1,7 +1,9 @@
-"""TransferShedder's round exactly as Pulsar 4.2.4 runs it: one broker without data, or that shed recently, stops the whole round.
+"""TransferShedder's round exactly as Pulsar 4.2.4 runs it: one broker without data, or that shed
+recently, stops the whole round.
 
-Source of the rule: `TransferShedder.LoadStats` and `findBundlesForUnloading`. Memory: the number of rounds in a row in which the condition
-held. Outdated brokers and brokers that are gone stay among the candidates. The repaired rule is in `fixed`.
+Source of the rule: `TransferShedder.LoadStats` and `findBundlesForUnloading`. Memory: the number of
+rounds in a row in which the condition held. Outdated brokers and brokers that are gone stay among
+the candidates. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -14,18 +16,38 @@ from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import java_candidates
 from strategies.shedding.transfer.loop import Loop, LoopRules
-from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
+from strategies.shedding.transfer.settings import (
+    Statistics,
+    Stores,
+    TransferReason,
+    TransferSettings,
+    TransferVerdict,
+    statistics,
+)
 from strategies.shedding.transfer.topk import java_top_bundles
 from strategies.shedding.transfer.transfer_round import TransferShedder
 from strategies.usage import weighted_usages
 
 
 def parity_transfer_shedder(settings: TransferSettings, weights: Weights) -> TransferShedder:
-    """The rule exactly as in Java, brokers in order of first appearance; with averages per round where reports carry none."""
-    return TransferShedder(settings, weights, _take_part, _average, judge_as_java, java_top_bundles, java_candidates, limits_clock=False)
+    """The rule exactly as in Java, brokers in order of first appearance; with averages per round
+    where reports carry none.
+    """
+    return TransferShedder(
+        settings,
+        weights,
+        _take_part,
+        _average,
+        judge_as_java,
+        java_top_bundles,
+        java_candidates,
+        limits_clock=False,
+    )
 
 
-def _take_part(view: ClusterView, weights: Weights) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
+def _take_part(
+    view: ClusterView, weights: Weights
+) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
     usages = weighted_usages([broker.figures for broker in view.brokers], weights)
     return list(zip(view.brokers, usages.tolist(), strict=True)), []
 
@@ -49,8 +71,12 @@ def loop_rules(settings: TransferSettings) -> LoopRules:
     )
 
 
-def judge_as_java(stores: Stores, settings: TransferSettings, hits: int, fresh: bool = True) -> TransferVerdict:
-    """Judges one round, after `hits` rounds in a row in which the condition held. `fresh` is ignored, as in Java."""
+def judge_as_java(
+    stores: Stores, settings: TransferSettings, hits: int, fresh: bool = True
+) -> TransferVerdict:
+    """Judges one round, after `hits` rounds in a row in which the condition held. `fresh` is
+    ignored, as in Java.
+    """
     names = list(stores.brokers)
     walk = [names[index] for index in concurrent_hash_map_order(names).tolist()]
     found, skipped, over = _measure(walk, stores, settings)
@@ -65,12 +91,22 @@ def judge_as_java(stores: Stores, settings: TransferSettings, hits: int, fresh: 
         return TransferVerdict((), "HitCount", hits, found, published, over)
     loop.run()
     # Java keeps decisions in a set, so a bundle that is listed twice is decided once.
-    moves = tuple({(move.source, move.bundle, move.destination, move.reason): move for move in loop.moves}.values())
-    return TransferVerdict(moves, loop.skipped(), 0 if moves else hits, loop.statistics, published, over)
+    moves = tuple(
+        {
+            (move.source, move.bundle, move.destination, move.reason): move for move in loop.moves
+        }.values()
+    )
+    return TransferVerdict(
+        moves, loop.skipped(), 0 if moves else hits, loop.statistics, published, over
+    )
 
 
-def _measure(walk: list[str], stores: Stores, settings: TransferSettings) -> tuple[Statistics, TransferReason | None, frozenset[str]]:
-    """Statistics of the usable entries, or why there are none; and the brokers that shed long enough ago."""
+def _measure(
+    walk: list[str], stores: Stores, settings: TransferSettings
+) -> tuple[Statistics, TransferReason | None, frozenset[str]]:
+    """Statistics of the usable entries, or why there are none; and the brokers that shed long
+    enough ago.
+    """
     usages: list[float] = []
     over: set[str] = set()
     outdated = False

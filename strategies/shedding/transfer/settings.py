@@ -1,6 +1,8 @@
-"""TransferShedder's settings, input and verdict: shared by the parity rule, the repaired rule and the live round.
+"""TransferShedder's settings, input and verdict: shared by the parity rule, the repaired rule and
+the live round.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder` of Pulsar 4.2.4.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder` of
+Pulsar 4.2.4.
 """
 
 from __future__ import annotations
@@ -14,7 +16,16 @@ from typing import Annotated, Literal
 from strategies.java.pulsar_version import Imitated
 from strategies.settings import Setting
 
-TransferReason = Literal["Overloaded", "Underloaded", "HitCount", "NoBundles", "CoolDown", "OutDatedData", "NoLoadData", "NoBrokers"]
+TransferReason = Literal[
+    "Overloaded",
+    "Underloaded",
+    "HitCount",
+    "NoBundles",
+    "CoolDown",
+    "OutDatedData",
+    "NoLoadData",
+    "NoBrokers",
+]
 
 #: A namespace's name, of two parts or, before Pulsar 2, three (NamespaceName, NamedEntity).
 _NAMESPACE = re.compile(r"[-=:.\w]*(?:/[-=:.\w]*){1,2}", re.ASCII)
@@ -26,7 +37,13 @@ class TransferSettings:
 
     target_std: Annotated[
         float,
-        Setting("Standard deviation of usage up to which no bundle moves", "fraction", "loadBalancerBrokerLoadTargetStd", ge=0, le=100),
+        Setting(
+            "Standard deviation of usage up to which no bundle moves",
+            "fraction",
+            "loadBalancerBrokerLoadTargetStd",
+            ge=0,
+            le=100,
+        ),
     ] = 0.25
     hit_count: Annotated[
         int,
@@ -39,23 +56,55 @@ class TransferSettings:
         ),
     ] = 3
     transfer: Annotated[
-        bool, Setting("Name the destination, and swap bundles; otherwise bundles are only unloaded", "", "loadBalancerTransferEnabled")
+        bool,
+        Setting(
+            "Name the destination, and swap bundles; otherwise bundles are only unloaded",
+            "",
+            "loadBalancerTransferEnabled",
+        ),
     ] = True
     max_brokers: Annotated[
         int,
-        Setting("Maximum number of brokers that shed in one round", "", "loadBalancerMaxNumberOfBrokerSheddingPerCycle", ge=0, le=10_000),
+        Setting(
+            "Maximum number of brokers that shed in one round",
+            "",
+            "loadBalancerMaxNumberOfBrokerSheddingPerCycle",
+            ge=0,
+            le=10_000,
+        ),
     ] = 3
     delay_s: Annotated[
-        float, Setting("How long a broker that shed bundles does not shed again", "s", "loadBalanceSheddingDelayInSeconds", ge=0, le=86_400)
+        float,
+        Setting(
+            "How long a broker that shed bundles does not shed again",
+            "s",
+            "loadBalanceSheddingDelayInSeconds",
+            ge=0,
+            le=86_400,
+        ),
     ] = 180.0
     ttl_s: Annotated[
-        float, Setting("Load data older than this is not used", "s", "loadBalancerBrokerLoadDataTTLInSeconds", ge=1, le=86_400)
+        float,
+        Setting(
+            "Load data older than this is not used",
+            "s",
+            "loadBalancerBrokerLoadDataTTLInSeconds",
+            ge=1,
+            le=86_400,
+        ),
     ] = 1800.0
     overload_percent: Annotated[
         float,
-        Setting("Above this usage a broker may be overloaded", "percent", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0, le=100),
+        Setting(
+            "Above this usage a broker may be overloaded",
+            "percent",
+            "loadBalancerBrokerOverloadedThresholdPercentage",
+            ge=0,
+            le=100,
+        ),
     ] = 85.0
-    #: Not a setting: a round applies `limits.excluded_namespaces` before this rule runs; Java's class does it itself.
+    #: Not a setting: a round applies `limits.excluded_namespaces` before this rule runs; Java's
+    #: class does it itself.
     excluded_namespaces: str = ""
     with_policies: Annotated[
         bool,
@@ -67,27 +116,51 @@ class TransferSettings:
     top_bundles: Annotated[
         int,
         Setting(
-            "Number of a broker's heaviest bundles that may move", "", "loadBalancerMaxNumberOfBundlesInBundleLoadReport", ge=1, le=100_000
+            "Number of a broker's heaviest bundles that may move",
+            "",
+            "loadBalancerMaxNumberOfBundlesInBundleLoadReport",
+            ge=1,
+            le=100_000,
         ),
     ] = 10
     history: Annotated[
-        float, Setting("Weight of the past in a broker's averaged usage", "fraction", "loadBalancerHistoryResourcePercentage", ge=0, le=1)
+        float,
+        Setting(
+            "Weight of the past in a broker's averaged usage",
+            "fraction",
+            "loadBalancerHistoryResourcePercentage",
+            ge=0,
+            le=1,
+        ),
     ] = 0.9
     debug: Annotated[
-        bool, Setting("`parity` only: count what a swap brings back, as Pulsar does in debug mode only", "", "loadBalancerDebugModeEnabled")
+        bool,
+        Setting(
+            "`parity` only: count what a swap brings back, as Pulsar does in debug mode only",
+            "",
+            "loadBalancerDebugModeEnabled",
+        ),
     ] = False
     pulsar_version: Imitated = "4.2"
 
     def is_excluded(self, bundle: str) -> bool:
-        """Whether the bundle's namespace is excluded; names that Pulsar does not accept as a namespace exclude nothing."""
+        """Whether the bundle's namespace is excluded; names that Pulsar does not accept as a
+        namespace exclude nothing.
+        """
         namespace = bundle.rpartition("/")[0]
-        names = {name.strip() for name in self.excluded_namespaces.split(",")} if self.excluded_namespaces else ()
+        names = (
+            {name.strip() for name in self.excluded_namespaces.split(",")}
+            if self.excluded_namespaces
+            else ()
+        )
         return namespace in names and _NAMESPACE.fullmatch(namespace) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerEntry:
-    """A broker's entry in the load-data store: averaged usage (fraction), averaged and current throughput (bytes/s), when (ms)."""
+    """A broker's entry in the load-data store: averaged usage (fraction), averaged and current
+    throughput (bytes/s), when (ms).
+    """
 
     usage: float
     throughput_average: float
@@ -104,9 +177,13 @@ class OfferedBundle:
 
 
 def transferable(
-    settings: TransferSettings, has_policies: Callable[[str], bool], candidates: Callable[[str], Collection[str]]
+    settings: TransferSettings,
+    has_policies: Callable[[str], bool],
+    candidates: Callable[[str], Collection[str]],
 ) -> Callable[[str, str, str], bool]:
-    """`Stores.may_move` by policies. `candidates(bundle)`: the available brokers that pass all filters."""
+    """`Stores.may_move` by policies. `candidates(bundle)`: the available brokers that pass all
+    filters.
+    """
 
     def may_move(bundle: str, source: str, destination: str) -> bool:
         if not settings.with_policies and has_policies(bundle):
@@ -114,7 +191,11 @@ def transferable(
         found = candidates(bundle)
         if destination not in found:
             return False
-        return destination != source if settings.transfer else any(broker != source for broker in found)
+        return (
+            destination != source
+            if settings.transfer
+            else any(broker != source for broker in found)
+        )
 
     return may_move
 
@@ -128,8 +209,8 @@ def anywhere(bundle: str, source: str, destination: str) -> bool:
 class Stores:
     """Input of one round. `brokers`: in the order of the loop; `top`: lightest first.
 
-    `cooling`: bundles that moved recently; `unloaded_at_ms`: broker → when it last shed; `may_move(bundle, source, destination)`: whether
-    policies and filters allow the move.
+    `cooling`: bundles that moved recently; `unloaded_at_ms`: broker → when it last shed;
+    `may_move(bundle, source, destination)`: whether policies and filters allow the move.
     """
 
     now_ms: int
@@ -143,7 +224,9 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class TransferMove:
-    """A bundle that leaves; without a destination if transfers are off. `swapped`: it makes room on its broker for another bundle."""
+    """A bundle that leaves; without a destination if transfers are off. `swapped`: it makes room on
+    its broker for another bundle.
+    """
 
     source: str
     bundle: str
@@ -155,7 +238,9 @@ class TransferMove:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Mean and population standard deviation of usage, with the sums to estimate them after a move."""
+    """Mean and population standard deviation of usage, with the sums to estimate them after a
+    move.
+    """
 
     average: float = 0.0
     std: float = 0.0
@@ -163,7 +248,9 @@ class Statistics:
     count: int = 0
 
     def after(self, most: float, least: float, moved: float) -> Statistics:
-        """Statistics after a move of `moved` (usage) from the fullest to the emptiest broker; the mean stays."""
+        """Statistics after a move of `moved` (usage) from the fullest to the emptiest broker; the
+        mean stays.
+        """
         fuller, emptier = java_max(0.0, most - moved), least + moved
         squares = self.squares - (most * most + least * least)
         squares += fuller * fuller + emptier * emptier
@@ -172,7 +259,9 @@ class Statistics:
 
 
 def statistics(usages: Sequence[float]) -> Statistics:
-    """Statistics of at least one usage, summed in this order as in Java: for nearly equal usages the deviation may be NaN."""
+    """Statistics of at least one usage, summed in this order as in Java: for nearly equal usages
+    the deviation may be NaN.
+    """
     total = squares = 0.0
     for usage in usages:
         total += usage
@@ -186,8 +275,8 @@ def statistics(usages: Sequence[float]) -> Statistics:
 class TransferVerdict:
     """Verdict of a round. `skipped`: the reason why no bundle moves, None if some do.
 
-    `published`: mean and standard deviation, if the round got as far as computing them. `over`: brokers that shed long enough ago.
-    `left_out`: brokers left out of the round (fixed mode).
+    `published`: mean and standard deviation, if the round got as far as computing them. `over`:
+    brokers that shed long enough ago. `left_out`: brokers left out of the round (fixed mode).
     """
 
     moves: tuple[TransferMove, ...]
@@ -208,4 +297,6 @@ def quotient(dividend: float, divisor: float) -> float:
     """IEEE division: infinite by zero, NaN for 0/0."""
     if divisor:
         return dividend / divisor
-    return nan if isnan(dividend) or dividend == 0 or isnan(divisor) else inf if dividend > 0 else -inf
+    return (
+        nan if isnan(dividend) or dividend == 0 or isnan(divisor) else inf if dividend > 0 else -inf
+    )

@@ -17,14 +17,24 @@ def usage_deviation(record: Round) -> float:
 TRANSFER = SheddingStrategy(
     "transfer",
     "org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder",
-    "When usage is spread too far for enough rounds, the fullest brokers transfer bundles to the emptiest, or swap with them.",
+    "When usage is spread too far for enough rounds, the fullest brokers transfer bundles to "
+    "the emptiest, or swap with them.",
     TransferSettings,
     fixed=transfer_shedder,
     parity=parity_transfer_shedder,
     goal=GoalFigure(
-        "standard deviation of the brokers' usage", usage_deviation, "target_std", scale=100.0, within=True, limit_name="target"
+        "standard deviation of the brokers' usage",
+        usage_deviation,
+        "target_std",
+        scale=100.0,
+        within=True,
+        limit_name="target",
     ),
-    tuning={"target_std": (0.03, 0.05, 0.1, 0.15, 0.25), "hit_count": (1, 2, 3, 5), "history": (0.0, 0.5, 0.75, 0.9)},
+    tuning={
+        "target_std": (0.03, 0.05, 0.1, 0.15, 0.25),
+        "hit_count": (1, 2, 3, 5),
+        "history": (0.0, 0.5, 0.75, 0.9),
+    },
     placement="least_resource_usage_extensible",
     load_manager="extensible",
 )

@@ -1,8 +1,10 @@
-"""The heaviest bundles of a broker, in the order of the extensible load manager's reports: lightest of them first.
+"""The heaviest bundles of a broker, in the order of the extensible load manager's reports: lightest
+of them first.
 
-Source of the rule: `TopKBundles` of Pulsar 4.2.4. It leaves out bundles without traffic, of Pulsar itself, of excluded namespaces and,
-unless the settings include them, of namespaces with isolation or anti-affinity policies. Weight is compared in the coarse steps of
-`averages.order`; in Java the order of equal bundles depends on hash order and on how the selection swaps entries.
+Source of the rule: `TopKBundles` of Pulsar 4.2.4. It leaves out bundles without traffic, of Pulsar
+itself, of excluded namespaces and, unless the settings include them, of namespaces with isolation
+or anti-affinity policies. Weight is compared in the coarse steps of `averages.order`; in Java the
+order of equal bundles depends on hash order and on how the selection swaps entries.
 """
 
 from __future__ import annotations
@@ -34,14 +36,27 @@ class TopSettings:
 
     most: Annotated[
         int,
-        Setting("Bundles a broker offers for moving", "", "loadBalancerMaxNumberOfBundlesInBundleLoadReport", ge=0, le=100_000),
+        Setting(
+            "Bundles a broker offers for moving",
+            "",
+            "loadBalancerMaxNumberOfBundlesInBundleLoadReport",
+            ge=0,
+            le=100_000,
+        ),
     ] = 10
     with_policies: Annotated[
         bool,
-        Setting("Offer bundles with isolation or anti-affinity policies too", pulsar="loadBalancerSheddingBundlesWithPoliciesEnabled"),
+        Setting(
+            "Offer bundles with isolation or anti-affinity policies too",
+            pulsar="loadBalancerSheddingBundlesWithPoliciesEnabled",
+        ),
     ] = False
     excluded_namespaces: Annotated[
-        str, Setting("Namespaces whose bundles are never offered, separated by commas", pulsar="loadBalancerSheddingExcludedNamespaces")
+        str,
+        Setting(
+            "Namespaces whose bundles are never offered, separated by commas",
+            pulsar="loadBalancerSheddingExcludedNamespaces",
+        ),
     ] = ""
 
 
@@ -52,27 +67,51 @@ class TopFault:
     java: str
 
 
-def top_bundles(stats: BundleStats, policies: PoliciesView, settings: TopSettings, cache_bytes: Ints | None = None) -> tuple[int, ...]:
-    """Rows of the heaviest bundles, at most `settings.most`, the lightest of them first; equal ones by name.
+def top_bundles(
+    stats: BundleStats,
+    policies: PoliciesView,
+    settings: TopSettings,
+    cache_bytes: Ints | None = None,
+) -> tuple[int, ...]:
+    """Rows of the heaviest bundles, at most `settings.most`, the lightest of them first; equal ones
+    by name.
 
     `cache_bytes`: int64[n], compared last; zeros if unknown.
     """
     busy = np.isfinite(stats.traffic).all(axis=1) & (_throughput(stats) > 0)
-    may_be_offered = _Offer(policies, settings, namespace_of, lambda bundle, _: is_system_bundle(bundle))
-    return _heaviest(stats.names, _keys(stats, cache_bytes), np.flatnonzero(busy), may_be_offered, settings.most)
+    may_be_offered = _Offer(
+        policies, settings, namespace_of, lambda bundle, _: is_system_bundle(bundle)
+    )
+    return _heaviest(
+        stats.names, _keys(stats, cache_bytes), np.flatnonzero(busy), may_be_offered, settings.most
+    )
 
 
 def java_top_bundles(
-    stats: BundleStats, policies: PoliciesView, settings: TopSettings, cache_bytes: Ints | None = None
+    stats: BundleStats,
+    policies: PoliciesView,
+    settings: TopSettings,
+    cache_bytes: Ints | None = None,
 ) -> tuple[int, ...] | TopFault:
-    """The same as in Java: NaN counts as traffic, and equal bundles follow the order of its map; or its exception."""
+    """The same as in Java: NaN counts as traffic, and equal bundles follow the order of its map; or
+    its exception.
+    """
     busy = _throughput(stats) != 0
-    may_be_offered = _Offer(policies, settings, _java_namespace, lambda _, namespace: _SYSTEM_NAMESPACE.fullmatch(namespace) is not None)
+    may_be_offered = _Offer(
+        policies,
+        settings,
+        _java_namespace,
+        lambda _, namespace: _SYSTEM_NAMESPACE.fullmatch(namespace) is not None,
+    )
     order = concurrent_hash_map_order(stats.names)
-    if not settings.with_policies and any(busy[row] and not has_java_namespace(name) for row, name in enumerate(stats.names)):
+    if not settings.with_policies and any(
+        busy[row] and not has_java_namespace(name) for row, name in enumerate(stats.names)
+    ):
         return TopFault("java.lang.IllegalArgumentException")
     rows = [row for row in order.tolist() if busy[row] and may_be_offered(stats.names[row])]
-    return _selected_as_java(rows, ranks(_keys(stats, cache_bytes)).tolist(), min(settings.most, len(rows)))
+    return _selected_as_java(
+        rows, ranks(_keys(stats, cache_bytes)).tolist(), min(settings.most, len(rows))
+    )
 
 
 def has_policies(namespace: str, policies: PoliciesView) -> bool:
@@ -84,9 +123,18 @@ class _Offer:
     """Whether a bundle may be in the report; every namespace is checked once."""
 
     def __init__(
-        self, policies: PoliciesView, settings: TopSettings, namespace: Callable[[str], str], is_own: Callable[[str, str], bool]
+        self,
+        policies: PoliciesView,
+        settings: TopSettings,
+        namespace: Callable[[str], str],
+        is_own: Callable[[str, str], bool],
     ) -> None:
-        self._policies, self._settings, self._namespace, self._is_own = policies, settings, namespace, is_own
+        self._policies, self._settings, self._namespace, self._is_own = (
+            policies,
+            settings,
+            namespace,
+            is_own,
+        )
         self._excluded = frozenset(name.strip() for name in settings.excluded_namespaces.split(","))
         self._judged: dict[str, bool] = {}
 
@@ -117,10 +165,14 @@ def _throughput(stats: BundleStats) -> Floats:
         return np.asarray(stats.traffic[:, THROUGHPUT_IN] + stats.traffic[:, THROUGHPUT_OUT])
 
 
-def _heaviest(names: Sequence[str], keys: Ints, busy: Ints, may_be_offered: Callable[[str], bool], most: int) -> tuple[int, ...]:
+def _heaviest(
+    names: Sequence[str], keys: Ints, busy: Ints, may_be_offered: Callable[[str], bool], most: int
+) -> tuple[int, ...]:
     """Fixed mode: equal bundles by name; checks only as many bundles as necessary."""
     found: list[int] = []
-    for row in busy[lightest_first(keys[busy], [names[row] for row in busy.tolist()])][::-1].tolist():
+    for row in busy[lightest_first(keys[busy], [names[row] for row in busy.tolist()])][
+        ::-1
+    ].tolist():
         if len(found) >= most:
             break
         if may_be_offered(names[row]):
@@ -128,8 +180,12 @@ def _heaviest(names: Sequence[str], keys: Ints, busy: Ints, may_be_offered: Call
     return tuple(reversed(found))
 
 
-def _selected_as_java(rows: list[int], weight: Sequence[int], most: int) -> tuple[int, ...] | TopFault:
-    """The first `most` after a quick-select with three zones around its last element; the part above the zone of the pivot is sorted."""
+def _selected_as_java(
+    rows: list[int], weight: Sequence[int], most: int
+) -> tuple[int, ...] | TopFault:
+    """The first `most` after a quick-select with three zones around its last element; the part
+    above the zone of the pivot is sorted.
+    """
     if not rows:
         return ()
     start, end, target = 0, len(rows) - 1, most - 1
@@ -149,7 +205,9 @@ def _selected_as_java(rows: list[int], weight: Sequence[int], most: int) -> tupl
 
 
 def _parted(rows: list[int], weight: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """Partitions rows[start..end] into heavier than, as heavy as and lighter than the last; returns the starts of parts two and three."""
+    """Partitions rows[start..end] into heavier than, as heavy as and lighter than the last; returns
+    the starts of parts two and three.
+    """
     pivot, low, middle, high = weight[rows[end]], start, start, end
     while middle <= high:
         if pivot < weight[rows[middle]]:

@@ -1,7 +1,9 @@
-"""UniformLoadShedder with its known defects repaired: the broker with most traffic sheds a part of its lead over the one with least.
+"""UniformLoadShedder with its known defects repaired: the broker with most traffic sheds a part of
+its lead over the one with least.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. It has no memory. `parity` is the rule exactly as in Java.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder` of Pulsar 4.2.4;
+what is repaired, and why, is in docs/decisions. It has no memory. `parity` is the rule exactly as
+in Java.
 """
 
 from __future__ import annotations
@@ -13,7 +15,15 @@ import numpy as np
 
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.candidates import bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name, that_fit
+from strategies.shedding.candidates import (
+    bundles_left_alone,
+    candidates,
+    column,
+    must_stay,
+    ordinary_bundles,
+    pick_by_name,
+    that_fit,
+)
 from strategies.shedding.reason_texts import broker_skips, setting, settling
 from strategies.shedding.uniform.settings import (
     Gap,
@@ -34,7 +44,9 @@ _IDLE = 1.0
 
 @dataclass(frozen=True)
 class UniformLoadShedder:
-    """Sheds from the broker with the highest message rate; if that moves no bundle, from the one with the highest throughput."""
+    """Sheds from the broker with the highest message rate; if that moves no bundle, from the one
+    with the highest throughput.
+    """
 
     settings: UniformSettings
     weights: Weights
@@ -44,7 +56,9 @@ class UniformLoadShedder:
         return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; at most one broker sheds. The order of brokers and bundles in the view does not matter."""
+        """One round; at most one broker sheds. The order of brokers and bundles in the view does
+        not matter.
+        """
         judged, left_out = _judged(view)
         outcome: dict[str, tuple[list[Decision], list[Skip]]] = {}
         for gap in filter(self._is_wide, self._gaps(list(judged.values()))):
@@ -54,18 +68,31 @@ class UniformLoadShedder:
         decisions = [decision for leaving, _ in outcome.values() for decision in leaving]
         skips = [skip for _, staying in outcome.values() for skip in staying]
         others = tuple(name for name in judged if name not in outcome)
-        rest = [even(view.cluster, self.settings)] if not outcome else [not_the_busiest(others)] if others else []
+        rest = (
+            [even(view.cluster, self.settings)]
+            if not outcome
+            else [not_the_busiest(others)]
+            if others
+            else []
+        )
         return Shedding(tuple(decisions), (*left_out, *skips, *rest), memory)
 
     def _gaps(self, brokers: Sequence[BrokerLoad]) -> list[Gap]:
-        """One gap per measure. Brokers are in the order of names, so the first of equal ones is the first by name."""
+        """One gap per measure. Brokers are in the order of names, so the first of equal ones is the
+        first by name.
+        """
         gaps = []
         metrics: tuple[Metric, Metric] = ("msg_rate", "msg_throughput")
         for metric in metrics if brokers else ():
             values: list[float] = totals(metric, brokers).tolist()
             most, least = max(values), min(values)
-            busiest, idlest = brokers[values.index(most)].broker, brokers[values.index(least)].broker
-            gaps.append(Gap(metric, busiest, idlest, most, least, (most - least) * self.settings.max_unload))
+            busiest, idlest = (
+                brokers[values.index(most)].broker,
+                brokers[values.index(least)].broker,
+            )
+            gaps.append(
+                Gap(metric, busiest, idlest, most, least, (most - least) * self.settings.max_unload)
+            )
         return gaps
 
     def _is_wide(self, gap: Gap) -> bool:
@@ -74,32 +101,48 @@ class UniformLoadShedder:
             return 0 < self.settings.rate_difference_percent < (gap.most - least) * 100 / least
         return 0 < self.settings.throughput_ratio < gap.most / least
 
-    def _relieve(self, broker: BrokerLoad, gap: Gap, view: ClusterView) -> tuple[list[Decision], list[Skip]]:
+    def _relieve(
+        self, broker: BrokerLoad, gap: Gap, view: ClusterView
+    ) -> tuple[list[Decision], list[Skip]]:
         if (count := ordinary_bundles(broker)) <= 1:
             return [], [sole_bundle(gap, count)]
         if not gap.need >= self.settings.minimum(gap.metric):
             return [], [too_little(gap, self.settings.minimum(gap.metric))]
-        found, metric = candidates(broker.bundles, view), column(broker.bundles, gap.metric).tolist()
+        found, metric = (
+            candidates(broker.bundles, view),
+            column(broker.bundles, gap.metric).tolist(),
+        )
         movable = {broker.bundles.names[row]: metric[row] for row in found.rows}
         fitting = {name: load for name, load in movable.items() if 0 < load <= gap.need}
         names, limit = list(fitting), self.settings.max_bundles
-        picked = [names[at] for at in pick_by_name(names, list(fitting.values()), that_fit(gap.need))]
+        picked = [
+            names[at] for at in pick_by_name(names, list(fitting.values()), that_fit(gap.need))
+        ]
         picked, over = (picked, []) if limit == -1 else (picked[:limit], picked[limit:])
         decisions = [gap.decision(name, movable[name]) for name in picked]
         skips = [*must_stay(broker.broker, found), *self._left_alone(gap, movable, picked, over)]
         return decisions, skips if decisions else [nothing_fits(gap, self.settings), *skips]
 
-    def _left_alone(self, gap: Gap, movable: Mapping[str, float], picked: Collection[str], over: Collection[str]) -> list[Skip]:
+    def _left_alone(
+        self, gap: Gap, movable: Mapping[str, float], picked: Collection[str], over: Collection[str]
+    ) -> list[Skip]:
         staying = [name for name in movable if name not in picked and name not in over]
         idle = [name for name in staying if not movable[name] > 0]
         unfit = [name for name in staying if movable[name] > 0]
         return [
-            *bundles_left_alone(gap.busiest, "idle", "it carries no traffic, so moving it would relieve no broker", idle),
+            *bundles_left_alone(
+                gap.busiest,
+                "idle",
+                "it carries no traffic, so moving it would relieve no broker",
+                idle,
+            ),
             *bundles_left_alone(gap.busiest, "does-not-fit", gap.rest, unfit),
             *bundles_left_alone(
                 gap.busiest,
                 "enough-for-one-round",
-                f"no more than {setting('shedding.uniform.max_bundles', self.settings.max_bundles)} bundles move",
+                "no more than "
+                f"{setting('shedding.uniform.max_bundles', self.settings.max_bundles)} "
+                "bundles move",
                 list(over),
             ),
         ]
@@ -108,13 +151,24 @@ class UniformLoadShedder:
 def _judged(view: ClusterView) -> tuple[dict[str, BrokerLoad], list[Skip]]:
     """Brokers by name that can be compared now, and skips of the others."""
     brokers = sorted(view.brokers, key=lambda broker: broker.broker)
-    figures_are_finite = np.isfinite(totals("msg_rate", brokers)) & np.isfinite(totals("msg_throughput", brokers))
+    figures_are_finite = np.isfinite(totals("msg_rate", brokers)) & np.isfinite(
+        totals("msg_throughput", brokers)
+    )
     finite = {brokers[index].broker for index in np.flatnonzero(figures_are_finite).tolist()}
     lost = [broker.broker for broker in brokers if broker.broker not in finite]
     waiting = [broker.broker for broker in brokers if broker.broker in finite and broker.settling]
     text = "its traffic figures are not finite"
     skips = [
-        *broker_skips("unusable-figures", lost, lambda _: text, lambda: f"the traffic figures of {len(lost):,} brokers are not finite"),
+        *broker_skips(
+            "unusable-figures",
+            lost,
+            lambda _: text,
+            lambda: f"the traffic figures of {len(lost):,} brokers are not finite",
+        ),
         *settling(waiting),
     ]
-    return {broker.broker: broker for broker in brokers if broker.broker in finite and not broker.settling}, skips
+    return {
+        broker.broker: broker
+        for broker in brokers
+        if broker.broker in finite and not broker.settling
+    }, skips

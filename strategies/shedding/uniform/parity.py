@@ -1,7 +1,8 @@
-"""UniformLoadShedder exactly as Pulsar 4.2.4 runs it: 32-bit sums, a minimum that starts at 2 147 483 647, and idle bundles that move too.
+"""UniformLoadShedder exactly as Pulsar 4.2.4 runs it: 32-bit sums, a minimum that starts at 2 147
+483 647, and idle bundles that move too.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder`. It has no memory: its result never has more than one
-source. The repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder`. It has no
+memory: its result never has more than one source. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.pulsar_version import before
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.candidates import JavaTies, Picker, bundles_left_alone, column, java_candidates, must_stay
+from strategies.shedding.candidates import (
+    JavaTies,
+    Picker,
+    bundles_left_alone,
+    column,
+    java_candidates,
+    must_stay,
+)
 from strategies.shedding.uniform.settings import (
     Gap,
     Metric,
@@ -39,7 +47,9 @@ _OLD_SLACK = 1000
 
 @dataclass(frozen=True)
 class ParityUniformLoadShedder:
-    """Sheds from the broker with the highest message rate or, where rates are close, with the highest throughput."""
+    """Sheds from the broker with the highest message rate or, where rates are close, with the
+    highest throughput.
+    """
 
     settings: UniformSettings
     weights: Weights
@@ -56,19 +66,32 @@ class ParityUniformLoadShedder:
         busiest = next(broker for broker in view.brokers if broker.broker == gap.busiest)
         decisions, skips = self._relieve(busiest, gap, JavaTies(view))
         others = tuple(broker.broker for broker in view.brokers if broker is not busiest)
-        return Shedding(tuple(decisions), (*skips, *([not_the_busiest(others)] if others else [])), memory)
+        return Shedding(
+            tuple(decisions), (*skips, *([not_the_busiest(others)] if others else [])), memory
+        )
 
     def _uneven(self, view: ClusterView) -> Gap | None:
-        """The gap to act on: that of the rates if it is wide enough, otherwise that of the throughputs."""
-        rate, throughput = _gap("msg_rate", view, self.settings.max_unload), _gap("msg_throughput", view, self.settings.max_unload)
+        """The gap to act on: that of the rates if it is wide enough, otherwise that of the
+        throughputs.
+        """
+        rate, throughput = (
+            _gap("msg_rate", view, self.settings.max_unload),
+            _gap("msg_throughput", view, self.settings.max_unload),
+        )
         limit = self.settings.rate_difference_percent
         if limit > 0 and (rate.most - rate.least) * 100 / rate.least > limit:
             return rate
         limit = self.settings.throughput_ratio
         # With negative figures only, Java finds no broker to relieve and fails here.
-        return throughput if limit > 0 and throughput.most / throughput.least > limit and throughput.busiest else None
+        return (
+            throughput
+            if limit > 0 and throughput.most / throughput.least > limit and throughput.busiest
+            else None
+        )
 
-    def _relieve(self, broker: BrokerLoad, gap: Gap, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+    def _relieve(
+        self, broker: BrokerLoad, gap: Gap, ties: JavaTies
+    ) -> tuple[list[Decision], list[Skip]]:
         if broker.figures.bundle_count <= 1:
             return [], [sole_bundle(gap, broker.figures.bundle_count)]
         if gap.need < self.settings.minimum(gap.metric):
@@ -77,11 +100,16 @@ class ParityUniformLoadShedder:
         metric = column(loads, gap.metric)[list(found.rows)]
         names = [loads.names[row] for row in found.rows]
         slack = _OLD_SLACK if before(self.settings.pulsar_version, "4.1") else 0
-        picked = ties.pick(names, metric, _that_fit(int(gap.need), slack, self.settings.max_bundles))
+        picked = ties.pick(
+            names, metric, _that_fit(int(gap.need), slack, self.settings.max_bundles)
+        )
         decisions = [gap.decision(names[position], float(metric[position])) for position in picked]
         leaving = frozenset(picked)
         others = [name for position, name in enumerate(names) if position not in leaving]
-        skips = [*must_stay(broker.broker, found), *bundles_left_alone(broker.broker, "does-not-fit", gap.rest, others)]
+        skips = [
+            *must_stay(broker.broker, found),
+            *bundles_left_alone(broker.broker, "does-not-fit", gap.rest, others),
+        ]
         return decisions, skips if decisions else [nothing_fits(gap, self.settings), *skips]
 
 
@@ -95,7 +123,9 @@ def _gap(metric: Metric, view: ClusterView, share: float) -> Gap:
 
 
 def _beyond(start: float, values: Floats, view: ClusterView) -> tuple[str, float]:
-    """The first broker with the largest value above `start`; the map's order is computed only when several have it."""
+    """The first broker with the largest value above `start`; the map's order is computed only when
+    several have it.
+    """
     above = values[values > start]
     if not len(above):
         return "", start
@@ -109,7 +139,9 @@ def _beyond(start: float, values: Floats, view: ClusterView) -> tuple[str, float
 
 
 def _that_fit(need: int, slack: int, at_most: int) -> Picker:
-    """A picker that takes every load not larger than the rest; a load reduces the rest by its whole units only."""
+    """A picker that takes every load not larger than the rest; a load reduces the rest by its whole
+    units only.
+    """
 
     def pick(loads: Sequence[float]) -> list[int]:
         left, taken = need, list[int]()

@@ -1,4 +1,5 @@
-"""The common parts of both forms of UniformLoadShedder: settings, the two measures, and texts of reasons.
+"""The common parts of both forms of UniformLoadShedder: settings, the two measures, and texts of
+reasons.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder` of Pulsar 4.2.4.
 """
@@ -20,8 +21,12 @@ from strategies.shedding.reason_texts import mib, msgs, setting
 
 Metric = Literal["msg_rate", "msg_throughput"]
 #: Format of a figure, per measure.
-SHOWN: Mapping[Metric, Callable[[float], str]] = MappingProxyType({"msg_rate": msgs, "msg_throughput": mib})
-_MINIMUM: Mapping[Metric, str] = MappingProxyType({"msg_rate": "min_msg_rate", "msg_throughput": "min_throughput"})
+SHOWN: Mapping[Metric, Callable[[float], str]] = MappingProxyType(
+    {"msg_rate": msgs, "msg_throughput": mib}
+)
+_MINIMUM: Mapping[Metric, str] = MappingProxyType(
+    {"msg_rate": "min_msg_rate", "msg_throughput": "min_throughput"}
+)
 _UNIT: Mapping[Metric, str] = MappingProxyType({"msg_rate": "msg/s", "msg_throughput": "bytes/s"})
 
 
@@ -32,7 +37,8 @@ class UniformSettings:
     rate_difference_percent: Annotated[
         float,
         Setting(
-            "Maximum excess of the busiest broker's message rate over the idlest one's; 0 switches this test off",
+            "Maximum excess of the busiest broker's message rate over the idlest one's; 0 "
+            "switches this test off",
             "percent",
             "loadBalancerMsgRateDifferenceShedderThreshold",
             ge=0,
@@ -42,7 +48,8 @@ class UniformSettings:
     throughput_ratio: Annotated[
         float,
         Setting(
-            "Maximum ratio of the busiest broker's throughput to the idlest one's; 0 switches this test off",
+            "Maximum ratio of the busiest broker's throughput to the idlest one's; 0 switches "
+            "this test off",
             "",
             "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",
             ge=0,
@@ -50,18 +57,43 @@ class UniformSettings:
         ),
     ] = 4.0
     max_unload: Annotated[
-        float, Setting("The part of the difference that moves in one round", "fraction", "maxUnloadPercentage", ge=0, le=1)
+        float,
+        Setting(
+            "The part of the difference that moves in one round",
+            "fraction",
+            "maxUnloadPercentage",
+            ge=0,
+            le=1,
+        ),
     ] = 0.2
     min_msg_rate: Annotated[
-        float, Setting("Minimum message rate that is worth moving", "msg/s", "minUnloadMessage", ge=0, le=2_147_483_647)
+        float,
+        Setting(
+            "Minimum message rate that is worth moving",
+            "msg/s",
+            "minUnloadMessage",
+            ge=0,
+            le=2_147_483_647,
+        ),
     ] = 1000.0
     min_throughput: Annotated[
-        float, Setting("Minimum throughput that is worth moving", "bytes/s", "minUnloadMessageThroughput", ge=0, le=2_147_483_647)
+        float,
+        Setting(
+            "Minimum throughput that is worth moving",
+            "bytes/s",
+            "minUnloadMessageThroughput",
+            ge=0,
+            le=2_147_483_647,
+        ),
     ] = 1_048_576.0
     max_bundles: Annotated[
         int,
         Setting(
-            "Maximum number of bundles that move in one round; -1 = no limit", "", "maxUnloadBundleNumPerShedding", ge=-1, le=1_000_000
+            "Maximum number of bundles that move in one round; -1 = no limit",
+            "",
+            "maxUnloadBundleNumPerShedding",
+            ge=-1,
+            le=1_000_000,
         ),
     ] = -1
     pulsar_version: Imitated = "4.2"
@@ -73,7 +105,9 @@ class UniformSettings:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The two brokers furthest apart by one measure. `need`: amount to move, in the metric's unit."""
+    """The two brokers furthest apart by one measure. `need`: amount to move, in the metric's
+    unit.
+    """
 
     metric: Metric
     busiest: str
@@ -84,7 +118,13 @@ class Gap:
 
     @property
     def evidence(self) -> Evidence:
-        return {"metric": self.metric, "most": self.most, "least": self.least, "idlest": self.idlest, "need": self.need}
+        return {
+            "metric": self.metric,
+            "most": self.most,
+            "least": self.least,
+            "idlest": self.idlest,
+            "need": self.need,
+        }
 
     @property
     def why(self) -> str:
@@ -100,18 +140,33 @@ class Gap:
     def decision(self, bundle: str, load: float) -> Decision:
         """Decision that the bundle leaves; placement names the destination."""
         shown = SHOWN[self.metric]
-        leaving = f"{shown(load)} of the {shown(self.need)} to move leave with this bundle for a broker that placement picks"
+        leaving = (
+            f"{shown(load)} of the {shown(self.need)} to move leave with this bundle for a broker "
+            "that placement picks"
+        )
         code = "rate-uneven" if self.metric == "msg_rate" else "throughput-uneven"
-        return Decision(bundle, self.busiest, None, code, f"{self.busiest} {self.why}: {leaving}", {**self.evidence, "bundle_load": load})
+        return Decision(
+            bundle,
+            self.busiest,
+            None,
+            code,
+            f"{self.busiest} {self.why}: {leaving}",
+            {**self.evidence, "bundle_load": load},
+        )
 
 
 def totals(metric: Metric, brokers: Sequence[BrokerLoad]) -> Floats:
-    """float64[n]: the brokers' traffic, in + out, by this measure. Infinities that cancel out cause no warnings."""
+    """float64[n]: the brokers' traffic, in + out, by this measure. Infinities that cancel out cause
+    no warnings.
+    """
     traffic = [broker.figures.traffic for broker in brokers]
     if metric == "msg_rate":
         parts = [one.msg_rate_in for one in traffic], [one.msg_rate_out for one in traffic]
     else:
-        parts = [one.msg_throughput_in for one in traffic], [one.msg_throughput_out for one in traffic]
+        parts = (
+            [one.msg_throughput_in for one in traffic],
+            [one.msg_throughput_out for one in traffic],
+        )
     with np.errstate(all="ignore"):
         arriving, leaving = np.array(parts, dtype=np.float64)
         total: Floats = arriving + leaving
@@ -121,32 +176,54 @@ def totals(metric: Metric, brokers: Sequence[BrokerLoad]) -> Floats:
 def even(cluster: str, settings: UniformSettings) -> Skip:
     """Skip of a cluster that is even by both measures."""
     rate = setting("shedding.uniform.rate_difference_percent", settings.rate_difference_percent)
-    limits = f"{rate} % in message rate and {setting('shedding.uniform.throughput_ratio', settings.throughput_ratio)} times in throughput"
-    return Skip("cluster", (cluster,), "even", f"busiest and idlest broker are within the limits, {limits}")
+    limits = (
+        f"{rate} % in message rate and "
+        f"{setting('shedding.uniform.throughput_ratio', settings.throughput_ratio)} times in "
+        "throughput"
+    )
+    return Skip(
+        "cluster", (cluster,), "even", f"busiest and idlest broker are within the limits, {limits}"
+    )
 
 
 def too_little(gap: Gap, minimum: float) -> Skip:
     """Skip of a broker with so little to shed that it is not worth an interruption."""
     shown = SHOWN[gap.metric]
     least = setting(f"shedding.uniform.{_MINIMUM[gap.metric]}", minimum)
-    text = f"it {gap.why}, but {shown(gap.need)} would have to move, less than {least} {_UNIT[gap.metric]}"
+    text = (
+        f"it {gap.why}, but {shown(gap.need)} would have to move, less than {least} "
+        f"{_UNIT[gap.metric]}"
+    )
     return Skip("broker", (gap.busiest,), "too-little-traffic", text, None, gap.evidence)
 
 
 def sole_bundle(gap: Gap, count: int) -> Skip:
     """Skip of a broker whose only bundle would move the problem to another broker."""
     if count:
-        return Skip("broker", (gap.busiest,), "sole-bundle", f"it {gap.why}, but its only bundle would take the whole load along")
+        return Skip(
+            "broker",
+            (gap.busiest,),
+            "sole-bundle",
+            f"it {gap.why}, but its only bundle would take the whole load along",
+        )
     return Skip("broker", (gap.busiest,), "no-bundles", f"it {gap.why} without serving a bundle")
 
 
 def nothing_fits(gap: Gap, settings: UniformSettings) -> Skip:
     """Skip of a broker that is due but has no bundle that is small enough."""
     share = f"({setting('shedding.uniform.max_unload', settings.max_unload)} of the difference)"
-    text = f"it {gap.why}, but none of its bundles that may move fits into the {SHOWN[gap.metric](gap.need)} to move {share}"
+    text = (
+        f"it {gap.why}, but none of its bundles that may move fits into the "
+        f"{SHOWN[gap.metric](gap.need)} to move {share}"
+    )
     return Skip("broker", (gap.busiest,), "nothing-fits", text, None, gap.evidence)
 
 
 def not_the_busiest(brokers: tuple[str, ...]) -> Skip:
     """Skip of all other brokers, as one broker sheds per round."""
-    return Skip("broker", brokers, "not-the-busiest", "one broker gives per round, and another one is the busiest")
+    return Skip(
+        "broker",
+        brokers,
+        "not-the-busiest",
+        "one broker gives per round, and another one is the busiest",
+    )

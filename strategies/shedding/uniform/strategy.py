@@ -21,7 +21,10 @@ UNIFORM = SheddingStrategy(
     UniformSettings,
     fixed=UniformLoadShedder,
     parity=ParityUniformLoadShedder,
-    goal=GoalFigure("how far the busiest broker's throughput is above the mean, in percent of it", throughput_above_mean),
+    goal=GoalFigure(
+        "how far the busiest broker's throughput is above the mean, in percent of it",
+        throughput_above_mean,
+    ),
     tuning={
         "rate_difference_percent": (20, 30, 50, 80),
         "throughput_ratio": (1.2, 1.5, 2, 4),

@@ -1,4 +1,5 @@
-"""Asks the classes of Apache Pulsar about histories nobody has seen, and compares their answers with ours.
+"""Asks the classes of Apache Pulsar about histories nobody has seen, and compares their answers
+with ours.
 
 `python -m tests.conformance.java --suite shedding --strategy ThresholdShedder --cases 500 --seed 7`
 """
@@ -26,11 +27,21 @@ OK, DIFFERENT, UNUSABLE = 0, 5, 2
 
 
 def main(words: list[str]) -> int:
-    """Exit code 0 when everything is identical, 5 when something differs, 2 when Pulsar's classes cannot be asked."""
+    """Exit code 0 when everything is identical, 5 when something differs, 2 when Pulsar's classes
+    cannot be asked.
+    """
     wanted = _arguments().parse_args(words)
-    names = [name for name in HISTORIES if wanted.suite in (None, name[0]) and wanted.strategy in (None, name[1])]
+    names = [
+        name
+        for name in HISTORIES
+        if wanted.suite in (None, name[0]) and wanted.strategy in (None, name[1])
+    ]
     if not names:
-        print(f"no such suite or strategy; there are {', '.join('/'.join(name) for name in HISTORIES)}", file=sys.stderr)
+        print(
+            "no such suite or strategy; there are "
+            f"{', '.join('/'.join(name) for name in HISTORIES)}",
+            file=sys.stderr,
+        )
         return UNUSABLE
     try:
         oracle = Oracle.ready()
@@ -44,27 +55,46 @@ def main(words: list[str]) -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make vectors-java", description="Compare our decisions with those of Pulsar's own classes.")
+    parser = argparse.ArgumentParser(
+        prog="make vectors-java",
+        description="Compare our decisions with those of Pulsar's own classes.",
+    )
     parser.add_argument("--suite", help="only this suite")
     parser.add_argument("--strategy", help="only this strategy")
-    parser.add_argument("--cases", type=int, default=100, help="histories per strategy (default: 100)")
-    parser.add_argument("--seed", type=int, default=1, help="another seed gives other histories (default: 1)")
-    parser.add_argument("--nasty", action="store_true", help="with NaN, infinities and negative numbers")
+    parser.add_argument(
+        "--cases", type=int, default=100, help="histories per strategy (default: 100)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="another seed gives other histories (default: 1)"
+    )
+    parser.add_argument(
+        "--nasty", action="store_true", help="with NaN, infinities and negative numbers"
+    )
     parser.add_argument("--keep", type=Path, help="write the cases that differ here (.jsonl.gz)")
     parser.add_argument(
-        "--rederive", type=Path, nargs="+", metavar="FILE", help="does the program give back the answers of stored vectors?"
+        "--rederive",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="does the program give back the answers of stored vectors?",
     )
     return parser
 
 
 def _rederived(oracle: Oracle, file: Path) -> int:
     total, different = rederived(oracle, file)
-    print(f"{file}: {total - len(different)} of {total} answers given back{''.join(f', not {case}' for case in different[:1])}", flush=True)
+    print(
+        f"{file}: {total - len(different)} of {total} answers given "
+        f"back{''.join(f', not {case}' for case in different[:1])}",
+        flush=True,
+    )
     return len(different)
 
 
 def _compared(oracle: Oracle, name: tuple[str, str], wanted: argparse.Namespace) -> int:
-    """Prints how many of the histories are identical and where the first one is not; answers how many are not."""
+    """Prints how many of the histories are identical and where the first one is not; answers how
+    many are not.
+    """
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rebalancer-java-") as folder:
         file = Path(folder, "cases.jsonl")
@@ -76,7 +106,8 @@ def _compared(oracle: Oracle, name: tuple[str, str], wanted: argparse.Namespace)
             differing += [(case.line, difference) for difference in verdict.differences[:1]]
     seconds = time.monotonic() - started
     print(
-        f"{'/'.join(name)}{' nasty' if wanted.nasty else ''}, seed {wanted.seed}: {wanted.cases - len(differing)} of {wanted.cases} "
+        f"{'/'.join(name)}{' nasty' if wanted.nasty else ''}, seed {wanted.seed}: "
+        f"{wanted.cases - len(differing)} of {wanted.cases} "
         f"histories identical ({rounds} rounds, {seconds:.0f} s)",
         flush=True,
     )

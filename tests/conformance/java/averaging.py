@@ -7,7 +7,16 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from tests.conformance.java.draws import FAMILIES, Numbers, broker_names, bundle_names, drawn, often, share, weights
+from tests.conformance.java.draws import (
+    FAMILIES,
+    Numbers,
+    broker_names,
+    bundle_names,
+    drawn,
+    often,
+    share,
+    weights,
+)
 from tests.conformance.java.shedding import figures
 
 _RESOURCES = ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut")
@@ -19,9 +28,23 @@ def stats(numbers: Numbers) -> dict[str, Any]:
     if often(random, 0.5):
         throughput = (0, 49_999, 50_000, 50_001, 99_999, 100_000, 149_999, 150_000, 250_000)
         rates = (0, 24.9, 25, 49, 50, 50.5, 99, 100, 150)
-        traffic = [random.choice(throughput), random.choice(throughput), random.choice(rates), random.choice(rates)]
-        traffic = [numbers.traffic() if numbers.nasty and often(random, 0.1) else value for value in traffic]
-        four = dict(zip(("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut"), traffic, strict=True))
+        traffic = [
+            random.choice(throughput),
+            random.choice(throughput),
+            random.choice(rates),
+            random.choice(rates),
+        ]
+        traffic = [
+            numbers.traffic() if numbers.nasty and often(random, 0.1) else value
+            for value in traffic
+        ]
+        four = dict(
+            zip(
+                ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut"),
+                traffic,
+                strict=True,
+            )
+        )
     else:
         four = figures(numbers)
     return {
@@ -52,14 +75,20 @@ def _broker(random: Random, nasty: bool) -> dict[str, Any]:
     names = bundle_names(random, random.randint(0, 60), broker_names(random, 3))
     return {
         "bundles": names,
-        "bundleData": {name: {"shortTerm": figures(numbers), "longTerm": figures(numbers)} for name in share(random, names, 0.8)},
+        "bundleData": {
+            name: {"shortTerm": figures(numbers), "longTerm": figures(numbers)}
+            for name in share(random, names, 0.8)
+        },
         "default": figures(numbers),
     }
 
 
 def _usage(random: Random, nasty: bool) -> dict[str, Any]:
     numbers = _numbers(random, nasty)
-    brokers = [{key: numbers.usage() for key in _RESOURCES if often(random, 0.8)} for _ in range(random.randint(1, 30))]
+    brokers = [
+        {key: numbers.usage() for key in _RESOURCES if often(random, 0.8)}
+        for _ in range(random.randint(1, 30))
+    ]
     return {"conf": weights(random), "brokers": brokers}
 
 
@@ -70,7 +99,12 @@ def _smoothed(random: Random, nasty: bool) -> dict[str, Any]:
         if often(random, 0.05):
             samples.append({"clear": True})
         else:
-            samples.append({**{key: numbers.usage() for key in _RESOURCES if often(random, 0.8)}, **figures(numbers)})
+            samples.append(
+                {
+                    **{key: numbers.usage() for key in _RESOURCES if often(random, 0.8)},
+                    **figures(numbers),
+                }
+            )
     history = drawn(random, {"loadBalancerHistoryResourcePercentage": (0.0, 0.5, 0.75, 0.9, 1.0)})
     return {"conf": {**weights(random), **history}, "samples": samples}
 
@@ -80,11 +114,20 @@ def _pairs(random: Random, nasty: bool) -> dict[str, Any]:
     pairs = []
     for _ in range(random.randint(1, 60)):
         left = stats(numbers)
-        right = {key: value if often(random, 0.6) else stats(numbers).get(key, 0) for key, value in left.items()}
+        right = {
+            key: value if often(random, 0.6) else stats(numbers).get(key, 0)
+            for key, value in left.items()
+        }
         pairs.append([left, right])
     return {"pairs": pairs}
 
 
 DRAWS: Mapping[str, Callable[[Random, bool], dict[str, Any]]] = MappingProxyType(
-    {"BundleData": _bundle, "TimeAverageBrokerData": _broker, "ResourceUsage": _usage, "BrokerLoadData": _smoothed, "Compare": _pairs}
+    {
+        "BundleData": _bundle,
+        "TimeAverageBrokerData": _broker,
+        "ResourceUsage": _usage,
+        "BrokerLoadData": _smoothed,
+        "Compare": _pairs,
+    }
 )

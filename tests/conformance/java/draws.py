@@ -1,4 +1,6 @@
-"""Drawing names and numbers for histories: shapes of names, values that tie, lie on thresholds, are zero, huge or no numbers at all."""
+"""Drawing names and numbers for histories: shapes of names, values that tie, lie on thresholds, are
+zero, huge or no numbers at all.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,20 @@ _T = TypeVar("_T")
 #: Families of values; every history is drawn from one of them.
 FAMILIES = ("real", "grid", "ties", "zero", "huge", "tiny", "mixed")
 #: Values no sound report holds.
-_NASTY = ("NaN", "Infinity", "-Infinity", -1, -0.0, -1e9, 1e300, -1e300, 1.7976931348623157e308, 5e-324, 2**31, 2**63)
+_NASTY = (
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    -1,
+    -0.0,
+    -1e9,
+    1e300,
+    -1e300,
+    1.7976931348623157e308,
+    5e-324,
+    2**31,
+    2**63,
+)
 _MB = 1_048_576
 _LAST = 0xFFFFFFFF
 #: Pairs with equal String.hashCode, from which names that collide are built.
@@ -49,7 +64,10 @@ class Numbers:
     def usage(self) -> dict[str, Any]:
         """Usage and limit of a resource."""
         if self.nasty and often(self.random, 0.14):
-            return {"usage": self.random.choice(_NASTY), "limit": self.random.choice((0, -1, 100, "NaN", "Infinity", 1e300))}
+            return {
+                "usage": self.random.choice(_NASTY),
+                "limit": self.random.choice((0, -1, 100, "NaN", "Infinity", 1e300)),
+            }
         family, random = self._family(), self.random
         limit = random.choice((100, 400, 800, 1600, 4096, 250.5, 10_000_000))
         if family == "zero" and often(random, 0.5):
@@ -75,10 +93,18 @@ class Numbers:
         draws: dict[str, Callable[[], Any]] = {
             "real": lambda: random.random() ** 3 * scale * 3,
             "grid": lambda: random.choice((0, 1, 2, 3, 4, 5, 8, 10, 16, 20)) * round(scale / 8),
-            "ties": lambda: round(scale) if often(random, 0.7) else random.choice((0, round(scale / 2))),
+            "ties": lambda: (
+                round(scale) if often(random, 0.7) else random.choice((0, round(scale / 2)))
+            ),
             "zero": lambda: 0 if often(random, 0.7) else random.random() * scale,
-            "huge": lambda: random.choice((2**31 - 1, 2**31, 2**32, 1e12, 1e15, 4.5e18)) * random.choice((1, random.random())),
-            "tiny": lambda: random.choice((1e-7, 1e-6, 1e-12, 5e-324, 0.5, 1e-300)) * random.choice((1, random.random())),
+            "huge": lambda: (
+                random.choice((2**31 - 1, 2**31, 2**32, 1e12, 1e15, 4.5e18))
+                * random.choice((1, random.random()))
+            ),
+            "tiny": lambda: (
+                random.choice((1e-7, 1e-6, 1e-12, 5e-324, 0.5, 1e-300))
+                * random.choice((1, random.random()))
+            ),
         }
         return draws[family]()
 
@@ -90,11 +116,19 @@ def sizes(random: Random, most: tuple[int, int, int] = (60, 40, 40)) -> tuple[in
     if kind < 0.03:
         return most
     if kind < 0.12:
-        return random.randint(1, brokers), random.randint(0, bundles), random.randint(1, max(1, rounds // 4))
+        return (
+            random.randint(1, brokers),
+            random.randint(0, bundles),
+            random.randint(1, max(1, rounds // 4)),
+        )
     if kind < 0.25:
         return random.randint(2, 12), random.randint(1, 8), rounds
     if kind < 0.55:
-        return random.choice((9, 10, 11, 12, 13, 14, 23, 24, 25, 48)), random.randint(0, 8), random.randint(1, 8)
+        return (
+            random.choice((9, 10, 11, 12, 13, 14, 23, 24, 25, 48)),
+            random.randint(0, 8),
+            random.randint(1, 8),
+        )
     return random.randint(1, 6), random.randint(0, 9), random.randint(1, 10)
 
 
@@ -117,7 +151,9 @@ _BROKERS: tuple[Callable[[Random, int], str], ...] = (
     lambda random, index: f"10.{random.randint(0, 255)}.{random.randint(0, 255)}.{index}:8080",
     lambda random, index: f"localhost:{8080 + index}",
     lambda random, index: f"[2001:db8::{index:x}]:8443",
-    lambda random, index: f"{random.choice('abcxyz')}-{random.randint(0, 10**6)}-{index}.dc{index % 3}.internal:8443",
+    lambda random, index: (
+        f"{random.choice('abcxyz')}-{random.randint(0, 10**6)}-{index}.dc{index % 3}.internal:8443"
+    ),
     _twins,
 )
 _TENANTS = ("public", "t", "tenant-a", "tenant_b", "a.b", "x=y", "Aa", "BB", "pulsar")
@@ -163,14 +199,28 @@ def system_bundle(random: Random, broker: str) -> str:
 
 def weights(random: Random) -> dict[str, Any]:
     """Resource weights; the older spelling of the bandwidth keys now and then."""
-    keys = ("CPU", "Memory", "DirectMemory", "BandwidthIn", "BandwidthOut", "BandwithIn", "BandwithOut")
+    keys = (
+        "CPU",
+        "Memory",
+        "DirectMemory",
+        "BandwidthIn",
+        "BandwidthOut",
+        "BandwithIn",
+        "BandwithOut",
+    )
     return {
-        f"loadBalancer{key}ResourceWeight": random.choice((0.0, 0.3, 0.5, 0.8, 1.0, 2.0, round(random.random(), 4)))
+        f"loadBalancer{key}ResourceWeight": random.choice(
+            (0.0, 0.3, 0.5, 0.8, 1.0, 2.0, round(random.random(), 4))
+        )
         for key in keys
         if often(random, 0.15)
     }
 
 
-def drawn(random: Random, choices: Mapping[str, Sequence[Any]], probability: float = 0.6) -> dict[str, Any]:
+def drawn(
+    random: Random, choices: Mapping[str, Sequence[Any]], probability: float = 0.6
+) -> dict[str, Any]:
     """Values for some of the keys."""
-    return {key: random.choice(values) for key, values in choices.items() if often(random, probability)}
+    return {
+        key: random.choice(values) for key, values in choices.items() if often(random, probability)
+    }

@@ -11,9 +11,33 @@ from tests.conformance.java.draws import broker_names, often, share
 from tests.conformance.java.topk import isolation_policy
 
 _NAMESPACES = [f"t/n{index}" for index in range(6)]
-_RANGES = [f"0x{index:x}0000000_0x{index + 2:x}0000000" for index in range(0, 14, 2)] + ["0xe0000000_0xffffffff"]
-_STATES = ("Owned", "Owned", "Owned", "Assigning", "Releasing", "Splitting", "Free", "Deleted", "Init")
-_HOSTS = ("p1", "p2", "p10", "s1", "s2", "x1", "broker-1.example", "broker-12.example", "b1", "::1", "10.0.0.1")
+_RANGES = [f"0x{index:x}0000000_0x{index + 2:x}0000000" for index in range(0, 14, 2)] + [
+    "0xe0000000_0xffffffff"
+]
+_STATES = (
+    "Owned",
+    "Owned",
+    "Owned",
+    "Assigning",
+    "Releasing",
+    "Splitting",
+    "Free",
+    "Deleted",
+    "Init",
+)
+_HOSTS = (
+    "p1",
+    "p2",
+    "p10",
+    "s1",
+    "s2",
+    "x1",
+    "broker-1.example",
+    "broker-12.example",
+    "b1",
+    "::1",
+    "10.0.0.1",
+)
 
 
 def _bundle(random: Random) -> str:
@@ -22,7 +46,11 @@ def _bundle(random: Random) -> str:
 
 def _owned(random: Random, known: list[str]) -> dict[str, list[str]]:
     most = random.choice((1, 3, 8))
-    return {broker: list(dict.fromkeys(_bundle(random) for _ in range(random.randint(0, most)))) for broker in known if often(random, 0.9)}
+    return {
+        broker: list(dict.fromkeys(_bundle(random) for _ in range(random.randint(0, most))))
+        for broker in known
+        if often(random, 0.9)
+    }
 
 
 def _anti_affinity(random: Random) -> dict[str, Any]:
@@ -33,10 +61,16 @@ def _anti_affinity(random: Random) -> dict[str, Any]:
         "conf": {"failureDomainsEnabled": often(random, 0.6)},
         "bundle": _bundle(random),
         "candidates": candidates,
-        "groups": {name: random.choice(("g1", "g1", "G1", "g2", "", " ")) for name in share(random, _NAMESPACES, 0.8)},
+        "groups": {
+            name: random.choice(("g1", "g1", "G1", "g2", "", " "))
+            for name in share(random, _NAMESPACES, 0.8)
+        },
     }
     if often(random, 0.8):
-        query["domains"] = {broker: f"d{random.randint(0, 3)}" for broker in share(random, known, random.choice((0.5, 1.0)))}
+        query["domains"] = {
+            broker: f"d{random.randint(0, 3)}"
+            for broker in share(random, known, random.choice((0.5, 1.0)))
+        }
     if candidates and often(random, 0.5):
         query["current"] = random.choice(known)
     if query["manager"] == "modular":
@@ -49,7 +83,11 @@ def _anti_affinity(random: Random) -> dict[str, Any]:
 
 def _ownership(random: Random, bundle: str, known: list[str]) -> list[Any]:
     state = random.choice(_STATES)
-    return [bundle, state, random.choice(known) if state in ("Owned", "Assigning", "Splitting") else None]
+    return [
+        bundle,
+        state,
+        random.choice(known) if state in ("Owned", "Assigning", "Splitting") else None,
+    ]
 
 
 def _even(random: Random) -> dict[str, Any]:
@@ -65,11 +103,17 @@ def _isolation(random: Random) -> dict[str, Any]:
     brokers = [f"{host}:8080" for host in share(random, _HOSTS, 0.7)]
     query: dict[str, Any] = {"bundle": _bundle(random), "brokers": brokers}
     if often(random, 0.9):
-        query["policies"] = {f"pol{index}": isolation_policy(random, _NAMESPACES) for index in range(random.randint(0, 4))}
+        query["policies"] = {
+            f"pol{index}": isolation_policy(random, _NAMESPACES)
+            for index in range(random.randint(0, 4))
+        }
     if often(random, 0.4):
         query["nonPersistent"] = True
     if often(random, 0.4):
-        query |= {"persistentDisabled": share(random, brokers, 0.3), "nonPersistentDisabled": share(random, brokers, 0.3)}
+        query |= {
+            "persistentDisabled": share(random, brokers, 0.3),
+            "nonPersistentDisabled": share(random, brokers, 0.3),
+        }
     return query
 
 
@@ -81,12 +125,18 @@ def _topic_count(random: Random) -> dict[str, Any]:
         brokers[broker] = {"numTopics": max(0, limit + random.choice((-10, -5, -1, 0, 1, 5)))}
         if often(random, 0.3):
             arriving: dict[str, Any] = {
-                f"t/n/0x{index:08x}_0x{index + 1:08x}": {"longTerm": {}, "topics": random.choice((0, 1, 5))} for index in range(2)
+                f"t/n/0x{index:08x}_0x{index + 1:08x}": {
+                    "longTerm": {},
+                    "topics": random.choice((0, 1, 5)),
+                }
+                for index in range(2)
             }
             brokers[broker]["preallocated"] = arriving
     return {
         "manager": random.choice(("modular", "extensible")),
-        "conf": {} if limit == 50_000 and often(random, 0.5) else {"loadBalancerBrokerMaxTopics": limit},
+        "conf": {}
+        if limit == 50_000 and often(random, 0.5)
+        else {"loadBalancerBrokerMaxTopics": limit},
         "candidates": share(random, known, random.choice((0.5, 1.0))),
         "brokers": brokers,
     }

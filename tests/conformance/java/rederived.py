@@ -19,7 +19,11 @@ def rederived(oracle: Oracle, file: Path) -> tuple[int, list[str]]:
         answered = Path(folder, "answered.jsonl")
         oracle.ask((json.dumps(_with_draws(case)).encode() + b"\n" for case in stored), answered)
         answers = [json.loads(line)["expect"] for line in answered.read_bytes().splitlines()]
-    return len(stored), [case["id"] for case, answer in zip(stored, answers, strict=True) if _plain(case["expect"]) != _plain(answer)]
+    return len(stored), [
+        case["id"]
+        for case, answer in zip(stored, answers, strict=True)
+        if _plain(case["expect"]) != _plain(answer)
+    ]
 
 
 def _with_draws(case: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +43,10 @@ def _rounds(case: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, An
 def _plain(answer: Any) -> Any:
     """Numbers as doubles, −0.0 told from 0.0; the splits of a round are a set."""
     if isinstance(answer, dict):
-        return {key: sorted(map(_plain, value)) if key == "splits" else _plain(value) for key, value in answer.items()}
+        return {
+            key: sorted(map(_plain, value)) if key == "splits" else _plain(value)
+            for key, value in answer.items()
+        }
     if isinstance(answer, list):
         return [_plain(item) for item in answer]
     if isinstance(answer, float) or (type(answer) is int and abs(answer) < 2**53):

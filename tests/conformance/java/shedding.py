@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.conformance.java.draws import FAMILIES, Numbers, broker_names, bundle_names, drawn, often, share, sizes, weights
+from tests.conformance.java.draws import (
+    FAMILIES,
+    Numbers,
+    broker_names,
+    bundle_names,
+    drawn,
+    often,
+    share,
+    sizes,
+    weights,
+)
 
 Case = dict[str, Any]
 
@@ -18,7 +28,9 @@ _MINIMUMS: dict[str, Sequence[Any]] = {
 }
 #: broker.conf keys of each shedder with legal values.
 CONF: Mapping[str, dict[str, Sequence[Any]]] = {
-    "OverloadShedder": {"loadBalancerBrokerOverloadedThresholdPercentage": (0, 1, 50, 60, 70, 80, 85, 90, 95, 100)},
+    "OverloadShedder": {
+        "loadBalancerBrokerOverloadedThresholdPercentage": (0, 1, 50, 60, 70, 80, 85, 90, 95, 100)
+    },
     "ThresholdShedder": {
         "loadBalancerBrokerThresholdShedderPercentage": (0, 1, 5, 10, 15, 20, 25, 30, 50),
         "loadBalancerHistoryResourcePercentage": (0.0, 0.3, 0.5, 0.75, 0.9, 0.99, 1.0),
@@ -57,7 +69,11 @@ class Cluster:
     def start(self) -> None:
         """Some brokers are there, and every bundle is somewhere."""
         self.members = self.known[: max(1, len(self.known) - self.random.choice((0, 0, 1, 3)))]
-        full = self.members if often(self.random, 0.7) else self.random.sample(self.members, max(1, len(self.members) // 2))
+        full = (
+            self.members
+            if often(self.random, 0.7)
+            else self.random.sample(self.members, max(1, len(self.members) // 2))
+        )
         self.owner = {name: self.random.choice(full) for name in self.names}
 
     def change(self) -> None:
@@ -73,7 +89,11 @@ class Cluster:
     def report(self, broker: str) -> dict[str, Any]:
         """A broker's report; its traffic is now and then the sum of nothing in particular."""
         random, numbers = self.random, self.numbers
-        resources = {key: numbers.usage() for key in ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut") if often(random, 0.6)}
+        resources = {
+            key: numbers.usage()
+            for key in ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut")
+            if often(random, 0.6)
+        }
         traffic = {
             "msgThroughputIn": numbers.traffic(self.per_broker * 1e7 + 1e6),
             "msgThroughputOut": numbers.traffic(self.per_broker * 1e7 + 1e6),
@@ -107,9 +127,15 @@ class Cluster:
 
     def patch(self) -> dict[str, Any]:
         """What changed since the round before."""
-        part = self.random.choice((0.0, 0.1, 0.3, 1.0 if len(self.known) * len(self.names) < 400 else 0.3))
+        part = self.random.choice(
+            (0.0, 0.1, 0.3, 1.0 if len(self.known) * len(self.names) < 400 else 0.3)
+        )
         gone = [broker for broker in self.shown if broker not in self.members]
-        fresh = [broker for broker in self.members if broker not in self.shown or often(self.random, max(part, 0.2))]
+        fresh = [
+            broker
+            for broker in self.members
+            if broker not in self.shown or often(self.random, max(part, 0.2))
+        ]
         brokers = {**dict.fromkeys(gone), **{broker: self.report(broker) for broker in fresh}}
         self.shown = [broker for broker in self.shown if broker not in gone]
         self.shown += [broker for broker in fresh if broker not in self.shown]
@@ -129,7 +155,9 @@ def figures(numbers: Numbers) -> dict[str, Any]:
     return {key: value for key, value in drawn_.items() if often(numbers.random, 0.9)}
 
 
-def cluster(random: Random, nasty: bool, most: tuple[int, int, int] = (60, 40, 40)) -> tuple[Cluster, int, str]:
+def cluster(
+    random: Random, nasty: bool, most: tuple[int, int, int] = (60, 40, 40)
+) -> tuple[Cluster, int, str]:
     """A cluster at its start, how many rounds it lives, and its family of values."""
     brokers, per_broker, rounds = sizes(random, most)
     family = random.choice(FAMILIES)
@@ -144,11 +172,17 @@ def shedding(strategy: str, random: Random, nasty: bool) -> Case:
     """One history for this shedder."""
     alive, rounds, family = cluster(random, nasty)
     conf = {**drawn(random, CONF[strategy]), **weights(random)}
-    return {"conf": conf, "kind": family, "rounds": [next_round(alive, index) for index in range(rounds)]}
+    return {
+        "conf": conf,
+        "kind": family,
+        "rounds": [next_round(alive, index) for index in range(rounds)],
+    }
 
 
 def next_round(alive: Cluster, index: int) -> dict[str, Any]:
-    """The next round of a cluster: complete or a patch, with what was moved lately and who is active."""
+    """The next round of a cluster: complete or a patch, with what was moved lately and who is
+    active.
+    """
     random = alive.random
     if index:
         alive.change()

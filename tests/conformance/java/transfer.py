@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.conformance.java.draws import FAMILIES, Numbers, broker_names, bundle_names, drawn, often, share, sizes
+from tests.conformance.java.draws import (
+    FAMILIES,
+    Numbers,
+    broker_names,
+    bundle_names,
+    drawn,
+    often,
+    share,
+    sizes,
+)
 
 _CONF = {
     "loadBalancerBrokerLoadTargetStd": (0.0, 0.05, 0.1, 0.125, 0.25, 0.5, 1.2),
@@ -38,20 +47,34 @@ class Fleet:
         follows = isinstance(usage, int | float) and abs(usage) < 1e100 and often(self.random, 0.6)
         throughput = [usage * 1e8 if follows else self.numbers.traffic(1e8) for _ in range(3)]
         keys = ("msgThroughputEMA", "msgThroughputIn", "msgThroughputOut")
-        return {"weightedMaxEMA": usage, **dict(zip(keys, throughput, strict=True)), "ageMs": self._age()}
+        return {
+            "weightedMaxEMA": usage,
+            **dict(zip(keys, throughput, strict=True)),
+            "ageMs": self._age(),
+        }
 
     def top(self) -> list[dict[str, Any]]:
-        """A broker's heaviest bundles, lightest first or in any order; one is there twice now and then."""
-        chosen = self.random.sample(self.names, min(len(self.names), self.random.randint(0, self.per_broker)))
+        """A broker's heaviest bundles, lightest first or in any order; one is there twice now and
+        then.
+        """
+        chosen = self.random.sample(
+            self.names, min(len(self.names), self.random.randint(0, self.per_broker))
+        )
         if chosen and often(self.random, 0.03):
             chosen.append(self.random.choice(chosen))
         scale = self.random.choice((1e6, 1e7, 5e7))
         rows = [
-            {"bundle": name, "msgThroughputIn": self.numbers.traffic(scale), "msgThroughputOut": self.numbers.traffic(scale)}
+            {
+                "bundle": name,
+                "msgThroughputIn": self.numbers.traffic(scale),
+                "msgThroughputOut": self.numbers.traffic(scale),
+            }
             for name in chosen
         ]
         if often(self.random, 0.8):
-            rows.sort(key=lambda row: float(row["msgThroughputIn"]) + float(row["msgThroughputOut"]))
+            rows.sort(
+                key=lambda row: float(row["msgThroughputIn"]) + float(row["msgThroughputOut"])
+            )
         return rows
 
     def next_round(self, first: bool) -> dict[str, Any]:
@@ -60,11 +83,24 @@ class Fleet:
         complete = first or often(random, 0.1)
         if complete:
             self.shown = share(random, self.known, 0.9) or self.known[:1]
-        changing = self.shown if complete else share(random, self.known, random.choice((0.0, 0.1, 0.4)))
-        brokers = {name: None if not complete and often(random, 0.1) else self.entry() for name in changing}
-        self.shown = [name for name in dict.fromkeys([*self.shown, *brokers]) if brokers.get(name, True) is not None]
+        changing = (
+            self.shown if complete else share(random, self.known, random.choice((0.0, 0.1, 0.4)))
+        )
+        brokers = {
+            name: None if not complete and often(random, 0.1) else self.entry() for name in changing
+        }
+        self.shown = [
+            name
+            for name in dict.fromkeys([*self.shown, *brokers])
+            if brokers.get(name, True) is not None
+        ]
         top = {name: self.top() for name in changing if often(random, 0.95)}
-        return {"brokers": brokers, "topBundles": top, **({} if complete else {"patch": True}), **self._around()}
+        return {
+            "brokers": brokers,
+            "topBundles": top,
+            **({} if complete else {"patch": True}),
+            **self._around(),
+        }
 
     def _around(self) -> dict[str, Any]:
         random = self.random
@@ -75,7 +111,10 @@ class Fleet:
             moved = share(random, self.names, random.choice((0.05, 0.3)))
             around["recentlyUnloadedBundles"] = {name: random.randint(0, 10**6) for name in moved}
         if often(random, 0.15):
-            around["recentlyUnloadedBrokers"] = {name: self._unloaded() for name in share(random, self.known, random.choice((0.05, 0.3)))}
+            around["recentlyUnloadedBrokers"] = {
+                name: self._unloaded()
+                for name in share(random, self.known, random.choice((0.05, 0.3)))
+            }
         return around
 
     def _usage(self) -> Any:
@@ -83,7 +122,11 @@ class Fleet:
         if self.numbers.nasty and often(random, 0.1):
             return self.numbers.traffic()
         if family in ("grid", "ties", "zero"):
-            return random.choice((0.0, 0.125, 0.25, 0.5, 0.75, 0.85, 1.0) if family == "grid" else (0.0, 0.5, 0.5, 1.0))
+            return random.choice(
+                (0.0, 0.125, 0.25, 0.5, 0.75, 0.85, 1.0)
+                if family == "grid"
+                else (0.0, 0.5, 0.5, 1.0)
+            )
         if family == "huge" and often(random, 0.3):
             return random.random() * random.choice((10, 1000))
         return random.random() * random.choice((1e-9 if family == "tiny" else 1.0, 1.0, 1.2))
@@ -91,11 +134,17 @@ class Fleet:
     def _age(self) -> int:
         """Not within three seconds below the limit, where Java's clock would decide."""
         limit = 1000 * int(self.conf.get("loadBalancerBrokerLoadDataTTLInSeconds", 1800))
-        return self.random.choice((limit + 1, limit + 60_000)) if often(self.random, 0.02) else self.random.randint(0, limit - 3000)
+        return (
+            self.random.choice((limit + 1, limit + 60_000))
+            if often(self.random, 0.02)
+            else self.random.randint(0, limit - 3000)
+        )
 
     def _unloaded(self) -> int:
         delay = 1000 * int(self.conf.get("loadBalanceSheddingDelayInSeconds", 180))
-        return self.random.choice((0, delay - 1, delay, delay + 1, delay + 30_000, 2 * delay + 100_000))
+        return self.random.choice(
+            (0, delay - 1, delay, delay + 1, delay + 30_000, 2 * delay + 100_000)
+        )
 
 
 def transfer(random: Random, nasty: bool) -> dict[str, Any]:
@@ -105,6 +154,15 @@ def transfer(random: Random, nasty: bool) -> dict[str, Any]:
     names = bundle_names(random, max(2, len(known) * per_broker // 2), known)
     conf = drawn(random, _CONF)
     if often(random, 0.2):
-        conf["loadBalancerSheddingExcludedNamespaces"] = sorted({name.rpartition("/")[0] for name in share(random, names, 0.1)})
-    fleet = Fleet(random, Numbers(random, random.choice(FAMILIES), nasty), conf, known, names, max(2, per_broker))
+        conf["loadBalancerSheddingExcludedNamespaces"] = sorted(
+            {name.rpartition("/")[0] for name in share(random, names, 0.1)}
+        )
+    fleet = Fleet(
+        random,
+        Numbers(random, random.choice(FAMILIES), nasty),
+        conf,
+        known,
+        names,
+        max(2, per_broker),
+    )
     return {"conf": conf, "rounds": [fleet.next_round(index == 0) for index in range(rounds)]}
