@@ -38,7 +38,7 @@ _LIMITED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SimulationTask:
     """Parameters of one run. `reached`: whether a round meets the strategy's goal; `label`: its
     name in tables.
     """
@@ -101,7 +101,7 @@ class SimulatedRun:
         return figures_of(self.timeline, by, self.truth)
 
 
-def run(task: Task) -> SimulatedRun:
+def run(task: SimulationTask) -> SimulatedRun:
     """Runs a scenario from its first to its last minute. Deterministic: the result depends on the
     task only.
     """
@@ -109,7 +109,7 @@ def run(task: Task) -> SimulatedRun:
 
 
 class _Running:
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SimulationTask) -> None:
         self._task = task
         self._scenario = task.named.scenario
         self._cluster = f"{task.named.name}-{task.seed}"

@@ -57,9 +57,23 @@ def write_schemas(folder: Path) -> list[Path]:
 
 
 def _text(topic: str, contract: Any, said: str) -> str:
-    made = msgspec.json.schema(contract)
+    made = _with_whole_sentences(msgspec.json.schema(contract))
     head = {"$schema": _DIALECT, "title": topic.upper(), "description": said}
     return json.dumps(head | made, indent=2, ensure_ascii=False) + "\n"
+
+
+def _with_whole_sentences(node: Any) -> Any:
+    """The schema with descriptions on one line; docstrings break theirs."""
+    if isinstance(node, list):
+        return [_with_whole_sentences(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: " ".join(value.split())
+        if key == "description" and isinstance(value, str)
+        else _with_whole_sentences(value)
+        for key, value in node.items()
+    }
 
 
 def main(arguments: list[str]) -> int:

@@ -24,7 +24,8 @@ ALL_MODULES = PACKAGE_MODULES + [
 ]
 
 LONGEST_MODULE = 480
-LONGEST_FUNCTION = 75
+#: Without the signature, which lists a command's options one by one.
+LONGEST_BODY = 72
 #: A file with such a name collects what nobody could name.
 NAMES_THAT_SAY_NOTHING = {
     "util",
@@ -88,7 +89,7 @@ def test_no_function_is_two_functions() -> None:
         f"{name(file)}:{node.lineno}: {node.name}"
         for file in ALL_MODULES
         for node in functions(parsed(file))
-        if (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
+        if (node.end_lineno or 0) - node.body[0].lineno >= LONGEST_BODY
     ]
     assert too_long == []
 

@@ -19,7 +19,7 @@ from rebalancer.cli.doctor.cluster import (
     cluster_checks,
 )
 from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.load_manager import check_load_manager
+from rebalancer.cli.doctor.running_shedder import check_load_manager
 from rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster

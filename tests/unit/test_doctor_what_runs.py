@@ -6,7 +6,7 @@ import pytest
 
 from rebalancer.cli.doctor.brokers import Broker
 from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.load_manager import check_load_manager, check_shedder
+from rebalancer.cli.doctor.running_shedder import check_load_manager, check_shedder
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -12,7 +12,7 @@ from rebalancer.analysis.goal import goal_of
 from rebalancer.settings.leaves import Shedders, all_leaves
 from rebalancer.settings.load import Settings, resolved
 from rebalancer.settings.sources import Assignment, flattened, from_flags, parse
-from rebalancer.simulation.run import Task
+from rebalancer.simulation.run import SimulationTask
 from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.scenarios.schema import Scenario
 from strategies.engine import placement_of
@@ -66,7 +66,7 @@ class RunRequest:
     overrides: tuple[str, ...] = ()
     shedders: Shedders = SHEDDERS
 
-    def task(self) -> Task:
+    def task(self) -> SimulationTask:
         """The task of the run. Raises SettingsError with all errors of the scenario and the
         settings.
         """
@@ -76,7 +76,7 @@ class RunRequest:
         shown = {
             entry.leaf.path: entry.value for entry in settings.entries if entry.kind != "default"
         }
-        return Task(
+        return SimulationTask(
             named, self.seed, settings.engine, goal.reached, label(settings), goal.text, shown
         )
 

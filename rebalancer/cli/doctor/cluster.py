@@ -18,7 +18,7 @@ from rebalancer.cli.doctor.check_timeouts import Check
 from rebalancer.cli.doctor.disk_and_topics import pulsar_topics
 from rebalancer.cli.doctor.finding import Finding, ok
 from rebalancer.cli.doctor.freezes import check_freezes
-from rebalancer.cli.doctor.load_manager import check_load_manager, check_shedder
+from rebalancer.cli.doctor.running_shedder import check_load_manager, check_shedder
 from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import Source, opened, run_until_complete
