@@ -154,7 +154,7 @@ def _next_epoch(job: JobSettings) -> int:
     """The next epoch. Rounds announce an epoch before its commands; commands count too, in case
     rounds were deleted earlier.
     """
-    return next_epoch((job.topics.rounds, job.topics.commands), job.access)
+    return next_epoch((job.topics.rounds, job.topics.commands), job.connections.access)
 
 
 def _topic_complaints(job: JobSettings) -> list[str]:
@@ -251,7 +251,7 @@ def _run_with_restarts(
             _check_topics_exist(job)
 
     outage = RetryBackoff(job.kafka.outage_ms / 1000, stop.wait, log)
-    with watched(_job_topics(job), job.access, outage):
+    with watched(_job_topics(job), job.connections.access, outage):
         return retry_after_outages(
             lambda: retry_transient(once, committed, job.start_attempts, log),
             committed,

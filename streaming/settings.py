@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import TopicAccess
+from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.settings import Topics
 from sinks.wire.raw import SourceSettings
@@ -90,9 +90,11 @@ class JobSettings:
     signing: SigningSettings = SigningSettings()
 
     @property
-    def access(self) -> TopicAccess:
-        """Settings for reaching the servers of the topics."""
-        return TopicAccess(self.kafka, self.pulsar)
+    def connections(self) -> Connections:
+        """The part that processes without Spark use."""
+        return Connections(
+            self.topics, self.wire, self.kafka, self.pulsar, self.source, self.signing
+        )
 
 
 def uses_kafka(topics: Topics) -> bool:

@@ -19,6 +19,7 @@ from rebalancer.settings.tree import build_model
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri, parse_topic
 from strategies.engine import Engine, EngineSettings
@@ -48,11 +49,15 @@ class Settings:
     entries: tuple[SettingEntry, ...]
     engine: EngineSettings
     job: JobSettings
-    pulsar: PulsarSettings
     collector: CollectorSettings
     executor: ExecutorSettings
     log: LogSettings
     clusters: tuple[PulsarSettings, ...]
+
+    @property
+    def connections(self) -> Connections:
+        """Topics and servers, for processes without Spark."""
+        return self.job.connections
 
     def value(self, path: str) -> Any:
         """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
@@ -98,9 +103,7 @@ def resolved(
     )
     job = _job(entries, topics)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (job.pulsar,)
-    return Settings(
-        entries, _engine(entries, shedders), job, job.pulsar, collector, executor, log, known
-    )
+    return Settings(entries, _engine(entries, shedders), job, collector, executor, log, known)
 
 
 def _cluster(

@@ -173,7 +173,7 @@ def test_the_health_of_a_job_is_read_off_the_newest_rounds(
 
 
 def test_rounds_that_were_published_before_are_left_out(control: Control, given: Settings) -> None:
-    uri, access = control.uri("rounds"), given.job.access
+    uri, access = control.uri("rounds"), given.connections.access
     close_round(control, 1)
     time.sleep(LATER_MS / 1000)
     middle = now_ms() - LATER_MS // 2

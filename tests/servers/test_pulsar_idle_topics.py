@@ -86,7 +86,7 @@ class Namespace:
         ]
 
     def examined(self) -> Mapping[str, Finding]:
-        found = check_topics(load(flags=self.words()[1::2]).job)
+        found = check_topics(load(flags=self.words()[1::2]).connections)
         return {finding.check.removeprefix("topic "): finding for finding in found}
 
     def _get(self, path: str) -> dict[str, object]:

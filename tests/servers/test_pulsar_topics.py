@@ -264,14 +264,18 @@ def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(
         for _ in range(2)
     ]
     assert [[one["created"] for one in some] for some in made] == [[True] * 5, [False] * 5]
-    job = load(flags=words[1::2]).job
-    kept = [finding for finding in check_topics(job) if finding.status == "ok"]
+    connections = load(flags=words[1::2]).connections
+    kept = [finding for finding in check_topics(connections) if finding.status == "ok"]
     assert len(kept) == 5
     assert all("2 partitions, keeps records for 168 h" in finding.text for finding in kept)
-    forgetful = replace(job.topics, rounds=topic_of(pulsar.topic("topics/forgetful/rounds")))
+    forgetful = replace(
+        connections.topics, rounds=topic_of(pulsar.topic("topics/forgetful/rounds"))
+    )
     pulsar.forget(str(forgetful.rounds))
     missing = replace(forgetful, commands=topic_of(f"{pulsar.service_url}/topics/made/never-made"))
-    found = {finding.check: finding for finding in check_topics(replace(job, topics=missing))}
+    found = {
+        finding.check: finding for finding in check_topics(replace(connections, topics=missing))
+    }
     assert (found["topic rounds"].status, found["topic commands"].status) == ("fail", "fail")
     assert "keeps no records" in found["topic rounds"].text
     assert "topics create" in found["topic commands"].remedy

@@ -179,7 +179,7 @@ def test_topics(tmp_path: Path) -> None:
         kafka=wrong,
     )
 
-    telemetry, commands, rounds, rejected, outcomes = check_topics(placed)
+    telemetry, commands, rounds, rejected, outcomes = check_topics(placed.connections)
 
     assert (telemetry.status, telemetry.text) == ("ok", f"{tmp_path}/telemetry, 1 segment")
     assert (commands.status, commands.remedy) == ("fail", "correct that, or change topics.commands")
@@ -193,7 +193,7 @@ def test_an_outcomes_topic_that_cannot_be_made_is_a_warning_because_only_executo
 ) -> None:
     (tmp_path / "outcomes").touch()
 
-    *_, found = check_topics(job(tmp_path))
+    *_, found = check_topics(job(tmp_path).connections)
 
     assert (found.check, found.status, found.remedy) == (
         "topic outcomes",

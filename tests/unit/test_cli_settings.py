@@ -4,6 +4,7 @@ documentation.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from rebalancer.settings.leaves import Leaf, all_leaves
 from rebalancer.settings.load import Settings, load
 from rebalancer.settings.tree import json_schema
+from sinks.topics.connections import Connections
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
 from strategies.placement.registry import PLACERS
@@ -346,3 +348,19 @@ def test_the_printed_schema_is_json() -> None:
         json.loads(rebalancer("config", "schema").out)["$schema"]
         == "https://json-schema.org/draft/2020-12/schema"
     )
+
+
+def test_connections_have_every_table_that_the_job_shares() -> None:
+    flags = (
+        "topics.rounds=file:///r",
+        "wire.max_record_bytes=2000000",
+        "kafka.outage_ms=7000",
+        "pulsar.cluster=c",
+        "source.format=raw",
+    )
+    made = load(flags=(*flags, "signing.key_file=/key"))
+    shared = [field.name for field in dataclasses.fields(Connections)]
+    assert [getattr(made.connections, name) for name in shared] == [
+        getattr(made.job, name) for name in shared
+    ]
+    assert all(getattr(made.connections, name) != getattr(Connections(), name) for name in shared)

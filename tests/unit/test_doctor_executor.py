@@ -15,10 +15,10 @@ from rebalancer.cli.doctor.signing import check_signing
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
 from sinks.secret_file import Secret
+from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey, SigningSettings
-from streaming.settings import JobSettings
 from tests.control_topic import Control, command, now_ms
 from tests.topic_uris import topics_of
 
@@ -92,7 +92,7 @@ class Keys:
     def found(self) -> Finding:
         topics = topics_of(commands=self.control.uri("commands"))
         return check_signing(
-            JobSettings(topics=topics, signing=SigningSettings(str(self.file))), now_ms()
+            Connections(topics=topics, signing=SigningSettings(str(self.file))), now_ms()
         )
 
 
@@ -100,7 +100,7 @@ OTHER = SigningKey(Secret(b"a key of another job"))
 
 
 def test_no_key_is_told_and_no_failure() -> None:
-    found = check_signing(JobSettings(), now_ms())
+    found = check_signing(Connections(), now_ms())
     assert (found.status, found.text.partition(":")[0]) == ("ok", "none")
 
 
@@ -173,12 +173,10 @@ def test_what_is_wrong_with_the_commands_counts_more_than_who_can_read_the_key(
 
 
 def test_commands_that_cannot_be_read_leave_the_key_usable(tmp_path: Path) -> None:
-    topics, kafka = (
-        topics_of(commands="kafka://127.0.0.1:1/commands"),
-        KafkaSettings(timeout_ms=100),
-    )
+    topics = topics_of(commands="kafka://127.0.0.1:1/commands")
+    kafka = KafkaSettings(timeout_ms=100)
     found = check_signing(
-        JobSettings(topics=topics, kafka=kafka, signing=SigningSettings(str(Keys(tmp_path).file))),
+        Connections(topics=topics, kafka=kafka, signing=SigningSettings(str(Keys(tmp_path).file))),
         now_ms(),
     )
     assert (found.status, found.remedy) == ("warn", "see the finding about topic commands")

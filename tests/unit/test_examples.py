@@ -80,9 +80,9 @@ def test_the_examples_stay_short() -> None:
 def test_the_settings_of_a_small_cluster_are_settings() -> None:
     settings = load(EXAMPLES / "pulsar.toml")
 
-    uris = [str(topic) for _, topic in settings.job.topics.named()]
+    uris = [str(topic) for _, topic in settings.connections.topics.named()]
     assert len(uris) == 5
     assert all(
         uri.startswith("pulsar://broker-1:6650,broker-2:6650/ops/rebalancer/") for uri in uris
     )
-    assert settings.job.pulsar.cluster == "c"
+    assert settings.connections.pulsar.cluster == "c"

@@ -67,7 +67,7 @@ def test_without_the_entry_there_is_no_such_strategy() -> None:
 def test_replay_decides_by_it_and_reports_on_it(recording: tuple[list[bytes], Path]) -> None:
     settings = chosen()
     lines = plain.of_recording(recording[1].with_suffix(".jsonl"))
-    rows = chain.from_iterable(plain.decide(lines, settings.engine, settings.job.wire))
+    rows = chain.from_iterable(plain.decide(lines, settings.engine, settings.connections.wire))
     made = decisions.collect(rows)
     assert {decode_command(row.value).strategy for row in made.commands} == {"halving/fixed"}
     page = render(timelines(made, settings, {}), title="Replay", made_by="rebalancer replay")

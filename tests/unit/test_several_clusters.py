@@ -71,7 +71,7 @@ def test_each_cluster_has_what_is_for_all_and_its_own(tmp_path: Path) -> None:
 
 def test_without_names_it_is_the_one_of_pulsar() -> None:
     settings = load(None, {}, ["pulsar.cluster=c"])
-    assert settings.clusters == (settings.pulsar,)
+    assert settings.clusters == (settings.connections.pulsar,)
 
 
 def test_what_is_wrong_with_a_cluster_is_told_where_it_stands(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def backtest(
     tries = _tries(
         strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides)
     )
-    with columnar(recording, wanted.job.wire, console.progress) as path:
+    with columnar(recording, wanted.connections.wire, console.progress) as path:
         jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress, _whole)
     _show(recording, loop, jobs, answers, as_json)

@@ -82,18 +82,18 @@ def collect(
 def _collect(settings: Settings, stop: Stop, log: Log) -> None:
     for cluster in settings.clusters:
         admin_urls(cluster)
-    names = [cluster.cluster for cluster in settings.clusters]
+    names, connections = [cluster.cluster for cluster in settings.clusters], settings.connections
     log.write(
         Line(
-            f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}",
+            f"collecting from {', '.join(names)} into {connections.topics.telemetry}",
             "starting",
             fields={"clusters": names},
         )
     )
-    with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
+    with closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher:
         known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], log=log.warn)
-        outage = RetryBackoff(settings.job.kafka.outage_ms / 1000, stop.wait, log.write)
-        with watched([settings.job.topics.telemetry], settings.job.access, outage):
+        outage = RetryBackoff(connections.kafka.outage_ms / 1000, stop.wait, log.write)
+        with watched([connections.topics.telemetry], connections.access, outage):
             collect_all(
                 settings.clusters,
                 settings.collector,

@@ -42,7 +42,7 @@ def convert(
         raise typer.BadParameter(f"{target.name}: end the name with {ENDING}", param_hint="FILE")
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
-    done = converted(recording, target, options.settings(config, overrides).job.wire)
+    done = converted(recording, target, options.settings(config, overrides).connections.wire)
     if as_json:
         console.print_json(
             "converted",

@@ -121,7 +121,9 @@ def demo(
     if kafka is not None:
         plan = replace(
             plan,
-            kafka=OnKafka(kafka, f"rebalancer-demo-{time.time_ns() // 10**6:x}", asked.job.kafka),
+            kafka=OnKafka(
+                kafka, f"rebalancer-demo-{time.time_ns() // 10**6:x}", asked.connections.kafka
+            ),
         )
     write_settings(plan)
     settings = load(plan.settings_file)

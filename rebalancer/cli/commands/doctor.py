@@ -157,7 +157,9 @@ def _of_settings(
         "disk",
         lambda: [disk_and_topics.check_disk(job), disk_and_topics.check_checkpoint(job, engine)],
     )
-    topics = limit.run("topics", lambda: disk_and_topics.check_topics(job, expired=expired))
+    topics = limit.run(
+        "topics", lambda: disk_and_topics.check_topics(settings.connections, expired=expired)
+    )
     readable = _usable(topics, "topic commands")
     clusters = cluster.cluster_checks(settings, shadow)
     return [
@@ -167,7 +169,9 @@ def _of_settings(
         *_of_rounds(job, engine, topics, limit),
         *limit.run(
             "signing key",
-            lambda: [signing.check_signing(job, wall_clock_ms(), compare=readable)],
+            lambda: [
+                signing.check_signing(settings.connections, wall_clock_ms(), compare=readable)
+            ],
             "warn",
         ),
         *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),

@@ -64,8 +64,9 @@ def execute(
         else:
             log.show(line(done))
 
+    connections = settings.connections
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        outage = RetryBackoff(settings.job.kafka.outage_ms / 1000, stop.wait, log.write)
+        outage = RetryBackoff(connections.kafka.outage_ms / 1000, stop.wait, log.write)
         begun = False
         while not stop.is_set():
             try:
@@ -73,15 +74,15 @@ def execute(
                     if not begun:
                         log.write(
                             Line(
-                                _what_it_does(ready, apply, settings.pulsar.cluster),
+                                _what_it_does(ready, apply, connections.pulsar.cluster),
                                 "starting",
                                 fields={"apply": apply},
                             )
                         )
                         stack.enter_context(
                             watched(
-                                [topic for _, topic in settings.job.topics.named()],
-                                settings.job.access,
+                                [topic for _, topic in connections.topics.named()],
+                                connections.access,
                                 outage,
                             )
                         )

@@ -129,7 +129,7 @@ def _sources(
         )
     if given.rounds is not None and given.commands is not None:
         return given
-    topics = options.settings(config, overrides).job.topics
+    topics = options.settings(config, overrides).connections.topics
     return _Sources(
         given.rounds or topics.rounds,
         given.commands or topics.commands,
@@ -142,7 +142,7 @@ def _access(sources: _Sources, config: Path | None, overrides: list[str] | None)
     """Access settings of topics; settings are read only if a source is a topic on a server."""
     named = (sources.rounds, sources.commands, sources.outcomes, sources.telemetry)
     on_servers = any(isinstance(source, TopicUri) and source.scheme != "file" for source in named)
-    return options.settings(config, overrides).job.access if on_servers else NO_SECURITY
+    return options.settings(config, overrides).connections.access if on_servers else NO_SECURITY
 
 
 def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> DecisionHistory:

@@ -72,17 +72,19 @@ def record(
     waits for records (exit code 1).
     """
     _check(target, force, form)
-    job = options.settings(config, overrides).job
-    copied = parse_topic(topic) if topic is not None else job.topics.telemetry
+    connections = options.settings(config, overrides).connections
+    copied = parse_topic(topic) if topic is not None else connections.topics.telemetry
     # Other topics contain our own records, which have their own formats.
-    source = job.source if copied == job.topics.telemetry else SourceSettings()
-    until = StopCondition(follow, until_idle, job.kafka.outage_ms / 1000)
+    source = connections.source if copied == connections.topics.telemetry else SourceSettings()
+    until = StopCondition(follow, until_idle, connections.kafka.outage_ms / 1000)
     with (
         stopping() as stop,
-        closing(open_reader(copied, job.access, follow=until.waits, source=source)) as reader,
+        closing(
+            open_reader(copied, connections.access, follow=until.waits, source=source)
+        ) as reader,
     ):
         outage = RetryBackoff(until.outage_s, stop.wait, console.progress)
-        with watched([copied], job.access, outage):
+        with watched([copied], connections.access, outage):
             unread = Skipped(str(copied), "record")
             done = copy(
                 reader,

@@ -21,6 +21,7 @@ from rebalancer.cli import console, exit_codes, options, pipe
 from rebalancer.cli.tables import replay as report
 from rebalancer.settings.load import Settings
 from sinks.recordings.recorder import as_line, check_use, topic_records
+from sinks.topics.connections import Connections
 from sinks.topics.readable import Placed, Skipped, readable
 from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.codec import decode_rejected
@@ -28,7 +29,6 @@ from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.errors import WireError
 from strategies.model import Outcome
-from streaming.settings import JobSettings
 
 app = typer.Typer()
 
@@ -125,11 +125,12 @@ def replay(
     check_target(html)
     settings = options.settings(config, overrides, *flags)
     origin = recording or str(from_topic)
-    source = OutcomeCollector(
+    read = (
         plain.of_recording(recording)
         if recording is not None
-        else _of_topic(parse_topic(origin), settings.job)
+        else _of_topic(parse_topic(origin), settings.connections)
     )
+    source = OutcomeCollector(read)
     quiet = as_json or out is not None
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
     if quiet:
@@ -158,12 +159,14 @@ def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> di
     }
 
 
-def _of_topic(topic: TopicUri, job: JobSettings) -> Iterator[Placed]:
+def _of_topic(topic: TopicUri, connections: Connections) -> Iterator[Placed]:
     """The records of a topic as lines of a recording, with their positions; ends with a warning
     about unread records.
     """
     unread = Skipped(str(topic), "telemetry record")
-    for found in readable(topic_records(topic, job.access, job.source), as_line, unread):
+    for found in readable(
+        topic_records(topic, connections.access, connections.source), as_line, unread
+    ):
         yield Placed(*found)
     _warn(unread)
 
@@ -189,7 +192,7 @@ def _answers(
     records: Iterable[Placed], settings: Settings, engine: EngineKind
 ) -> Iterator[list[OutputRow]]:
     if engine == "plain":
-        return plain.decide(records, settings.engine, settings.job.wire)
+        return plain.decide(records, settings.engine, settings.connections.wire)
     from rebalancer.analysis.replay import spark
 
     return spark.decide(records, settings.engine, settings.job, console.progress)
@@ -263,7 +266,7 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
 
 
 def _pipe(settings: Settings, rejected: Path | None) -> None:
-    answers = plain.decide(plain.of_recording("-"), settings.engine, settings.job.wire)
+    answers = plain.decide(plain.of_recording("-"), settings.engine, settings.connections.wire)
     with rejected.open("wb") if rejected is not None else nullcontext() as file:
         pipe.answer(answers, sys.stdout.buffer, sys.stderr, file)
 

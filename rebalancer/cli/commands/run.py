@@ -81,7 +81,7 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     strategy, mode = settings.engine.strategy, settings.engine.mode
     log.write(
         Line(
-            f"starting: {strategy} ({mode}) on {settings.job.topics.telemetry}",
+            f"starting: {strategy} ({mode}) on {settings.connections.topics.telemetry}",
             "starting",
             fields={"strategy": strategy, "mode": mode},
         )

@@ -113,16 +113,18 @@ class _Input:
 
 def _read_input(recording: str | None, settings: Settings) -> _Input:
     """Reads the input and prints warnings. Raises SinkError without telemetry."""
-    watch, traffic, topics = OwnershipWatch(), TrafficWatch(), settings.job.topics
+    watch, traffic, topics = OwnershipWatch(), TrafficWatch(), settings.connections.topics
     skipped = Skipped(recording or str(topics.telemetry), "telemetry record")
     if recording is None:
         moved = _moves(
             watch,
             traffic,
-            topic_records(topics.telemetry, settings.job.access, settings.job.source),
+            topic_records(
+                topics.telemetry, settings.connections.access, settings.connections.source
+            ),
             skipped,
         )
-        history = read_history(topics.rounds, topics.commands, settings.job.access)
+        history = read_history(topics.rounds, topics.commands, settings.connections.access)
     else:
         moved = _moves(watch, traffic, plain.of_recording(recording), skipped)
         history = _decided(recording, settings)
@@ -156,7 +158,7 @@ def _moves(
 
 
 def _decided(recording: str, settings: Settings) -> DecisionHistory:
-    rows = plain.decide(plain.of_recording(recording), settings.engine, settings.job.wire)
+    rows = plain.decide(plain.of_recording(recording), settings.engine, settings.connections.wire)
     made = decisions.collect(row for answer in rows for row in answer)
     rounds = tuple(decode_round(row.value) for row in made.rounds)
     return DecisionHistory(rounds, tuple(decode_command(row.value) for row in made.commands))

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 import typer
 
 from rebalancer.cli import console, options
+from sinks.topics.connections import Connections
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.topic_admin import create_pulsar_topic, keep_pulsar_topic
 from sinks.topics.uri import TopicUri
 from strategies.errors import SettingsError
-from streaming.settings import JobSettings
 
 app = typer.Typer(
     no_args_is_help=True, help="Create the topics of the settings on Kafka and Pulsar."
@@ -76,8 +76,8 @@ def create(
     partition creates a non-partitioned topic. Pulsar topics get a retention, and brokers do not
     delete them while they are idle.
     """
-    job = options.settings(config, overrides).job
-    served = {name: topic for name, topic in job.topics.named() if topic.scheme != "file"}
+    connections = options.settings(config, overrides).connections
+    served = {name: topic for name, topic in connections.topics.named() if topic.scheme != "file"}
     if not served:
         raise SettingsError(
             [
@@ -89,7 +89,8 @@ def create(
     # A rejected record contains the whole original in base64.
     plans = {"rejected": replace(plan, max_record_bytes=2 * plan.max_record_bytes)}
     done = {
-        name: _made(topic, plans.get(name, plan), job, update) for name, topic in served.items()
+        name: _made(topic, plans.get(name, plan), connections, update)
+        for name, topic in served.items()
     }
     if as_json:
         rows = [
@@ -107,11 +108,11 @@ def create(
         print(f"{served[name]}: {_SENTENCES[one]}")
 
 
-def _made(topic: TopicUri, plan: TopicPlan, job: JobSettings, update: bool) -> Made:
+def _made(topic: TopicUri, plan: TopicPlan, connections: Connections, update: bool) -> Made:
     if topic.scheme == "kafka":
-        return "created" if create_topic(topic, plan, kafka_access(job.kafka)) else "left"
-    if create_pulsar_topic(topic, plan, job.pulsar):
+        return "created" if create_topic(topic, plan, kafka_access(connections.kafka)) else "left"
+    if create_pulsar_topic(topic, plan, connections.pulsar):
         return "created"
     if update:
-        keep_pulsar_topic(topic, plan, job.pulsar)
+        keep_pulsar_topic(topic, plan, connections.pulsar)
     return "updated" if update else "left"

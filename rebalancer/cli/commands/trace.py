@@ -82,7 +82,7 @@ def trace(
     interval_ms = round(interval * 1000)
     interval = interval_ms / 1000
     wanted = options.settings(config, overrides)
-    with columnar(recording, wanted.job.wire, console.progress) as path:
+    with columnar(recording, wanted.connections.wire, console.progress) as path:
         reading = loads_of(read_blocks(path), interval_ms, wanted.engine.round, per)
     found = _one(recording, reading, cluster)
     loads = _usable(recording, found, per, interval)

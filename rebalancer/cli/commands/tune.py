@@ -80,7 +80,7 @@ def tune(
         for changes in wanted
         if changes
     ]
-    with columnar(recording, current.job.wire, console.progress) as path:
+    with columnar(recording, current.connections.wire, console.progress) as path:
         split_ms = _split(path, training, recording)
         found = search(
             path, current, sets, split_ms, lambda jobs, keep: run_all(jobs, console.progress, keep)

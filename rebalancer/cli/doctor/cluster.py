@@ -49,15 +49,19 @@ def check_tokens(settings: Settings) -> list[Finding]:
     Reads files only.
     """
     now_s = time.time()
-    if settings.clusters == (settings.job.pulsar,):
-        return check_expiry(settings.job.pulsar, now_s)
+    if settings.clusters == (settings.connections.pulsar,):
+        return check_expiry(settings.connections.pulsar, now_s)
     named = [
         replace(finding, check=f"{cluster.cluster}: {finding.check}")
         for cluster in settings.clusters
         for finding in check_expiry(cluster, now_s)
     ]
     return [
-        *(check_expiry(settings.job.pulsar, now_s) if pulsar_topics(settings.job) else []),
+        *(
+            check_expiry(settings.connections.pulsar, now_s)
+            if pulsar_topics(settings.connections)
+            else []
+        ),
         *named,
     ]
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rebalancer.cli.doctor.finding import Finding, ok
+from sinks.topics.connections import Connections
 from sinks.topics.files.segments import segments
 from sinks.topics.kafka.admin import topic_facts
 from sinks.topics.kafka.settings import kafka_access
@@ -94,7 +95,7 @@ def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Findi
     return ok("checkpoint", f"{folder} belongs to these settings and is in use by a job")
 
 
-def check_topics(job: JobSettings, *, expired: bool = False) -> Iterator[Finding]:
+def check_topics(connections: Connections, *, expired: bool = False) -> Iterator[Finding]:
     """One finding per topic. A server that does not answer, or refuses the token, gets no further
     requests.
 
@@ -103,18 +104,18 @@ def check_topics(job: JobSettings, *, expired: bool = False) -> Iterator[Finding
     """
     silent: dict[str, str] = {}
     if expired:
-        silent = {topic.service_url: "token expiry" for topic in pulsar_topics(job)}
-    for name, topic in job.topics.named():
-        found = _check_topic(name, topic, job, silent)
+        silent = {topic.service_url: "token expiry" for topic in pulsar_topics(connections)}
+    for name, topic in connections.topics.named():
+        found = _check_topic(name, topic, connections, silent)
         # The job needs no outcomes topic. If its folder has the default name, it need not exist on
         # this machine.
         in_folder = name == "outcomes" and found.status == "fail" and topic.scheme == "file"
         yield replace(found, status="warn") if in_folder else found
 
 
-def pulsar_topics(job: JobSettings) -> list[TopicUri]:
+def pulsar_topics(connections: Connections) -> list[TopicUri]:
     """The job's topics that are on Pulsar."""
-    return [topic for _, topic in job.topics.named() if topic.scheme == "pulsar"]
+    return [topic for _, topic in connections.topics.named() if topic.scheme == "pulsar"]
 
 
 def existing(folder: Path) -> Path:
@@ -146,7 +147,9 @@ def _new_checkpoint(folder: Path) -> Finding:
     return ok("checkpoint", f"{folder} will be created")
 
 
-def _check_topic(name: str, topic: TopicUri, job: JobSettings, silent: dict[str, str]) -> Finding:
+def _check_topic(
+    name: str, topic: TopicUri, connections: Connections, silent: dict[str, str]
+) -> Finding:
     check = f"topic {name}"
     try:
         if topic.service_url in silent:
@@ -159,9 +162,9 @@ def _check_topic(name: str, topic: TopicUri, job: JobSettings, silent: dict[str,
         if topic.scheme != "file":
             try:
                 return (
-                    _check_kafka(check, topic, job)
+                    _check_kafka(check, topic, connections)
                     if topic.scheme == "kafka"
-                    else _check_pulsar(check, topic, job)
+                    else _check_pulsar(check, topic, connections)
                 )
             except (SinkError, AdminError) as error:
                 if topic.scheme == "kafka" or error.retryable or isinstance(error, Unauthorized):
@@ -189,8 +192,8 @@ def _check_topic(name: str, topic: TopicUri, job: JobSettings, silent: dict[str,
     )
 
 
-def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
-    facts = topic_facts(topic, kafka_access(job.kafka))
+def _check_kafka(check: str, topic: TopicUri, connections: Connections) -> Finding:
+    facts = topic_facts(topic, kafka_access(connections.kafka))
     if facts is None:
         return Finding(
             check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create"
@@ -224,15 +227,15 @@ def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
     return ok(check, text)
 
 
-def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
+def _check_pulsar(check: str, topic: TopicUri, connections: Connections) -> Finding:
     # The admin API first: it refuses a wrong token at once. The client of topics only times out,
     # without a reason.
-    facts = pulsar_topic_facts(topic, job.pulsar) if job.pulsar.admin_urls else None
-    if job.pulsar.admin_urls and facts is None:
+    facts = pulsar_topic_facts(topic, connections.pulsar) if connections.pulsar.admin_urls else None
+    if connections.pulsar.admin_urls and facts is None:
         return Finding(
             check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create"
         )
-    with closing(PulsarLink(topic, job.pulsar)) as link:
+    with closing(PulsarLink(topic, connections.pulsar)) as link:
         partitions = _count(len(link.partitions()), "partition")
     if facts is None:
         remedy = "set pulsar.cluster and pulsar.admin_urls, so that doctor can check its retention"

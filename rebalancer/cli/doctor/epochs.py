@@ -22,7 +22,7 @@ def check_epochs(job: JobSettings) -> Finding:
         folder = checkpoint_folder(job)
         ours = read_guard(folder).epoch if (folder / GUARD).exists() else None
         skipped = Skipped(str(job.topics.rounds), "round")
-        written = histories(job.topics.rounds, job.access, skipped)
+        written = histories(job.topics.rounds, job.connections.access, skipped)
     except RebalancerError as error:
         return Finding(
             _CHECK,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from rebalancer.cli.doctor.finding import Finding, ok
 from sinks.topics.access import open_reader
+from sinks.topics.connections import Connections
 from sinks.wire.signing import Verdict, signing_key
 from strategies.errors import RebalancerError, SettingsError
-from streaming.settings import JobSettings
 
 _CHECK = "signing key"
 _NEWEST = 20
@@ -22,15 +22,15 @@ _DAY_MS = 86_400_000
 _OTHERS = stat.S_IWGRP | stat.S_IRWXO
 
 
-def check_signing(job: JobSettings, now_ms: int, *, compare: bool = True) -> Finding:
+def check_signing(connections: Connections, now_ms: int, *, compare: bool = True) -> Finding:
     """The most severe finding about the key. `now_ms`: since the epoch; commands of the last day
     are compared.
 
     `compare`: False where the topic is known to be unreadable.
     """
-    path = job.signing.key_file
+    path = connections.signing.key_file
     try:
-        key = signing_key(job.signing)
+        key = signing_key(connections.signing)
     except SettingsError as error:
         return Finding(_CHECK, "fail", error.complaints[0], "correct that setting")
     if key is None:
@@ -40,7 +40,7 @@ def check_signing(job: JobSettings, now_ms: int, *, compare: bool = True) -> Fin
             "on topics.commands",
         )
     try:
-        newest = _newest(job, now_ms - _DAY_MS) if compare else ()
+        newest = _newest(connections, now_ms - _DAY_MS) if compare else ()
         found = _compared(path, [key.check(value) for value in newest])
     except RebalancerError as error:
         found = Finding(
@@ -60,12 +60,12 @@ def check_signing(job: JobSettings, now_ms: int, *, compare: bool = True) -> Fin
     return found
 
 
-def _newest(job: JobSettings, since_ms: int) -> Sequence[bytes]:
-    topic = job.topics.commands
+def _newest(connections: Connections, since_ms: int) -> Sequence[bytes]:
+    topic = connections.topics.commands
     if topic.scheme == "file" and not topic.folder.is_dir():
         return ()
     newest: deque[bytes] = deque(maxlen=_NEWEST)
-    with closing(open_reader(topic, job.access, since_ms=since_ms)) as reader:
+    with closing(open_reader(topic, connections.access, since_ms=since_ms)) as reader:
         while records := reader.read():
             newest.extend(record.value for record in records if not record.unread)
     return newest

@@ -47,8 +47,8 @@ def assembled(
 
     `wait` sleeps; True from it means that the program is to end. `say` hears warnings.
     """
-    given, pulsar = settings.executor, settings.pulsar
-    key = signing_key(settings.job.signing)
+    given, pulsar = settings.executor, settings.connections.pulsar
+    key = signing_key(settings.connections.signing)
     config = ExecutorConfig(
         pulsar.cluster,
         admission_rules(given),
@@ -56,7 +56,7 @@ def assembled(
         key,
         pause_file(given),
         given.max_concurrent,
-        settings.job.wire,
+        settings.connections.wire,
     )
     with ExitStack() as stack:
         admin = PulsarAdmin(pulsar, wait, known=KnownBrokers(pulsar, [state_folder(given)], say))
@@ -83,19 +83,22 @@ def assembled(
 
 
 def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:
-    uris, job = settings.job.topics, settings.job
+    connections = settings.connections
+    uris = connections.topics
     folder = state_folder(settings.executor)
     # Executors of several clusters may share a topic: each has to see all of it.
-    group = f"{_GROUP}-{settings.pulsar.cluster}"
+    group = f"{_GROUP}-{connections.pulsar.cluster}"
 
     def consumer(topic: TopicUri) -> Consumer:
         # An executor does a few commands at a time; each record may be as large as a broker allows.
-        opened = open_consumer(topic, group, folder, job.wire, job.access, ahead=_AHEAD)
+        opened = open_consumer(
+            topic, group, folder, connections.wire, connections.access, ahead=_AHEAD
+        )
         stack.callback(opened.close)
         return opened
 
     def publisher(topic: TopicUri) -> Publisher:
-        opened = open_publisher(topic, job.access)
+        opened = open_publisher(topic, connections.access)
         stack.callback(opened.close)
         return opened
 
