@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from benchmarks.figures import say
 from benchmarks.fleet import Fleet
 from benchmarks.kafka_tables import DECODING, JOB, PASS_THROUGH, TWO_PARTITIONS, Figures, tables
+from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from streaming.settings import JobSettings
 from tests.topic_uris import topics_of
@@ -145,10 +146,11 @@ class Bench:
                 replace(job, checkpoint=str(self.folder / f"{name}-{one}"))
                 for one in ("plain", "decoding")
             )
+            topics = self._topics(f"{name}-two", str(job.connections.topics.telemetry))
             two = replace(
                 job,
                 checkpoint=str(self.folder / f"{name}-two"),
-                topics=self._topics(f"{name}-two", str(job.topics.telemetry)),
+                connections=replace(job.connections, topics=topics),
             )
             queries = [
                 pass_through(PASS_THROUGH, self.spark, plain, self._topic(f"{name}-plain")),
@@ -166,7 +168,7 @@ class Bench:
                 "batches": mode.batches,
             }
             for times in in_turns(
-                queries, str(job.topics.telemetry), fleet, mode.records, **counts
+                queries, str(job.connections.topics.telemetry), fleet, mode.records, **counts
             ):
                 figures.batches = [*before, *times]
                 say("  " + ", ".join(f"{one.query} {one.batch_ms}" for one in times))
@@ -221,8 +223,8 @@ class Bench:
 
     def _job(self, name: str) -> JobSettings:
         return JobSettings(
-            topics=self._topics(name, self._topic(f"{name}-telemetry")),
             checkpoint=str(self.folder / name),
+            connections=Connections(topics=self._topics(name, self._topic(f"{name}-telemetry"))),
         )
 
 
@@ -232,7 +234,9 @@ def _session(kafka: KafkaBroker, folder: Path) -> Iterator[SparkSession]:
     from streaming.session import start_session, stop_session
 
     started = start_session(
-        JobSettings(topics=topics_of(telemetry=f"kafka://{kafka.address()}/any")),
+        JobSettings(
+            connections=Connections(topics=topics_of(telemetry=f"kafka://{kafka.address()}/any"))
+        ),
         folder / "spark.log",
     )
     try:

@@ -136,8 +136,8 @@ def latency(
     reported: list[float] = []
     with (
         LiveJob(spark, job),
-        _first_commands(job.topics.commands) as arrived,
-        Publisher(job.topics.telemetry) as publisher,
+        _first_commands(job.connections.topics.commands) as arrived,
+        Publisher(job.connections.topics.telemetry) as publisher,
     ):
         for number in range(rounds):
             began = time.monotonic()
@@ -162,7 +162,7 @@ def latency(
 def round_cost(spark: SparkSession, fleet: Fleet, job: JobSettings, passes: int) -> RoundCost:
     """From `passes` rounds after the first ones, each closed when nothing else was to be done."""
     reports, notes, sweeps = list[float](), list[float](), list[float]()
-    with LiveJob(spark, job) as live, Publisher(job.topics.telemetry) as publisher:
+    with LiveJob(spark, job) as live, Publisher(job.connections.topics.telemetry) as publisher:
         sent, seen = 0, 0
         for number in range(_WARM_UP + passes):
             taken = []

@@ -68,7 +68,8 @@ def job_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
 def _drained(
     spark: SparkSession, job: JobSettings, output: str | TopicUri, stage: Stage | None
 ) -> list[Batch]:
-    source, sink, access = topic_of(job.topics.telemetry), topic_of(output), kafka_access(job.kafka)
+    source, sink = topic_of(job.connections.topics.telemetry), topic_of(output)
+    access = kafka_access(job.connections.kafka)
     options = source_options(source, job.max_records_per_batch, access)
     records = (
         session_of(job, spark)

@@ -20,6 +20,7 @@ from benchmarks.figures import Sample, sample, say
 from benchmarks.fleet import Fleet
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
+from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic, file_topic_uri
 from streaming.job import run_job
@@ -71,7 +72,7 @@ def measure(
     job = JobSettings(
         max_records_per_batch=fleet.brokers + 1,
         max_bytes_per_batch=_BYTES,
-        topics=topics_of(telemetry=file_topic_uri(topic)),
+        connections=Connections(topics=topics_of(telemetry=file_topic_uri(topic))),
     )
     yield _cost(
         fleet, PASS_THROUGH, _pass_through(spark, job, folder / "pass-through", None), warm_up
@@ -99,11 +100,11 @@ def _pass_through(
     ours = session_of(job, spark)
     ours.dataSource.register(FileTopicSource)
     source = FileSource(
-        job.topics.telemetry,
+        job.connections.topics.telemetry,
         job.max_records_per_batch,
         job.max_bytes_per_batch,
         job.read_tasks,
-        job.wire,
+        job.connections.wire,
     )
     records = ours.readStream.format(FileTopicSource.name()).options(**source.options()).load()
     rows = records if stage is None else records.mapInArrow(stage, RECORDS)
@@ -114,10 +115,10 @@ def _decided(spark: SparkSession, job: JobSettings, folder: Path, strategy: str)
     outputs = {
         name: file_topic(folder / name) for name in ("commands", "rounds", "rejected", "outcomes")
     }
-    topics = replace(job.topics, **outputs)
+    topics = replace(job.connections.topics, **outputs)
     progress: list[BatchProgress] = []
     checkpoint = str(folder / "checkpoint")
-    asked = replace(job, checkpoint=checkpoint, topics=topics)
+    asked = replace(job, checkpoint=checkpoint, connections=replace(job.connections, topics=topics))
     leave_if_stopped(
         run_job(
             asked, SETTINGS[strategy], drain=True, on_progress=progress.append, session=spark

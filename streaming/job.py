@@ -20,11 +20,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sinks.stopping import Stop, stopping
+from sinks.topics.connections import Connections
 from sinks.topics.epochs import next_epoch
 from sinks.topics.kafka.admin import missing_topics
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.settings import Topics
 from sinks.topics.start_position import start_complaints
 from sinks.topics.uri import TopicUri
 from sinks.topics.watch import watched
@@ -90,11 +92,13 @@ def run_job(
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
-    _check_topics_exist(job)
+    _check_topics_exist(job.connections)
     folder = checkpoint_folder(job)
     stop = stop or Stop()
     with ExitStack() as stack:
-        held = stack.enter_context(guarded(folder, guard_of(job, engine), lambda: _next_epoch(job)))
+        held = stack.enter_context(
+            guarded(folder, guard_of(job, engine), lambda: _next_epoch(job.connections))
+        )
         run = Run(
             job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain
         )
@@ -112,32 +116,33 @@ def run_job(
 def check_job(job: JobSettings, engine: EngineSettings) -> None:
     """Checks the settings without starting anything. Raises SettingsError with all complaints."""
     Engine(engine)
-    complaints = _topic_complaints(job)
+    used = job.connections
+    complaints = _topic_complaints(used.topics)
     for read in (
-        lambda: signing_key(job.signing),
-        lambda: kafka_access(job.kafka),
-        lambda: check_source(str(job.topics.telemetry), job.source),
+        lambda: signing_key(used.signing),
+        lambda: kafka_access(used.kafka),
+        lambda: check_source(str(used.topics.telemetry), used.source),
     ):
         try:
             read()
         except SettingsError as error:
             complaints += error.complaints
-    complaints += start_complaints("pulsar.start", job.pulsar.start)
+    complaints += start_complaints("pulsar.start", used.pulsar.start)
     if complaints:
         raise SettingsError(complaints)
 
 
-def _check_topics_exist(job: JobSettings) -> None:
+def _check_topics_exist(used: Connections) -> None:
     """Checks the topics before anything starts: an error takes seconds here, and minutes as a stack
     trace of Spark.
     """
-    named = _job_topics(job)
+    named = _job_topics(used.topics)
     missing = missing_topics(
-        [topic for topic in named if topic.scheme == "kafka"], kafka_access(job.kafka)
+        [topic for topic in named if topic.scheme == "kafka"], kafka_access(used.kafka)
     )
     for topic in named:
         if topic.scheme == "pulsar":
-            with closing(PulsarLink(topic, job.pulsar)) as link:
+            with closing(PulsarLink(topic, used.pulsar)) as link:
                 link.partitions()
     if missing:
         raise SinkError(
@@ -146,23 +151,23 @@ def _check_topics_exist(job: JobSettings) -> None:
         )
 
 
-def _job_topics(job: JobSettings) -> list[TopicUri]:
-    return [getattr(job.topics, name) for name in _JOB_TOPICS]
+def _job_topics(topics: Topics) -> list[TopicUri]:
+    return [getattr(topics, name) for name in _JOB_TOPICS]
 
 
-def _next_epoch(job: JobSettings) -> int:
+def _next_epoch(used: Connections) -> int:
     """The next epoch. Rounds announce an epoch before its commands; commands count too, in case
     rounds were deleted earlier.
     """
-    return next_epoch((job.topics.rounds, job.topics.commands), job.connections.access)
+    return next_epoch((used.topics.rounds, used.topics.commands), used.access)
 
 
-def _topic_complaints(job: JobSettings) -> list[str]:
+def _topic_complaints(topics: Topics) -> list[str]:
     complaints: list[str] = []
     known: dict[str, str] = {}
     places = set()
     for name in _JOB_TOPICS:
-        topic: TopicUri = getattr(job.topics, name)
+        topic: TopicUri = getattr(topics, name)
         if str(topic) in known:
             complaints.append(
                 f"topics.{name}: is the same topic as topics.{known[str(topic)]}; every topic "
@@ -184,18 +189,16 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
     """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
     one stage with one task.
     """
-    side_by_side = job.topics.telemetry.scheme != "file"
+    used = job.connections
+    side_by_side = used.topics.telemetry.scheme != "file"
     if job.shuffle_partitions == 1:
         keyed = records.coalesce(1).withColumn("shard", F.lit(""))
-        processor = ClusterProcessor(
-            engine, job.signing, decoding(job.wire, job.source, side_by_side=side_by_side)
-        )
+        read_rows = decoding(used.wire, used.source, side_by_side=side_by_side)
     else:
-        packed = records.mapInArrow(packer(job.wire, job.source, side_by_side=side_by_side), PACKED)
-        keyed, processor = (
-            packed.withColumn("shard", F.col("cluster")),
-            ClusterProcessor(engine, job.signing, unpacking),
-        )
+        pack = packer(used.wire, used.source, side_by_side=side_by_side)
+        keyed = records.mapInArrow(pack, PACKED).withColumn("shard", F.col("cluster"))
+        read_rows = unpacking
+    processor = ClusterProcessor(engine, used.signing, read_rows)
     with _own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
@@ -248,10 +251,10 @@ def _run_with_restarts(
 
     def check_topics() -> None:
         if not stop.is_set():
-            _check_topics_exist(job)
+            _check_topics_exist(job.connections)
 
-    outage = RetryBackoff(job.kafka.outage_ms / 1000, stop.wait, log)
-    with watched(_job_topics(job), job.connections.access, outage):
+    outage = RetryBackoff(job.connections.kafka.outage_ms / 1000, stop.wait, log)
+    with watched(_job_topics(job.connections.topics), job.connections.access, outage):
         return retry_after_outages(
             lambda: retry_transient(once, committed, job.start_attempts, log),
             committed,
@@ -273,23 +276,15 @@ def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
 
 
 def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
-    topic = job.topics.telemetry
+    used, limits = job.connections, (job.max_records_per_batch, job.max_bytes_per_batch)
+    topic = used.topics.telemetry
     if topic.scheme == "kafka":
-        return kafka_records(spark, topic, job, kafka_access(job.kafka))
+        return kafka_records(spark, topic, job, kafka_access(used.kafka))
     if topic.scheme == "pulsar":
-        place = PulsarTopic(
-            topic,
-            job.max_records_per_batch,
-            job.max_bytes_per_batch,
-            job.read_tasks,
-            job.wire,
-            job.pulsar,
-        )
+        place = PulsarTopic(topic, *limits, job.read_tasks, used.wire, used.pulsar)
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
-    source = FileSource(
-        topic, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire
-    )
+    source = FileSource(topic, *limits, job.read_tasks, used.wire)
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 

@@ -155,7 +155,7 @@ def _jars(job: JobSettings) -> Mapping[str, str]:
     """Settings for the Kafka connector, for jobs that use it. Its options contain passwords, which
     plans and logs must not show.
     """
-    if not uses_kafka(job.topics):
+    if not uses_kafka(job.connections.topics):
         return {}
     return {
         **connector_settings(job.jars),

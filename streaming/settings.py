@@ -1,17 +1,12 @@
-"""Settings of the streaming job: its topics, and how Spark runs it. Imports no Spark."""
+"""Settings of the streaming job: how Spark runs it. Imports no Spark."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections
-from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.settings import Topics
-from sinks.wire.raw import SourceSettings
-from sinks.wire.signing import SigningSettings
-from sinks.wire.size_limits import WireLimits
 from strategies.settings import Setting
 from streaming.jars.connector import JarSettings
 
@@ -81,20 +76,9 @@ class JobSettings:
     progress_file: Annotated[
         str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")
     ] = ""
-    topics: Topics = Topics()
-    wire: WireLimits = WireLimits()
-    kafka: KafkaSettings = KafkaSettings()
-    pulsar: PulsarSettings = PulsarSettings()
-    source: SourceSettings = SourceSettings()
     jars: JarSettings = JarSettings()
-    signing: SigningSettings = SigningSettings()
-
-    @property
-    def connections(self) -> Connections:
-        """The part that processes without Spark use."""
-        return Connections(
-            self.topics, self.wire, self.kafka, self.pulsar, self.source, self.signing
-        )
+    #: The topics of the job; processes without Spark share them.
+    connections: Connections = Connections()
 
 
 def uses_kafka(topics: Topics) -> bool:

@@ -109,11 +109,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark for all tests, with the Kafka connector: it takes ten seconds to start and is not
     what is tested.
     """
+    from sinks.topics.connections import Connections
     from streaming.session import start_session, stop_session
     from streaming.settings import JobSettings
     from tests.topic_uris import topics_of
 
-    job = JobSettings(topics=topics_of(telemetry="kafka://127.0.0.1:1/never-read"))
+    job = JobSettings(
+        connections=Connections(topics=topics_of(telemetry="kafka://127.0.0.1:1/never-read"))
+    )
     session = start_session(job, tmp_path_factory.mktemp("spark") / "spark.log", short=True)
     yield session
     stop_session(session)

@@ -16,7 +16,9 @@ from typing import Annotated, Any, Literal
 from rebalancer.settings.log import LogSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
+from sinks.topics.connections import Connections
 from sinks.topics.uri import TopicUri
+from sinks.wire.signing import SigningSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
@@ -28,6 +30,7 @@ from strategies.settings import Mode, RoundSettings, Setting, Weights
 from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS
 from strategies.splitting.limits import SplitSettings
+from streaming.jars.connector import JarSettings
 from streaming.settings import JobSettings
 
 Shedders = Registry[SheddingStrategy]
@@ -112,7 +115,10 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "placement": DestinationSettings,
         **placements,
         **_ROUND_TABLES,
-        **nested(JobSettings),
+        **nested(Connections),
+        # In the order of the settings file.
+        "jars": JarSettings,
+        "signing": SigningSettings,
         "job": JobSettings,
         **_BESIDE_THE_JOB,
     }

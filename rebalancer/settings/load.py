@@ -48,16 +48,12 @@ class Settings:
 
     entries: tuple[SettingEntry, ...]
     engine: EngineSettings
+    connections: Connections
     job: JobSettings
     collector: CollectorSettings
     executor: ExecutorSettings
     log: LogSettings
     clusters: tuple[PulsarSettings, ...]
-
-    @property
-    def connections(self) -> Connections:
-        """Topics and servers, for processes without Spark."""
-        return self.job.connections
 
     def value(self, path: str) -> Any:
         """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
@@ -101,9 +97,12 @@ def resolved(
     collector, executor, log = (
         _build(section, entries) for section in ("collector", "executor", "log")
     )
-    job = _job(entries, topics)
-    known = tuple(cluster for cluster in clusters if cluster is not None) or (job.pulsar,)
-    return Settings(entries, _engine(entries, shedders), job, collector, executor, log, known)
+    connections = _connections(entries, topics)
+    job = _build("job", entries, jars=_build("jars", entries), connections=connections)
+    known = tuple(cluster for cluster in clusters if cluster is not None) or (connections.pulsar,)
+    return Settings(
+        entries, _engine(entries, shedders), connections, job, collector, executor, log, known
+    )
 
 
 def _cluster(
@@ -205,10 +204,9 @@ def _engine(entries: Sequence[SettingEntry], shedders: Shedders) -> EngineSettin
     )
 
 
-def _job(entries: Sequence[SettingEntry], topics: Topics) -> JobSettings:
-    tables = {name: _build(name, entries) for name in nested(JobSettings) if name != "topics"}
-    made: JobSettings = _build("job", entries, topics=topics, **tables)
-    return made
+def _connections(entries: Sequence[SettingEntry], topics: Topics) -> Connections:
+    tables = {name: _build(name, entries) for name in nested(Connections) if name != "topics"}
+    return Connections(topics=topics, **tables)
 
 
 def _build(section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:

@@ -160,7 +160,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     settings |= {"placement.strategy": engine.placement} | _dotted(
         f"placement.{placement}", placing
     )
-    settings["topics.telemetry"] = job.topics.telemetry.identity
+    settings["topics.telemetry"] = job.connections.topics.telemetry.identity
     settings["job.shuffle_partitions"] = job.shuffle_partitions
     return Guard(
         engine.version,

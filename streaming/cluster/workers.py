@@ -181,8 +181,11 @@ def _some_worker(session: SparkSession, stop: threading.Event, timeout_s: float)
 
 def _shared(job: JobSettings, folder: Path) -> Mapping[str, str]:
     """Paths that tasks read → their settings; without paths that do not exist here either."""
-    telemetry = job.topics.telemetry
-    places = {str(folder / GUARD): "job.checkpoint", job.signing.key_file: "signing.key_file"}
+    telemetry = job.connections.topics.telemetry
+    places = {
+        str(folder / GUARD): "job.checkpoint",
+        job.connections.signing.key_file: "signing.key_file",
+    }
     if telemetry.scheme == "file":
         places[str(telemetry.folder)] = "topics.telemetry"
     return {path: setting for path, setting in places.items() if path and Path(path).exists()}

@@ -144,13 +144,13 @@ def open_output(
     job: JobSettings, stop: threading.Event, explained: Callable[[Exception], Exception]
 ) -> Output:
     """The output for the topics' URIs; all are of one kind (`check_job`)."""
-    uris: dict[str, TopicUri] = {kind: getattr(job.topics, kind) for kind in KINDS}
+    uris: dict[str, TopicUri] = {kind: getattr(job.connections.topics, kind) for kind in KINDS}
     if uris["commands"].scheme == "kafka":
-        return KafkaOutput(uris, kafka_access(job.kafka))
+        return KafkaOutput(uris, kafka_access(job.connections.kafka))
     topics = (
         FileTopics(uris, job.segment_bytes)
         if uris["commands"].scheme == "file"
-        else PulsarTopics(uris, job.pulsar)
+        else PulsarTopics(uris, job.connections.pulsar)
     )
     return CollectedOutput(topics, stop, explained)
 

@@ -24,7 +24,7 @@ def kafka_records(
     With `source.format` raw also `key`, `headers` (names and values) and `ts` (ms), and a missing
     value stays null.
     """
-    raw = job.source.format == "raw"
+    raw = job.connections.source.format == "raw"
     options = {
         **source_options(topic, job.max_records_per_batch, access),
         "includeHeaders": str(raw).lower(),
@@ -35,7 +35,8 @@ def kafka_records(
     if raw:
         value = F.col("value")
     kept = F.when(
-        size > job.wire.max_record_bytes, F.substring(value, 1, job.wire.kept_bytes)
+        size > job.connections.wire.max_record_bytes,
+        F.substring(value, 1, job.connections.wire.kept_bytes),
     ).otherwise(value)
     metadata = (
         (F.col("key"), F.col("headers"), F.unix_millis(F.col("timestamp")).alias("ts"))

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from rebalancer.cli import exit_codes
 from sinks.topics.access import TopicRecord, open_consumer, open_reader
+from sinks.topics.connections import Connections
 from sinks.topics.epochs import next_epoch
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri
@@ -140,7 +141,11 @@ def test_the_job_reads_producers_with_every_codec_and_what_another_job_has_writt
     assert values(places.telemetry) == lines
     before = replayed(lines, eager())["rounds"]
     put(places.rounds, before)
-    drain(spark, JobSettings(checkpoint=str(tmp_path / "new"), topics=places), eager())
+    drain(
+        spark,
+        JobSettings(checkpoint=str(tmp_path / "new"), connections=Connections(topics=places)),
+        eager(),
+    )
     second = replace(eager(), round=replace(eager().round, epoch=2))
     assert values(places.rounds) == [*before, *replayed(lines, second)["rounds"]]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.topics.connections import Connections
 from streaming.job import run_job
 from streaming.settings import JobSettings
 from tests.pulsar_fake.model import Cluster
@@ -33,7 +34,8 @@ def epoch_of_drain(spark: SparkSession, job: JobSettings) -> int:
 
 def words(job: JobSettings) -> list[str]:
     places = {
-        f"topics.{field.name}": getattr(job.topics, field.name) for field in fields(job.topics)
+        f"topics.{field.name}": getattr(job.connections.topics, field.name)
+        for field in fields(job.connections.topics)
     }
     return [word for path, value in places.items() for word in ("--set", f"{path}={value}")]
 
@@ -54,14 +56,17 @@ def doctor(job: JobSettings) -> tuple[str, str]:
 def test_the_older_of_two_jobs_on_one_control_topic_is_refused(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
-    older = JobSettings(checkpoint=str(tmp_path / "older"), topics=topics(kafka, "two-jobs"))
+    older = JobSettings(
+        checkpoint=str(tmp_path / "older"),
+        connections=Connections(topics=topics(kafka, "two-jobs")),
+    )
     newer = replace(older, checkpoint=str(tmp_path / "newer"))
     lines = uneven(8)
 
-    put(older.topics.telemetry, lines[: len(lines) // 2])
+    put(older.connections.topics.telemetry, lines[: len(lines) // 2])
     assert (epoch_of_drain(spark, older), epoch_of_drain(spark, newer)) == (1, 2)
     assert doctor(newer)[0] == "ok"
-    put(older.topics.telemetry, lines[len(lines) // 2 :])
+    put(older.connections.topics.telemetry, lines[len(lines) // 2 :])
     assert epoch_of_drain(spark, older) == 1
 
     status, text = doctor(older)
@@ -88,7 +93,10 @@ def test_the_older_of_two_jobs_on_one_control_topic_is_refused(
         one["command_id"]: (one["status"], one["reason"].partition(":")[0])
         for one in map(json.loads, done.out.splitlines())
     }
-    epochs = {one["id"]: one["epoch"] for one in map(json.loads, values(older.topics.commands))}
+    epochs = {
+        one["id"]: one["epoch"]
+        for one in map(json.loads, values(older.connections.topics.commands))
+    }
     assert set(epochs.values()) == {1, 2}
     # Those of the newer job are not refused for whose they are; they are as old as the telemetry of
     # this test.

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.settings import Topics
 from strategies.engine import EngineSettings
@@ -62,7 +63,9 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
     places = topics(kafka, f"recording-{partitions}", partitions)
     put(places.telemetry, lines)
     job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=50
+        checkpoint=str(tmp_path / "checkpoint"),
+        max_records_per_batch=50,
+        connections=Connections(topics=places),
     )
     progress = drain(spark, job, engine)
     expected = replayed(lines, engine)
@@ -86,9 +89,9 @@ def test_ten_clusters_in_four_partitions_each_decide_as_alone(
     assert len({one.partition for one in everything(places.telemetry)}) == 4
     job = JobSettings(
         checkpoint=str(tmp_path / "checkpoint"),
-        topics=places,
         max_records_per_batch=37,
         shuffle_partitions=2,
+        connections=Connections(topics=places),
     )
     drain(spark, job, engine)
     published = {kind: by_cluster(values(getattr(places, kind))) for kind in ("commands", "rounds")}
@@ -105,7 +108,9 @@ def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(kafka, "restart"), eager(), uneven(6)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
+    )
     for some in (lines[:10], [b"nonsense"], lines[10:]):
         put(places.telemetry, some)
         drain(spark, job, engine)
@@ -121,7 +126,9 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(kafka, "lost"), eager(), uneven(6)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
+    )
     put(places.telemetry, lines[:8])
     drain(spark, job, engine)
     put(places.telemetry, lines[8:])
@@ -130,7 +137,8 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
         SinkError, match=r"deleted before the job read them.*kafka\.fail_on_data_loss=false"
     ):
         drain(spark, job, engine)
-    drain(spark, replace(job, kafka=KafkaSettings(fail_on_data_loss=False)), engine)
+    lossy = replace(job.connections, kafka=KafkaSettings(fail_on_data_loss=False))
+    drain(spark, replace(job, connections=lossy), engine)
     assert values(places.rounds) == replayed([*lines[:8], *lines[12:]], engine)["rounds"]
 
 
@@ -138,7 +146,9 @@ def test_a_restart_of_the_broker_loses_and_changes_nothing(
     spark: SparkSession, own_kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(own_kafka, "broker"), eager(), uneven(8)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
+    )
     put(places.telemetry, lines[:16])
     with Running(spark, job, engine):
         eventually(lambda: len(values(places.rounds)) == 4)
@@ -163,7 +173,11 @@ def test_a_topic_that_is_missing_is_told_before_spark_starts(
         match=r"never-made: the topic does not exist; create it with: rebalancer topics create",
     ):
         run_job(
-            JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places), eager(), drain=True
+            JobSettings(
+                checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
+            ),
+            eager(),
+            drain=True,
         )
 
 

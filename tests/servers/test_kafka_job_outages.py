@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import PublishRejected
 from streaming.job import _run_with_restarts, run_job
@@ -112,7 +113,8 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_sti
         timeout_ms=240_000
     )  # what Kafka's clients say by themselves comes later
     job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"), topics=topics(own_kafka, "waits"), kafka=settings
+        checkpoint=str(tmp_path / "checkpoint"),
+        connections=Connections(topics=topics(own_kafka, "waits"), kafka=settings),
     )
     assert _run_with_restarts(job, query, lambda: 0, threading.Event(), told.append) is None
     assert "no answer; check that the broker runs" in told[0]
@@ -133,9 +135,8 @@ def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(
     settings = KafkaSettings(timeout_ms=5_000)
     job = JobSettings(
         checkpoint=str(tmp_path / "checkpoint"),
-        topics=places,
         max_records_per_batch=sweep,
-        kafka=settings,
+        connections=Connections(topics=places, kafka=settings),
     )
     with pytest.raises(
         PublishRejected,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import kafka_access
 from streaming.settings import JobSettings
 from tests.replayed import replayed
@@ -47,8 +48,7 @@ def test_the_job_passes_every_door(
     put(open_uris["telemetry"], lines)
     job = JobSettings(
         checkpoint=str(tmp_path / "checkpoint"),
-        topics=topics_of(**uris),
-        kafka=door.settings(kafka, tmp_path),
+        connections=Connections(topics=topics_of(**uris), kafka=door.settings(kafka, tmp_path)),
     )
     drain(spark, job, engine)
     assert values(open_uris["rounds"]) == replayed(lines, engine)["rounds"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.raw import SourceSettings
 from streaming.settings import JobSettings
@@ -35,9 +36,8 @@ def test_latest_leaves_out_what_was_there_before_and_a_micro_batch_takes_no_more
     settings = KafkaSettings(start="latest")
     job = JobSettings(
         checkpoint=str(tmp_path / "checkpoint"),
-        topics=places,
         max_records_per_batch=6,
-        kafka=settings,
+        connections=Connections(topics=places, kafka=settings),
     )
     put(places.telemetry, lines[:12])
     assert drain(spark, job, engine) == []
@@ -54,7 +54,10 @@ def test_a_time_begins_with_the_first_record_that_is_not_older(
     settings = KafkaSettings(start=str(time_of(lines[8])))
     drain(
         spark,
-        JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, kafka=settings),
+        JobSettings(
+            checkpoint=str(tmp_path / "checkpoint"),
+            connections=Connections(topics=places, kafka=settings),
+        ),
         engine,
     )
     assert values(places.rounds) == replayed(lines[8:], engine)["rounds"] != []
@@ -94,7 +97,8 @@ def test_raw_reports_decide_as_those_in_our_envelope(
     put_raw(places.telemetry, [*records[:4], named_by_headers, *bad, *withdrawn, *records[5:]])
 
     job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"), topics=places, source=SourceSettings("raw")
+        checkpoint=str(tmp_path / "checkpoint"),
+        connections=Connections(topics=places, source=SourceSettings("raw")),
     )
     drain(spark, job, engine)
 

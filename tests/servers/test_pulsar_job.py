@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri
 from strategies.errors import SinkError
@@ -44,7 +45,9 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
     places = topics(pulsar, f"recording-{partitions}", partitions)
     put(pulsar, places.telemetry, lines)
     job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=50
+        checkpoint=str(tmp_path / "checkpoint"),
+        max_records_per_batch=50,
+        connections=Connections(topics=places),
     )
     progress = drain(spark, job, engine)
     expected = replayed(lines, engine)
@@ -66,9 +69,9 @@ def test_ten_clusters_in_four_partitions_each_decide_as_alone(
     )
     job = JobSettings(
         checkpoint=str(tmp_path / "checkpoint"),
-        topics=places,
         max_records_per_batch=37,
         shuffle_partitions=2,
+        connections=Connections(topics=places),
     )
     drain(spark, job, engine)
     published = {
@@ -88,7 +91,9 @@ def test_a_restart_goes_on_in_the_middle_of_an_entry_and_bad_records_are_rejecte
 ) -> None:
     places, engine, lines = topics(pulsar, "restart"), eager(), uneven(6)
     job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=3
+        checkpoint=str(tmp_path / "checkpoint"),
+        max_records_per_batch=3,
+        connections=Connections(topics=places),
     )
     put(pulsar, places.telemetry, lines[:10])
     with Running(spark, job, engine):
@@ -108,7 +113,9 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
     spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(pulsar, "lost"), eager(), uneven(6)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
+    job = JobSettings(
+        checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
+    )
     put(pulsar, places.telemetry, lines[:8])
     drain(spark, job, engine)
     put(pulsar, places.telemetry, lines[8:12])
@@ -120,7 +127,8 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
         match=r"deleted, perhaps before the job read them.*pulsar\.fail_on_data_loss=false",
     ):
         drain(spark, job, engine)
-    drain(spark, replace(job, pulsar=PulsarSettings(fail_on_data_loss=False)), engine)
+    lossy = replace(job.connections, pulsar=PulsarSettings(fail_on_data_loss=False))
+    drain(spark, replace(job, connections=lossy), engine)
     assert values(pulsar, places.rounds) == replayed([*lines[:8], *lines[12:]], engine)["rounds"]
 
 
@@ -133,11 +141,13 @@ def test_a_new_checkpoint_begins_where_it_is_told(
     eventually(lambda: now_ms() > moment)
     put(pulsar, places.telemetry, lines[8:])
     job = JobSettings(
-        checkpoint=str(tmp_path / "moment"), topics=places, pulsar=PulsarSettings(start=str(moment))
+        checkpoint=str(tmp_path / "moment"),
+        connections=Connections(topics=places, pulsar=PulsarSettings(start=str(moment))),
     )
     assert sum(batch.records for batch in drain(spark, job, engine)) == len(lines) - 8
-    latest = replace(
-        job, checkpoint=str(tmp_path / "latest"), pulsar=PulsarSettings(start="latest")
+    latest = JobSettings(
+        checkpoint=str(tmp_path / "latest"),
+        connections=Connections(topics=places, pulsar=PulsarSettings(start="latest")),
     )
     assert drain(spark, latest, engine) == []
 

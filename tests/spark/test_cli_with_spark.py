@@ -58,7 +58,7 @@ def test_a_replay_through_spark_writes_the_same_three_files(
     job = JobSettings(max_records_per_batch=records, shuffle_partitions=partitions)
     lines, engine = mixed(), EngineSettings()
 
-    by_loop = plain.decide(plain.positioned(lines, "log.jsonl"), engine, job.wire)
+    by_loop = plain.decide(plain.positioned(lines, "log.jsonl"), engine, job.connections.wire)
     placed = plain.positioned(lines, "log.jsonl")
     by_spark = through_spark.decide(
         placed, engine, job, lambda _: None, run=partial(run_job, session=spark)

@@ -287,7 +287,7 @@ def test_settings_that_cannot_run_are_all_named_before_anything_starts(workshop:
         rejected=workshop.uri("t"),
     )
     with pytest.raises(SettingsError) as wrong:
-        check_job(replace(workshop.job(), topics=topics), eager())
+        check_job(workshop.job(topics=topics), eager())
     assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == [
         "topics.commands",
         "topics.rounds",

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from sinks.plain_loop import PlainLoop
+from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from strategies.engine import EngineSettings
@@ -38,9 +39,13 @@ class Workshop:
                 for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")
             }
         )
+        ways = {field.name for field in fields(Connections)} & settings.keys()
+        connections = Connections(**{"topics": topics} | {way: settings.pop(way) for way in ways})
         # On a busy machine Spark's workers may need more attempts than the default.
         return JobSettings(
-            checkpoint=str(self.checkpoint), topics=topics, **{"start_attempts": 20} | settings
+            checkpoint=str(self.checkpoint),
+            connections=connections,
+            **{"start_attempts": 20} | settings,
         )
 
     @property

@@ -12,6 +12,7 @@ import pytest
 
 from rebalancer.cli.doctor.disk_and_topics import check_checkpoint, check_disk, check_topics
 from rebalancer.cli.doctor.environment import check_java, check_python, java_version
+from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import file_topic_uri
@@ -31,7 +32,9 @@ def job(folder: Path) -> JobSettings:
         name: file_topic_uri(folder / name)
         for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")
     }
-    return JobSettings(checkpoint=str(folder / "checkpoint"), topics=topics_of(**topics))
+    return JobSettings(
+        checkpoint=str(folder / "checkpoint"), connections=Connections(topics=topics_of(**topics))
+    )
 
 
 def words(of: JobSettings) -> list[str]:
@@ -40,7 +43,7 @@ def words(of: JobSettings) -> list[str]:
     settings = [
         f"executor.state={Path(of.checkpoint).parent}/executor",
         f"job.checkpoint={of.checkpoint}",
-        *(f"topics.{name}={getattr(of.topics, name)}" for name in names),
+        *(f"topics.{name}={getattr(of.connections.topics, name)}" for name in names),
     ]
     return [word for setting in settings for word in ("--set", setting)]
 
@@ -173,11 +176,8 @@ def test_topics(tmp_path: Path) -> None:
     (tmp_path / "rounds").touch()
     placed = job(tmp_path)
     wrong = KafkaSettings(security_protocol="SSL", ca_file=str(tmp_path / "nowhere.pem"))
-    placed = replace(
-        placed,
-        topics=replace(placed.topics, commands=topic_of("kafka://host:9092/commands")),
-        kafka=wrong,
-    )
+    topics = replace(placed.connections.topics, commands=topic_of("kafka://host:9092/commands"))
+    placed = replace(placed, connections=Connections(topics=topics, kafka=wrong))
 
     telemetry, commands, rounds, rejected, outcomes = check_topics(placed.connections)
 

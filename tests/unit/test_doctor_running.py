@@ -13,6 +13,7 @@ import pytest
 from rebalancer.cli import exit_codes
 from rebalancer.cli.doctor.finding import Finding
 from rebalancer.cli.doctor.job_health import check_job
+from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.engine import EngineSettings
 from streaming.checkpoint.guard import guard_of, guarded, holder
@@ -27,7 +28,9 @@ MINUTE, HOUR = 60_000, 3_600_000
 
 def a_job(control: Control) -> JobSettings:
     topics = topics_of(rounds=control.uri("rounds"), telemetry=control.uri("telemetry"))
-    return JobSettings(checkpoint=str(control.folder / "checkpoint"), topics=topics)
+    return JobSettings(
+        checkpoint=str(control.folder / "checkpoint"), connections=Connections(topics=topics)
+    )
 
 
 @contextmanager
@@ -151,8 +154,11 @@ def test_quiet_says_nothing_of_what_is_well(control: Control) -> None:
 
 
 def test_rounds_that_cannot_be_read_leave_the_health_unknown(control: Control) -> None:
-    topics = replace(a_job(control).topics, rounds=topic_of("kafka://127.0.0.1:1/rounds"))
-    elsewhere = replace(a_job(control), topics=topics, kafka=KafkaSettings(timeout_ms=100))
+    job = a_job(control)
+    topics = replace(job.connections.topics, rounds=topic_of("kafka://127.0.0.1:1/rounds"))
+    elsewhere = replace(
+        job, connections=Connections(topics=topics, kafka=KafkaSettings(timeout_ms=100))
+    )
     with running(control):
         told = [
             check_job(elsewhere, ENGINE, now_ms(), expected=expected).status

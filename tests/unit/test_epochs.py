@@ -9,6 +9,7 @@ import pytest
 
 from rebalancer.cli.doctor.epochs import check_epochs
 from rebalancer.cli.doctor.finding import Finding
+from sinks.topics.connections import Connections
 from sinks.topics.epochs import histories, next_epoch
 from strategies.engine import EngineSettings
 from strategies.errors import SinkError
@@ -36,7 +37,9 @@ def following(control: Control) -> int:
 def examined(control: Control, ours: int | None = None) -> Finding:
     """What doctor says, to the job whose checkpoint has this epoch if there is one."""
     topics = topics_of(rounds=control.uri("rounds"))
-    job = JobSettings(checkpoint=str(control.folder / "checkpoint"), topics=topics)
+    job = JobSettings(
+        checkpoint=str(control.folder / "checkpoint"), connections=Connections(topics=topics)
+    )
     if ours is not None:
         with guarded(control.folder / "checkpoint", guard_of(job, EngineSettings()), lambda: ours):
             pass

@@ -64,7 +64,7 @@ def decide(
         )
         if stop.is_set() or result.stopped_by != "drained":
             raise KeyboardInterrupt
-        yield _read(folder, places, job.wire)
+        yield _read(folder, places, job.connections.wire)
 
 
 def _run_job() -> Callable[..., JobResult]:
@@ -97,8 +97,16 @@ def _placed(job: JobSettings, folder: Path) -> JobSettings:
         }
     )
     # All records have our envelope here, whatever their source is.
-    ours = replace(job, topics=topics, source=SourceSettings(), signing=SigningSettings())
-    return replace(ours, checkpoint=str(folder / "checkpoint"), trigger_ms=0, progress_file="")
+    ours = replace(
+        job.connections, topics=topics, source=SourceSettings(), signing=SigningSettings()
+    )
+    return replace(
+        job,
+        connections=ours,
+        checkpoint=str(folder / "checkpoint"),
+        trigger_ms=0,
+        progress_file="",
+    )
 
 
 class _Places:

@@ -126,7 +126,7 @@ def examine_job(
     if settings is None:
         return findings
     job, engine = settings.job, settings.engine
-    if job.topics.rounds.scheme == "pulsar":
+    if job.connections.topics.rounds.scheme == "pulsar":
         tokens = [
             finding for finding in cluster.check_tokens(settings) if finding.check == "token expiry"
         ]
@@ -164,7 +164,7 @@ def _of_settings(
     clusters = cluster.cluster_checks(settings, shadow)
     return [
         *disk,
-        *check_codecs(job.topics),
+        *check_codecs(job.connections.topics),
         *topics,
         *_of_rounds(job, engine, topics, limit),
         *limit.run(

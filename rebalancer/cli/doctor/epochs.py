@@ -21,8 +21,8 @@ def check_epochs(job: JobSettings) -> Finding:
     try:
         folder = checkpoint_folder(job)
         ours = read_guard(folder).epoch if (folder / GUARD).exists() else None
-        skipped = Skipped(str(job.topics.rounds), "round")
-        written = histories(job.topics.rounds, job.connections.access, skipped)
+        skipped = Skipped(str(job.connections.topics.rounds), "round")
+        written = histories(job.connections.topics.rounds, job.connections.access, skipped)
     except RebalancerError as error:
         return Finding(
             _CHECK,

@@ -58,7 +58,7 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
 
 def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundEpoch]:
     """The newest round of each cluster that this checkpoint's job has published."""
-    newest = newest_rounds(job.topics.rounds, job.connections.access, since_ms=since_ms)
+    newest = newest_rounds(job.connections.topics.rounds, job.connections.access, since_ms=since_ms)
     return [one for (_, of), one in newest.items() if of == epoch]
 
 
