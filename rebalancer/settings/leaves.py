@@ -115,8 +115,8 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "placement": DestinationSettings,
         **placements,
         **_ROUND_TABLES,
-        **nested(Connections),
-        # In the order of the settings file.
+        # In the order of the settings file: [jars] is before [signing].
+        **{name: cls for name, cls in nested(Connections).items() if name != "signing"},
         "jars": JarSettings,
         "signing": SigningSettings,
         "job": JobSettings,
