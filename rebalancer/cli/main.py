@@ -26,7 +26,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error happened.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print a stack trace for errors.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,

@@ -69,7 +69,7 @@ class Case:
         )
         if answers is None:
             raise SettingsError(
-                [f"{self.where}: not a case of this form: its answers hold no {what}"]
+                [f"{self.where}: not a decision vector: its answers contain no {what}"]
             )
         if len(given) != len(answers):
             raise SettingsError([f"{self.where}: {len(given)} {what} but {len(answers)} answers"])
@@ -102,7 +102,7 @@ def _decode(line: bytes, type_: type[_T], where: str) -> _T:
     try:
         return msgspec.json.decode(line, type=type_)
     except msgspec.ValidationError as error:
-        raise SettingsError([f"{where}: not a case of this form: {error}"]) from error
+        raise SettingsError([f"{where}: not a decision vector: {error}"]) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SettingsError([f"{where}: not JSON: {error}"]) from error
 

@@ -20,7 +20,7 @@ _WRONG_TYPE = {
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
-    "string_type": "must be a text in quotes",
+    "string_type": "must be a string",
 }
 
 
@@ -115,6 +115,11 @@ def _wrong(details: ErrorDetails, leaf: Leaf | None) -> str:
             return f"must be at most {_number(context['le'])}{unit}, got {got}"
         case "literal_error":
             return f"must be one of {context['expected']}, got {got}{_near(details)}"
+        case "string_type" if isinstance(details["input"], list):
+            return (
+                "must be a string, got a list; write several values into one string, separated by "
+                "commas"
+            )
         case other:
             return f"{_WRONG_TYPE.get(other, details['msg'])}, got {got}"
 

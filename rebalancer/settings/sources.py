@@ -110,7 +110,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
         data = path.read_bytes()
     except OSError as error:
         raise SettingsError(
-            [f"{path}: cannot be read ({error.strerror}); check --config"]
+            [
+                f"{path}: cannot be read ({error.strerror}); check the path, or the variable "
+                "REBALANCER_CONFIG"
+            ]
         ) from error
     try:
         return tomllib.loads(data.decode("utf-8-sig"))

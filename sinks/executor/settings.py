@@ -25,15 +25,20 @@ class ExecutorSettings:
 
     state: Annotated[
         str,
-        Setting("Folder for what was done and how far it got; one executor at a time may use it"),
+        Setting("Folder of the journal and the progress; only one executor at a time can use it"),
     ] = "/var/lib/pulsar-rebalancer/executor"
-    actions: Annotated[str, Setting("What may be carried out; throttle is advice and never is")] = (
-        "unload,transfer,split"
-    )
+    actions: Annotated[
+        str, Setting("Actions that the executor may apply; throttle is never applied")
+    ] = "unload,transfer,split"
     allow: Annotated[
-        str, Setting("Namespaces that may be touched, for example orders/*,t/ns; empty = all")
+        str,
+        Setting(
+            "Namespaces whose bundles may move or split, for example orders/*,t/ns; empty = all"
+        ),
     ] = ""
-    deny: Annotated[str, Setting("Namespaces that must not be touched, whatever `allow` says")] = ""
+    deny: Annotated[
+        str, Setting("Namespaces whose bundles must not move or split; overrides `allow`")
+    ] = ""
     windows: Annotated[
         str,
         Setting(
@@ -44,21 +49,24 @@ class ExecutorSettings:
     pause_file: Annotated[
         str,
         Setting(
-            "While this file exists nothing is carried out; empty = `pause` in the state folder"
+            "While this file exists the executor refuses commands; empty = `pause` in the "
+            "state folder"
         ),
     ] = ""
     max_concurrent: Annotated[
-        int, Setting("Commands that are carried out at the same time", "", ge=1, le=64)
+        int, Setting("Maximum number of commands applied in parallel", "", ge=1, le=64)
     ] = 4
     max_per_minute: Annotated[
         int,
-        Setting("Commands that are begun within any minute; 0 = no limit", "", ge=0, le=100_000),
+        Setting(
+            "Maximum number of commands started per minute; 0 = no limit", "", ge=0, le=100_000
+        ),
     ] = 120
     arrival_timeout_ms: Annotated[
         int,
         Setting(
-            "How long to look for a released bundle at its new broker; without clients no "
-            "broker takes it",
+            "Maximum time to look up the new owner of an unloaded bundle; without clients it "
+            "has none",
             "ms",
             ge=0,
             le=600_000,

@@ -31,7 +31,7 @@ class LimitSettings:
     windows: Annotated[
         str,
         Setting(
-            "Maintenance windows, the only times in which commands are given: [Mon-Fri "
+            "Maintenance windows, the only times in which bundles move or split: [Mon-Fri "
             "]22:00-06:00, separated by commas; empty = always"
         ),
     ] = ""

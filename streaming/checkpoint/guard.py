@@ -327,8 +327,8 @@ def _continue(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change |
         raise SettingsError(
             [
                 *complaints,
-                f"job.checkpoint: {folder} belongs to these other settings: go back to them, "
-                f"or {_NEW_CHECKPOINT}",
+                f"job.checkpoint: {folder} was written with other settings: restore them, or "
+                f"{_NEW_CHECKPOINT}",
             ]
         )
     batch = committed_batch(folder)

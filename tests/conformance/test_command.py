@@ -202,7 +202,7 @@ SOUND: dict[str, Any] = {
         ("{", "line 2: not JSON"),
         (
             '{"suite":"shedding"}',
-            "line 2: not a case of this form: Object missing required field `strategy`",
+            "line 2: not a decision vector: Object missing required field `strategy`",
         ),
         (
             json.dumps({**SOUND, "suite": "juggling"}),

@@ -73,8 +73,8 @@ def test_other_settings_are_refused_and_every_difference_is_named(tmp_path: Path
         "job.shuffle_partitions: 3, but the checkpoint was written with 1",
     ]
     assert advice.startswith(
-        f"job.checkpoint: {tmp_path} belongs to these other settings: go back to them, or "
-        "name a new folder"
+        f"job.checkpoint: {tmp_path} was written with other settings: restore them, or name a "
+        "new folder"
     )
 
 

@@ -141,8 +141,12 @@ def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> 
             "[round]\nepoch = 9999999999999999999",
             "round.epoch: must be at most 9007199254740992, got 9999999999999999999",
         ),
-        ("[job]\nmaster = 5", "job.master: must be a text in quotes, got 5"),
-        ("[job]\nmaster = ['a']", "job.master: must be a text in quotes, got a list"),
+        ("[job]\nmaster = 5", "job.master: must be a string, got 5"),
+        (
+            "[job]\nmaster = ['a']",
+            "job.master: must be a string, got a list; write several values into one string, "
+            "separated by commas",
+        ),
         (
             "[topics]\nrounds = 'rounds'",
             "topics.rounds: rounds: has an unknown scheme; write file:///folder",
@@ -202,7 +206,8 @@ def test_a_file_that_is_not_toml_is_named_with_its_line(
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert complaints(tmp_path / "none.toml") == [
-        f"{tmp_path / 'none.toml'}: cannot be read (No such file or directory); check --config"
+        f"{tmp_path / 'none.toml'}: cannot be read (No such file or directory); check the "
+        "path, or the variable REBALANCER_CONFIG"
     ]
 
 

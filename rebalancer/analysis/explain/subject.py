@@ -222,8 +222,8 @@ def _not_found(word: str, history: DecisionHistory, epoch: int | None) -> str:
     searched = history if epoch is None else history.of_epoch(epoch)
     if not history.rounds and not history.commands:
         return (
-            f"{word}: no rounds and no commands yet; start the job (rebalancer run), or name "
-            "their place with --from."
+            f"{word}: no rounds and no commands yet; start the job (rebalancer run), or name the "
+            "folder of a replay with --from."
         )
     if not searched.rounds and not searched.commands:
         return f"{word}: no epoch {epoch}; name one of {_listed(history.epochs)} with --epoch."

@@ -49,9 +49,7 @@ def doctor(
     ] = True,
     shadow: Annotated[
         bool,
-        typer.Option(
-            "--shadow", help="For comparing with Pulsar's own shedder, which must be enabled then."
-        ),
+        typer.Option("--shadow", help="Shadow mode: expect Pulsar's own shedder to be enabled."),
     ] = False,
     health: Annotated[
         bool, typer.Option("--health", help="Only check that the job runs and closes rounds.")
@@ -64,8 +62,7 @@ def doctor(
     """Check the requirements of job and executor, and whether a running job closes rounds:
     settings, Java, Spark, disk, topics, Pulsar, ….
 
-    With --health a job must be running, and nothing else is checked: a health check that takes a
-    second.
+    With --health, only checks that a job is running and closes rounds, which takes about a second.
     Exit code 1 if a check failed; warnings do not count.
     """
     limit = TimeLimit(console.progress)
@@ -213,7 +210,7 @@ def _settings(
         settings = options.settings(config, overrides)
     except SettingsError as error:
         return None, [
-            Finding("settings", "fail", complaint, "correct it where it stands")
+            Finding("settings", "fail", complaint, "correct the named source")
             for complaint in error.complaints
         ]
     given = sum(entry.kind != "default" for entry in settings.entries)

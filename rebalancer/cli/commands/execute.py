@@ -35,7 +35,9 @@ def execute(
     apply: Annotated[
         bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop after all present commands.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process all present commands, then stop.")
+    ] = False,
     commands: Topic = None,
     outcomes: Topic = None,
     config: options.Config = None,

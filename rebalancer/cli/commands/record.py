@@ -64,12 +64,12 @@ def record(
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Copy a topic into a recording, record by record, byte for byte; with source.format raw,
-    brokers' reports get our envelope.
+    """Copy a topic into a recording, byte for byte; with source.format raw, brokers' reports get
+    our envelope.
 
     Without --follow or --until-idle, copies the present records. The file appears when it is
-    complete; Ctrl-C and SIGTERM complete it, and so does the loss of the topic while the command
-    waits for records (exit code 1).
+    complete. Ctrl-C and SIGTERM complete it. If the topic is lost while the command waits for
+    records, it completes the file, too, and exits with 1.
     """
     _check(target, force, form)
     connections = options.settings(config, overrides).connections

@@ -42,7 +42,7 @@ def shadow(
         typer.Option(
             metavar="SECONDS",
             min=0,
-            help="Maximum time between a move and a command for the same bundle that count as one.",
+            help="Maximum time between a move and a command for the same bundle that are matched.",
         ),
     ] = 600.0,
     since: Annotated[

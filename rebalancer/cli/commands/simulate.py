@@ -57,7 +57,7 @@ def simulate(
             min=1,
             max=10_000,
             metavar="N",
-            help="Number of runs of each, with different traffic; default 5, for published 20.",
+            help="Runs of each scenario, with different traffic; default 5, for published 20.",
         ),
     ] = None,
     first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="First seed.")] = 1,
@@ -88,9 +88,10 @@ def simulate(
 ) -> None:
     """Run strategies on modelled clusters in virtual time.
 
-    The same seed gives the same figures on every machine and with any number of processes. With
-    published as the scenario, every figure is compared with the published one: a published run is
-    one draw, so the result is its percentile among the seeds.
+    The same seed gives the same figures on every machine and with any number of processes. The
+    scenario
+    `published` runs the cards E1–E10 and prints, for each published figure, its percentile among
+    the figures of the seeds.
     """
     if listed:
         _list(as_json)

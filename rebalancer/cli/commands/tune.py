@@ -50,21 +50,23 @@ def tune(
         ),
     ] = 0.6,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, metavar="N", help="Seed of the drawn sets.")
+        int, typer.Option("--seed", min=0, metavar="N", help="Seed for drawing the sets.")
     ] = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a report of the best on the test part."),
+        typer.Option(
+            "--html", metavar="FILE", help="Write a report of the best set on the test part."
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Search for better settings on a recording.
 
     Searches on the first part of the time and tests on the rest. The loop is closed: recorded loads
-    of bundles follow the moves (see `backtest`). Prints the sets that no other set beats, and
-    whether one is better than the current settings, and on how much data.
+    of bundles follow the moves (see `backtest`). Prints the sets of settings that no other set
+    beats, and whether one of them is better than the current settings.
     """
     from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.backtest.several_clusters import run_all
@@ -168,7 +170,7 @@ def _show(found: SearchResult) -> None:
     ]
     console.show(
         console.Sheet(columns, rows),
-        "spread: mean of highest minus lowest usage, in points; listed is what no other set beats",
+        "spread: mean of highest minus lowest usage, in points; lists the sets that none beats",
     )
     print(sentence(found))
     if found.best is not None:
