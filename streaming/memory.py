@@ -20,6 +20,8 @@ _SMALL_HEAP = (
     "-Xmn48m",
     "-XX:MinHeapFreeRatio=15",
     "-XX:MaxHeapFreeRatio=30",
+    # Otherwise each thread keeps a buffer as large as the largest answer of a server: 8 MiB.
+    "-Djdk.nio.maxCachedBufferSize=1048576",
 )
 _JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _OTHER_COLLECTOR = re.compile(r"-XX:\+Use(?!Serial)\w+GC\b")

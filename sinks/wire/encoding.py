@@ -112,7 +112,11 @@ def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
         size=origin.size,
         truncated=origin.truncated or len(origin.value) > LARGEST_ORIGINAL,
     )
-    return _ENCODER.encode(record)
+    # What `encode` returns keeps up to half as much again allocated; a job holds all rejected records
+    # of a micro-batch.
+    text = bytearray()
+    _ENCODER.encode_into(record, text)
+    return bytes(text)
 
 
 def to_command(record: CommandRecord) -> Command:

@@ -18,9 +18,9 @@ from strategies.errors import PublishRejected, RebalancerError
 from streaming.outputs.output_counts import KINDS
 from streaming.sources.kafka import client_options
 
-#: Four times the largest round that the job writes. Kafka's default of 32 MiB fills where a
-#: micro-batch rejects many large records.
-_BUFFER_BYTES = 4 * LARGEST_ROUND
+#: Twice the largest round that the job writes. Kafka's default of 32 MiB fills where a micro-batch
+#: rejects many large records.
+_BUFFER_BYTES = 2 * LARGEST_ROUND
 
 
 class KafkaOutput:
