@@ -112,8 +112,8 @@ def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
         size=origin.size,
         truncated=origin.truncated or len(origin.value) > LARGEST_ORIGINAL,
     )
-    # What `encode` returns has up to half as much memory again; a job holds all rejected records of a
-    # micro-batch.
+    # `encode` returns bytes with up to half as much memory again; a job holds all rejected records
+    # of a micro-batch.
     text = bytearray()
     _ENCODER.encode_into(record, text)
     return bytes(text)
