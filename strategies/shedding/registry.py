@@ -14,7 +14,12 @@ from strategies.shedding.transfer.strategy import TRANSFER
 from strategies.shedding.uniform.strategy import UNIFORM
 
 SHEDDERS: Registry[SheddingStrategy] = Registry(
-    "shedding", THRESHOLD, AVG, OVERLOAD, UNIFORM, TRANSFER
+    "shedding",
+    THRESHOLD,
+    AVG,
+    OVERLOAD,
+    UNIFORM,
+    TRANSFER,
 )
 #: The strategy that runs unless the settings name another.
 DEFAULT = AVG.name

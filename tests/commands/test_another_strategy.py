@@ -36,8 +36,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     shutil.copy(ROOT / "tests/made_up_strategy.py", folder / "strategy.py")
     registry = copy / "strategies/shedding/registry.py"
     text = registry.read_text()
-    assert text.count(", TRANSFER)") == 1
-    text = text.replace(", TRANSFER)", ", TRANSFER, HALVING)")
+    assert text.count("    TRANSFER,\n") == 1
+    text = text.replace("    TRANSFER,\n", "    TRANSFER,\n    HALVING,\n")
     registry.write_text(
         text.replace(
             "\n\nSHEDDERS", "\nfrom strategies.shedding.halving.strategy import HALVING\n\nSHEDDERS"
