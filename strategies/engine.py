@@ -32,7 +32,6 @@ from strategies.model import (
     Tombstone,
 )
 from strategies.outcomes import after_commands, learn_outcome, without_settled
-from strategies.packing import pack_record, unpack_record
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.registry import PLACERS, placer
 from strategies.producer_votes import check_clock, counted, went_back
@@ -190,14 +189,10 @@ class Engine:
         if not early and isinstance(record, Sweep) and not record.brokers:
             time = record.ts  # an empty cluster has no figures that a wrong time could affect
         if time is not None:
-            return self._replay_start(
-                [*(unpack_record(one.packed) for one in early), record], time, store
-            )
+            return self._replay_start([*(one.record for one in early), record], time, store)
         if state.clock is not None:
             return self._continue_start(record, store)
-        store.put_cluster(
-            replace(state, early=(*early, EarlyRecord(record.ts, pack_record(record), True)))
-        )
+        store.put_cluster(replace(state, early=(*early, EarlyRecord.of(record, far=True))))
         return []
 
     def _replay_start(
@@ -226,18 +221,14 @@ class Engine:
         far = abs(record.ts - state.clock.now_ms) > self._settings.max_clock_jump_ms
         events = [] if far else self._fold_timed(record, state, store)
         refused = any(isinstance(event, Rejection) for event in events)
-        early = (
-            state.early
-            if refused
-            else (*state.early, EarlyRecord(record.ts, pack_record(record), far))
-        )
+        early = state.early if refused else (*state.early, EarlyRecord.of(record, far))
         state = store.get_cluster()
         if state.round == 0 and len(early) < LONGEST_LOG_START:
             store.put_cluster(replace(state, early=early))
             return events
         store.put_cluster(replace(state, early=None))
         now_ms = record.ts if state.clock is None else state.clock.now_ms
-        outside = (unpack_record(one.packed) for one in early if one.far)
+        outside = (one.record for one in early if one.far)
         return [
             *events,
             *(

@@ -8,11 +8,14 @@ time of a sweep, which ends a pass of the collector.
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strategies.clock import Clock
+from strategies.model import TelemetryRecord
+from strategies.packing import pack_record, unpack_record
 
 #: After this number of records without a round, the time near most of them is taken, which keeps
 #: the state small.
@@ -24,13 +27,29 @@ _ENOUGH, _ENOUGH_OF_MANY = 6, 16
 
 @dataclass(frozen=True, slots=True)
 class EarlyRecord:
-    """A packed record from the log's start, and its time. `far`: too far from the cluster's time,
-    therefore not folded.
+    """A record from the log's start, and its time. `compressed`: the packed record; the cluster's
+    state contains it until the first round. `far`: too far from the cluster's time, therefore not
+    folded.
     """
 
     ts: int
-    packed: bytes
+    compressed: bytes
     far: bool
+
+    @staticmethod
+    def of(record: TelemetryRecord, far: bool) -> EarlyRecord:
+        """Keeps the record."""
+        return EarlyRecord.of_packed(record.ts, pack_record(record), far)
+
+    @staticmethod
+    def of_packed(ts: int, packed: bytes, far: bool) -> EarlyRecord:
+        """Keeps a record that is packed already."""
+        return EarlyRecord(ts, zlib.compress(packed, 1), far)
+
+    @property
+    def record(self) -> TelemetryRecord:
+        """The inverse of `of`."""
+        return unpack_record(zlib.decompress(self.compressed))
 
 
 def better_time(

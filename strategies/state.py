@@ -17,6 +17,7 @@ from strategies.model import ClusterMemory
 #: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses
 #: older bytes.
 STATE_VERSION = 3
+_ZLIB = "zlib"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +142,20 @@ def to_bytes(state: ClusterState) -> bytes:
     tree["early"] = (
         None
         if state.early is None
-        else [[one.ts, b64encode(one.packed).decode("ascii"), one.far] for one in state.early]
+        else [
+            [one.ts, b64encode(one.compressed).decode("ascii"), one.far, _ZLIB]
+            for one in state.early
+        ]
     )
     return json.dumps(
         {"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False
     ).encode()
+
+
+def _early(ts: int, kept: str, far: bool, form: str = "") -> EarlyRecord:
+    """`form`: empty in states of versions that did not compress."""
+    data = b64decode(kept)
+    return EarlyRecord(ts, data, far) if form == _ZLIB else EarlyRecord.of_packed(ts, data, far)
 
 
 def from_bytes(data: bytes) -> ClusterState:
@@ -165,9 +175,7 @@ def from_bytes(data: bytes) -> ClusterState:
         clock=None
         if tree["clock"] is None
         else Clock(**tree["clock"], run=tree.get("clock_run", 0)),
-        early=None
-        if tree["early"] is None
-        else tuple(EarlyRecord(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
+        early=None if tree["early"] is None else tuple(_early(*one) for one in tree["early"]),
         in_flight=in_flight,
         orders=_orders(tree, in_flight),
         rehearsed={id_: _rehearsal(one) for id_, one in tree.get("rehearsed", {}).items()},

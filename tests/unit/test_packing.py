@@ -4,6 +4,8 @@ way to a checkpoint.
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from dataclasses import replace
 
 import numpy as np
@@ -82,7 +84,7 @@ def test_half_a_report_survives_packing() -> None:
 def full_state() -> ClusterState:
     return ClusterState(
         clock=Clock(5, 6, 7),
-        early=(EarlyRecord(7, b"\xff\x00", True),),
+        early=(EarlyRecord.of_packed(7, b"\xff\x00", True),),
         round=4,
         in_flight={"b": InFlight("id", "a:1", None, 1, 2, 0.25, True)},
         cooling={"b": 3},
@@ -104,6 +106,15 @@ def full_state() -> ClusterState:
 def test_a_clusters_state_survives_its_bytes() -> None:
     assert from_bytes(to_bytes(full_state())) == full_state()
     assert from_bytes(to_bytes(ClusterState())) == ClusterState()
+
+
+def test_a_state_of_a_version_that_did_not_compress_early_records_goes_on() -> None:
+    early = EarlyRecord.of(report("a:1", 5), far=True)
+    plain = json.loads(to_bytes(ClusterState(early=(early,))))
+    plain["early"] = [[5, b64encode(pack_record(report("a:1", 5))).decode(), True]]
+
+    assert from_bytes(json.dumps(plain).encode()) == ClusterState(early=(early,))
+    assert early.record == report("a:1", 5)
 
 
 def test_state_of_another_version_is_refused_with_a_next_step() -> None:
