@@ -32,9 +32,9 @@ def describe_round(record: Round) -> str:
     left = sum(len(skip.names) for skip in record.skips)
     return (
         f"round {record.round} at {record.ts} ({record.closed_by}): "
-        f"{_count(len(record.brokers), 'broker')}{stale}, "
+        f"{counted(len(record.brokers), 'broker')}{stale}, "
         f"spread {record.spread.range * 100:.1f} → {record.spread_after.range * 100:.1f} points, "
-        f"{_count(len(record.commands), 'command')}, {left} left alone"
+        f"{counted(len(record.commands), 'command')}, {left} left alone"
     )
 
 
@@ -67,5 +67,6 @@ def _load(expected: Expected) -> str:
     )
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """`1 bundle`, `2 bundles`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

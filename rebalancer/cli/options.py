@@ -26,7 +26,26 @@ Overrides = Annotated[
         help="Override one setting, for example --set round.interval_ms=30000. Repeatable.",
     ),
 ]
+#: A recording of any form.
+Recording = Annotated[
+    Path,
+    typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+#: A topic instead of the one in the settings.
+Topic = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
+
+
+def refuse_existing(target: Path, force: bool) -> None:
+    """Raises BadParameter for a file that exists, unless it may be replaced."""
+    if target.exists() and not force:
+        raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
 
 
 def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -> Settings:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from rebalancer.settings.leaves import Leaf
-from rebalancer.settings.sources import Assignment
+from rebalancer.settings.sources import Assignment, did_you_mean
 
 _WRONG_TYPE = {
     "int_type": "must be a whole number",
@@ -131,8 +131,7 @@ def _near(details: ErrorDetails) -> str:
         .replace(" or ", ", ")
         .split(", ")
     ]
-    close = get_close_matches(str(details["input"]), options, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return did_you_mean(str(details["input"]), options, 0.6)
 
 
 def _number(value: Any) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from rebalancer.settings.log import LogSettings
 from sinks.collector.settings import CollectorSettings
@@ -70,37 +70,6 @@ class Leaf:
     def env(self) -> str:
         """The environment variable of this setting."""
         return "REBALANCER_" + self.path.replace(".", "__").upper()
-
-
-@dataclass(frozen=True, slots=True)
-class _Shedding:
-    """The shedding strategy; the settings of each strategy are in tables beside these two keys."""
-
-    strategy: Annotated[
-        Literal["?"],
-        Setting("The rule that selects bundles to move", pulsar="loadBalancerLoadSheddingStrategy"),
-    ]
-    mode: Annotated[
-        Mode,
-        Setting(
-            "`parity`: exactly as Pulsar's class, with its defects; `fixed`: with known "
-            "defects repaired"
-        ),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Placement:
-    """The placement strategy; the settings of each placement are in tables beside this key."""
-
-    strategy: Annotated[
-        Literal["?"],
-        Setting(
-            "The rule that selects destinations; auto: Pulsar's usual one for the shedding "
-            "strategy; none: Pulsar selects",
-            pulsar="loadBalancerLoadPlacementStrategy",
-        ),
-    ]
 
 
 @cache
@@ -184,19 +153,41 @@ def is_optional(kind: Any) -> bool:
 
 
 def _choice(shedders: Shedders) -> list[Leaf]:
+    """The shedding strategy; the settings of each strategy are in tables beside these two keys."""
     defaults = EngineSettings()
-    strategy, mode = leaves_of(_Shedding, "shedding")
-    names: Any = Literal[tuple(shedders)]
     return [
-        dataclasses.replace(strategy, kind=names, default=defaults.strategy),
-        dataclasses.replace(mode, default=defaults.mode),
+        Leaf(
+            "shedding.strategy",
+            Literal[tuple(shedders)],
+            defaults.strategy,
+            Setting(
+                "The rule that selects bundles to move", pulsar="loadBalancerLoadSheddingStrategy"
+            ),
+        ),
+        Leaf(
+            "shedding.mode",
+            Mode,
+            defaults.mode,
+            Setting(
+                "`parity`: exactly as Pulsar's class, with its defects; `fixed`: with known "
+                "defects repaired"
+            ),
+        ),
     ]
 
 
 def _placement() -> Leaf:
-    (strategy,) = leaves_of(_Placement, "placement")
-    names: Any = Literal[("auto", "none", *PLACERS)]
-    return dataclasses.replace(strategy, kind=names, default=EngineSettings().placement)
+    """The placement strategy; the settings of each placement are in tables beside this key."""
+    return Leaf(
+        "placement.strategy",
+        Literal[("auto", "none", *PLACERS)],
+        EngineSettings().placement,
+        Setting(
+            "The rule that selects destinations; auto: Pulsar's usual one for the shedding "
+            "strategy; none: Pulsar selects",
+            pulsar="loadBalancerLoadPlacementStrategy",
+        ),
+    )
 
 
 def _setting(hint: Any) -> Setting | None:

@@ -156,14 +156,14 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
 def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[str]:
     """Checks beyond single values: rules between the settings of a strategy, and lists."""
     found: list[str] = []
-    try:
-        Engine(_engine(entries, shedders))
-    except SettingsError as error:
-        found += error.complaints
-    try:
-        admission_rules(_build("executor", entries))
-    except SettingsError as error:
-        found += error.complaints
+    for check in (
+        lambda: Engine(_engine(entries, shedders)),
+        lambda: admission_rules(_build("executor", entries)),
+    ):
+        try:
+            check()
+        except SettingsError as error:
+            found += error.complaints
     return found
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -94,15 +94,19 @@ def _means_a_setting(name: str, tables: set[str]) -> bool:
 
 def _unknown_variable(name: str, known: list[str]) -> str:
     path = name.removeprefix(_PREFIX).replace("__", ".").lower()
-    close = get_close_matches(
-        name.removeprefix(_PREFIX),
-        [other.removeprefix(_PREFIX) for other in known],
-        n=1,
-        cutoff=0.75,
+    return (
+        f"{path}: the environment variable {name} sets nothing"
+        f"{did_you_mean(name, known, 0.75, _PREFIX)}"
     )
-    return f"{path}: the environment variable {name} sets nothing" + (
-        f"; did you mean {_PREFIX}{close[0]}?" if close else ""
-    )
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float, prefix: str = "") -> str:
+    """`; did you mean avg?`, to append to a complaint; empty if no known word is close. `prefix`:
+    of all words, and not compared.
+    """
+    bare = [other.removeprefix(prefix) for other in known]
+    close = get_close_matches(word.removeprefix(prefix), bare, n=1, cutoff=cutoff)
+    return f"; did you mean {prefix}{close[0]}?" if close else ""
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from threading import Event
 
 import pytest
 
-from rebalancer.cli.doctor.freezes import check_freezes
+from rebalancer.cli.doctor.cluster import check_freezes
 from sinks.collector.broker_poll import BrokerPoll
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FrozenReports, Stuck, find_stuck, look, probing

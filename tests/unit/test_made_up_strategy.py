@@ -17,8 +17,7 @@ from rebalancer.analysis.replay.tracing import timelines
 from rebalancer.analysis.report.page import render
 from rebalancer.analysis.simulate.run_requests import checked, run_requests
 from rebalancer.analysis.simulate.runs import make
-from rebalancer.analysis.tune.search import search
-from rebalancer.analysis.tune.space import trials
+from rebalancer.analysis.tune.search import drawn, search
 from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import Settings, load
 from rebalancer.settings.tree import json_schema
@@ -85,7 +84,7 @@ def test_a_backtest_runs_it(recording: tuple[list[bytes], Path], loop: Loop) -> 
 
 def test_tune_searches_its_settings(recording: tuple[list[bytes], Path]) -> None:
     current = chosen()
-    sets = [(changes, chosen(*changes)) for changes in trials(HALVING, 10, 1)]
+    sets = [(changes, chosen(*changes)) for changes in drawn(HALVING, 10, 1)]
     middle = int(run(BacktestJob(recording[1], "all", current, "open")).timelines[0].times_ms[20])
     found = search(
         recording[1],

@@ -13,7 +13,7 @@ import pytest
 
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.sentences import explain
-from rebalancer.analysis.explain.subject import find
+from rebalancer.analysis.explain.subject import locate
 from sinks.wire.codec import decode_command, encode_command
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import Engine, EngineSettings, rules_of
@@ -334,7 +334,7 @@ class TestExplained:
         history = DecisionHistory(
             tuple(event for event in events if isinstance(event, Round)), tuple(commands(events))
         )
-        return "\n".join(explain(find(word, history), history, 3))
+        return "\n".join(explain(locate(word, history).subject, history, 3))
 
     def test_a_split_goes_nowhere(self) -> None:
         events = fold_all(

@@ -5,6 +5,7 @@ not see.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,8 +13,7 @@ import numpy as np
 import pytest
 
 from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
-from rebalancer.analysis.tune.search import SearchResult, search
-from rebalancer.analysis.tune.space import size, trials
+from rebalancer.analysis.tune.search import SearchResult, drawn, search
 from rebalancer.cli.commands.tune import sentence
 from rebalancer.settings.load import load
 from rebalancer.simulation.timeline import Move, Timeline
@@ -106,8 +106,9 @@ def test_little_data_is_said_to_be_little() -> None:
 
 def test_a_seed_draws_the_same_sets_and_another_one_others() -> None:
     avg = SHEDDERS["avg"]
-    assert trials(avg, 10, 1) == trials(avg, 10, 1) != trials(avg, 10, 2)
-    assert len(set(trials(avg, 10_000, 1))) == size(avg)
+    assert drawn(avg, 10, 1) == drawn(avg, 10, 1) != drawn(avg, 10, 2)
+    every = drawn(avg, 10_000, 1)
+    assert len(set(every)) == len(every) == prod(map(len, avg.tuning.values()))
 
 
 @pytest.mark.parametrize("strategy", sorted(SHEDDERS))
@@ -115,5 +116,5 @@ def test_everything_that_may_be_tried_is_a_legal_setting(strategy: str) -> None:
     known = load(flags=[f"shedding.strategy={strategy}"])
     for name, values in SHEDDERS[strategy].tuning.items():
         assert known.value(f"shedding.{strategy}.{name}") in values
-    for changes in trials(SHEDDERS[strategy], 10, 1):
+    for changes in drawn(SHEDDERS[strategy], 10, 1):
         load(flags=changes)

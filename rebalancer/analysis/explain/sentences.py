@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from rebalancer.analysis.explain.answers import in_short, verdict_counts, verdict_words, why_missing
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.subject import ExplainedSubject
-from strategies.describe import describe_skip
+from strategies.describe import counted, describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 
 #: Maximum number of bundles that a line names; it counts the others.
@@ -183,7 +183,7 @@ def points(fraction: float) -> str:
 def _by_round(about: Sequence[tuple[Round, list[str]]], last: int) -> Iterator[str]:
     shown = [(done, lines) for done, lines in about if lines]
     if len(shown) > last:
-        yield f"  ({_count(len(shown) - last, 'earlier round')} not shown; --last N shows more)"
+        yield f"  ({counted(len(shown) - last, 'earlier round')} not shown; --last N shows more)"
     for done, lines in shown[-last:]:
         yield f"  round {done.round} of {done.cluster}, {when(done.ts)}: {lines[0]}"
         yield from (f"    {line}" for line in lines[1:])
@@ -209,7 +209,7 @@ def _by_pair(
 def _pair_lines(group: Sequence[Command], history: DecisionHistory) -> Iterator[str]:
     first = group[0]
     gives = (
-        f"{first.source} gives {_count(len(group), 'bundle')} to {_destination(first)}, because "
+        f"{first.source} gives {counted(len(group), 'bundle')} to {_destination(first)}, because "
         f"{first.text}"
     )
     yield f"  {gives}{verdict_counts(group, history)}"
@@ -236,7 +236,7 @@ def _about_broker(broker: str, skip: Skip) -> str | None:
     if skip.subject == "broker" and broker in skip.names:
         return f"left alone: {skip.text} [{skip.code}]"
     if skip.subject == "bundle" and skip.broker == broker:
-        return f"{_count(len(skip.names), 'bundle')} left alone: {skip.text} [{skip.code}]"
+        return f"{counted(len(skip.names), 'bundle')} left alone: {skip.text} [{skip.code}]"
     return None
 
 
@@ -253,7 +253,7 @@ def _seen(done: Round | None) -> str:
     if done is None:
         return ", in a round whose record was not found"
     return (
-        f", which saw {_count(len(done.brokers), 'broker')} with a spread of "
+        f", which saw {counted(len(done.brokers), 'broker')} with a spread of "
         f"{points(done.spread.range)} points"
     )
 
@@ -304,7 +304,3 @@ def _usage(broker: str, done: Round) -> str:
 def _missing(done: Round, commands: Sequence[Command]) -> list[str]:
     known = {command.id for command in commands}
     return [name for name in done.commands if name not in known]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

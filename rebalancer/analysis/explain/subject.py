@@ -117,11 +117,6 @@ def _is_round(word: str, history: DecisionHistory) -> bool:
     )
 
 
-def find(word: str, history: DecisionHistory) -> ExplainedSubject:
-    """The subject of a word. A unique prefix of a command id is enough. Raises UnknownSubject."""
-    return locate(word, history).subject
-
-
 def meaning(word: str, history: DecisionHistory) -> ExplainedSubject | None:
     """The subject of a word; None if no record mentions it. Raises UnknownSubject with all
     candidates if it is ambiguous.

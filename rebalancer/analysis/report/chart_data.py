@@ -85,13 +85,13 @@ def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
         "back",
     ]
     best = [
-        [] if column == 0 else _lowest([row[column][1] for row in rows])
+        [] if column == 0 else best_rows([row[column][1] for row in rows])
         for column in range(len(heads))
     ]
     return {"heads": heads, "rows": [[text for text, _ in row] for row in rows], "best": best}
 
 
-def _lowest(values: Sequence[float]) -> list[int]:
+def best_rows(values: Sequence[float]) -> list[int]:
     """Rows with the lowest figure; empty if all figures are equal or unknown."""
     known = [value for value in values if not isnan(value)]
     if len(known) < 2 or min(known) == max(known):

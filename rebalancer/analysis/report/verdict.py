@@ -96,40 +96,27 @@ def _with_warning(judged: ReportVerdict, rounds: int) -> ReportVerdict:
 def _without_choice(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict | None:
     """The verdict on a run without brokers, or with a single one; None otherwise."""
     if run.deserted_row is not None and run.run.kind in ("recorded", "re-assigned"):
-        headline = (
-            f"From round {run.deserted_row + 1} of {run.run.rounds} on no broker's report could "
-            "be used."
-        )
-        detail = (
-            "Reports are missing, too old or out of order; without them there are no decisions."
-        )
         return ReportVerdict(
             "bad",
-            headline,
-            detail,
+            f"From round {run.deserted_row + 1} of {run.run.rounds} on no broker's report could "
+            "be used.",
+            "Reports are missing, too old or out of order; without them there are no decisions.",
             (*steps, NextStep("See the error of each record.", "rebalancer replay RECORDING")),
         )
     if run.deserted_row is not None:
-        headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on there was no broker."
-        detail = (
-            "No broker served the bundles, and no move was possible: figures after that have no "
-            "meaning."
-        )
         return ReportVerdict(
             "bad",
-            headline,
-            detail,
+            f"From round {run.deserted_row + 1} of {run.run.rounds} on there was no broker.",
+            "No broker served the bundles, and no move was possible: figures after that have no "
+            "meaning.",
             (*steps, NextStep("See below when the last brokers left, and why.")),
         )
     if run.most_brokers == 1:
-        headline = (
-            f"There was only one broker: no move was possible in {number(run.run.rounds, 'round')}."
-        )
-        detail = "Load is balanced between brokers; with a single one there is nothing to decide."
         return ReportVerdict(
             "unsure",
-            headline,
-            detail,
+            "There was only one broker: no move was possible in "
+            f"{number(run.run.rounds, 'round')}.",
+            "Load is balanced between brokers; with a single one there is nothing to decide.",
             (*steps, NextStep("Repeat this with the reports of two brokers or more.")),
         )
     return None
@@ -142,14 +129,11 @@ def _of_one(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
     if not run.met_goal_at_end:
         return _of_unbalanced(run, headline, steps)
     if run.least_at_end >= _FULL:
-        detail = (
-            f"Balanced, but full: the emptiest broker is at {run.least_at_end:.0f} %, which no "
-            "move can change."
-        )
         return ReportVerdict(
             "fair",
             headline,
-            detail,
+            f"Balanced, but full: the emptiest broker is at {run.least_at_end:.0f} %, which no "
+            "move can change.",
             (
                 *steps,
                 NextStep(
@@ -160,24 +144,30 @@ def _of_one(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
         )
     restless = _restlessness(run)
     if restless:
-        advice = NextStep(
-            "Use steadier settings: more rounds of evidence before a move, or a higher "
-            "threshold. `rebalancer tune` tries them."
-        )
         return ReportVerdict(
-            "fair", headline, f"Balanced, but restless: {restless}.", (*steps, advice)
+            "fair",
+            headline,
+            f"Balanced, but restless: {restless}.",
+            (
+                *steps,
+                NextStep(
+                    "Use steadier settings: more rounds of evidence before a move, or a higher "
+                    "threshold. `rebalancer tune` tries them."
+                ),
+            ),
         )
     if not run.moves:
         stayed = "stayed" if run.reached_share == 1 else "came"
-        detail = f"The cluster {stayed} within the strategy's goal by itself; no move was needed."
         return ReportVerdict(
-            "good", headline, detail, tuple(steps) or (NextStep("Nothing needs to be done."),)
+            "good",
+            headline,
+            f"The cluster {stayed} within the strategy's goal by itself; no move was needed.",
+            tuple(steps) or (NextStep("Nothing needs to be done."),),
         )
-    detail = f"Balanced: {_when_settled(run)}, and no bundle was moved back and forth."
     return ReportVerdict(
         "good",
         headline,
-        detail,
+        f"Balanced: {_when_settled(run)}, and no bundle was moved back and forth.",
         tuple(steps) or (NextStep("Keep these settings; see the moves below for their reasons."),),
     )
 

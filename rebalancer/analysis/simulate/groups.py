@@ -23,11 +23,3 @@ def median(values: Sequence[float]) -> float:
         return float("nan")
     low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
     return low if low == high else (low + high) / 2
-
-
-def best_rows(values: Sequence[float]) -> list[int]:
-    """Rows with the lowest figure; empty if all figures are equal or unknown."""
-    known = [value for value in values if not isnan(value)]
-    if len(known) < 2 or min(known) == max(known):
-        return []
-    return [row for row, value in enumerate(values) if value == min(known)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rebalancer.analysis.trace.loads import EVERYTHING, Load
+from rebalancer.settings.broker_conf.show import toml
 from rebalancer.simulation.fleet import MIB
 from strategies.errors import SinkError
 
@@ -47,24 +47,18 @@ def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Itera
         yield from (
             "",
             "[[namespaces]]",
-            f"name = {_text(load.name)}",
+            f"name = {toml(load.name)}",
             f"share = {max(1, load.bundles)}",
         )
     for load in loads:
-        yield from ("", "[[traffic]]", f"name = {_text(load.name)}")
+        yield from ("", "[[traffic]]", f"name = {toml(load.name)}")
         if apart:
-            yield f"namespace = {_text(load.name)}"
+            yield f"namespace = {toml(load.name)}"
         yield f"mib_in = {load.received.mean() / MIB:.6g}"
         yield f"message_bytes = {load.message_bytes:.6g}"
         yield f"fan_out = {load.fan_out:.6g}"
         yield f"partitions = {max(1, load.topics)}"
         source = (
-            f"interval_s = {interval_s:.15g}, file = {_text(file.name)}, column = "
-            f"{_text(load.name)}"
+            f"interval_s = {interval_s:.15g}, file = {toml(file.name)}, column = {toml(load.name)}"
         )
         yield f'wave = {{ kind = "trace", {source} }}'
-
-
-def _text(value: str) -> str:
-    """A string in TOML, which accepts JSON's escapes except surrogate pairs."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

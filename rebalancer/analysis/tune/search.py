@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import product
 from math import inf, isnan
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -18,6 +20,7 @@ from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.timeline import Timeline
+from strategies.shedding.contract import SheddingStrategy
 
 #: Spreads that differ by less than this, in points, are equal.
 _ALIKE = 0.05
@@ -79,6 +82,22 @@ class SearchResult:
     best: Trial | None
     tried: int
     split_ms: int
+
+
+def drawn(strategy: SheddingStrategy, count: int, seed: int) -> list[tuple[str, ...]]:
+    """At most `count` different sets of `path=value`, drawn uniformly from the settings that decide
+    when the strategy acts and how much it moves; equal seeds draw equal sets.
+    """
+    every = product(
+        *(
+            [f"shedding.{strategy.name}.{key}={value}" for value in values]
+            for key, values in strategy.tuning.items()
+        )
+    )
+    return sorted(
+        every,
+        key=lambda one: blake2b("\x1f".join((str(seed), *one)).encode(), digest_size=8).digest(),
+    )[:count]
 
 
 def search(
@@ -165,9 +184,10 @@ def _cost_and_lines(answer: BacktestResult) -> tuple[Cost, tuple[Timeline, ...]]
 
 
 def _name(changes: tuple[str, ...]) -> str:
-    return ", ".join(map(_short, changes)) or "current settings"
+    return ", ".join(map(short, changes)) or "current settings"
 
 
-def _short(change: str) -> str:
+def short(change: str) -> str:
+    """A change without its section."""
     path, _, value = change.partition("=")
     return f"{path.rpartition('.')[2]}={value}"

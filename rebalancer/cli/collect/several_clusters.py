@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from rebalancer.cli.collect.changes import Changes, standstill_ms
 from rebalancer.cli.log_lines import Line, LogLine
@@ -24,14 +23,6 @@ from strategies.errors import RebalancerError, SinkError, Unauthorized
 Known = Callable[[PulsarSettings], KnownBrokers]
 
 
-class StopRequest(Protocol):
-    """`sinks.stopping.Stop`."""
-
-    def is_set(self) -> bool: ...
-    def set(self) -> None: ...
-    def wait(self, timeout: float | None = None) -> bool: ...
-
-
 class SharedPublisher:
     """Shares one topic between several clusters: `flush` publishes a cluster's complete pass.
 
@@ -39,7 +30,7 @@ class SharedPublisher:
     rejected row. The first error that is not retryable is raised in all clusters.
     """
 
-    def __init__(self, publisher: Publisher, outage: RetryBackoff, stop: StopRequest) -> None:
+    def __init__(self, publisher: Publisher, outage: RetryBackoff, stop: threading.Event) -> None:
         self._publisher, self._outage, self._stop = publisher, outage, stop
         self._waiting = threading.local()
         self._one_at_a_time = threading.Lock()
@@ -90,7 +81,7 @@ class Refusals:
     replaced.
     """
 
-    def __init__(self, clusters: int, stop: StopRequest, log: LogLine) -> None:
+    def __init__(self, clusters: int, stop: threading.Event, log: LogLine) -> None:
         self._clusters, self._stop, self._log = clusters, stop, log
         self._now: dict[str, Unauthorized] = {}
 
@@ -118,7 +109,7 @@ def collect_all(
     clusters: Sequence[PulsarSettings],
     settings: CollectorSettings,
     publisher: Publisher,
-    stop: StopRequest,
+    stop: threading.Event,
     log: LogLine,
     *,
     outage: RetryBackoff | None = None,
@@ -159,7 +150,7 @@ def collect_all(
 
 
 def passes(
-    source: Source, publisher: Publisher, interval_s: float, stop: StopRequest, log: LogLine
+    source: Source, publisher: Publisher, interval_s: float, stop: threading.Event, log: LogLine
 ) -> None:
     """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
     collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
@@ -178,7 +169,7 @@ def _with_retries(
     cluster: PulsarSettings,
     settings: CollectorSettings,
     shared: SharedPublisher,
-    stop: StopRequest,
+    stop: threading.Event,
     log: LogLine,
     *,
     refusals: Refusals,

@@ -33,12 +33,7 @@ LOOPS = {
 
 @app.command()
 def backtest(
-    recording: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."
-        ),
-    ],
+    recording: options.Recording,
     *,
     strategy: Annotated[
         list[str] | None,
@@ -117,17 +112,14 @@ def _parts(variant: str) -> list[str]:
     return parts
 
 
-def _short(change: str) -> str:
-    path, _, value = change.partition("=")
-    return f"{path.rpartition('.')[2]}={value}"
-
-
 def _tries(
     strategies: Sequence[str],
     variants: Sequence[Sequence[str]],
     base: tuple[Path | None, list[str] | None],
 ) -> list[tuple[str, Settings]]:
     """Title and settings of every run, checked before the recording is read."""
+    from rebalancer.analysis.tune.search import short
+
     config, overrides = base
     tries = []
     for name in dict.fromkeys(strategies):
@@ -135,7 +127,7 @@ def _tries(
             settings = options.settings(
                 config, overrides, *options.flags(shedding__strategy=name), *changes
             )
-            tries.append((", ".join([name, *map(_short, changes)]), settings))
+            tries.append((", ".join([name, *map(short, changes)]), settings))
     return tries
 
 

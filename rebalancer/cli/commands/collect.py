@@ -39,12 +39,7 @@ def collect(
     once: Annotated[
         bool, typer.Option("--once", help="Run one pass and print it as a table; publish nothing.")
     ] = False,
-    telemetry: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URI", help="Topic, for example file:///folder; overrides the setting."
-        ),
-    ] = None,
+    telemetry: options.Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: Annotated[
@@ -67,13 +62,11 @@ def collect(
         )
     settings = options.settings(config, overrides, *options.flags(topics__telemetry=telemetry))
     log = Log(settings.log)
-    with stopping() as stop:
+    with stopping() as stop, log.errors(debug=options.debug(ctx)):
         if once:
-            with log.errors(debug=options.debug(ctx)):
-                _print_once(settings, stop, log, as_json)
+            _print_once(settings, stop, log, as_json)
             return
-        with log.errors(debug=options.debug(ctx)):
-            _collect(settings, stop, log)
+        _collect(settings, stop, log)
     log.write(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
     if stop.by == "SIGINT":
         raise typer.Exit(exit_codes.INTERRUPTED)

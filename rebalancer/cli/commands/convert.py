@@ -28,7 +28,7 @@ def convert(
         Path, typer.Argument(metavar="FILE", help="The columnar recording: .parquet.")
     ],
     *,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: options.Force = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -40,8 +40,7 @@ def convert(
     """
     if target.suffix != ENDING:
         raise typer.BadParameter(f"{target.name}: end the name with {ENDING}", param_hint="FILE")
-    if target.exists() and not force:
-        raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
+    options.refuse_existing(target, force)
     done = converted(recording, target, options.settings(config, overrides).connections.wire)
     if as_json:
         console.print_json(

@@ -7,9 +7,8 @@ import shutil
 import sys
 import time
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -18,20 +17,6 @@ from rebalancer.cli import console, exit_codes, options
 app = typer.Typer()
 #: Settings that have a line of their own in the demo's output.
 _NAMED = ("shedding.strategy", "shedding.mode")
-
-
-class ModeName(StrEnum):
-    """Mode of a strategy."""
-
-    fixed = "fixed"
-    parity = "parity"
-
-
-class EngineName(StrEnum):
-    """The program that decides."""
-
-    spark = "spark"
-    plain = "plain"
 
 
 @app.command()
@@ -44,7 +29,7 @@ def demo(
         ),
     ] = None,
     mode: Annotated[
-        ModeName | None,
+        Literal["fixed", "parity"] | None,
         typer.Option(
             help="As Pulsar's class (parity), or with known defects repaired (fixed, the default)."
         ),
@@ -77,9 +62,9 @@ def demo(
         ),
     ] = None,
     engine: Annotated[
-        EngineName,
+        Literal["spark", "plain"],
         typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java)."),
-    ] = EngineName.spark,
+    ] = "spark",
     html: Annotated[
         Path | None,
         typer.Option(
@@ -106,7 +91,7 @@ def demo(
     asked = load(
         flags=[
             *(overrides or ()),
-            *options.flags(shedding__strategy=strategy, shedding__mode=mode and mode.value),
+            *options.flags(shedding__strategy=strategy, shedding__mode=mode),
         ]
     )
     chosen = {
@@ -115,9 +100,7 @@ def demo(
         if entry.kind != "default" and entry.leaf.path not in _NAMED
     }
     folder = prepare_folder(out, keep, TOPICS if kafka is None else ())
-    plan = Plan(
-        asked.engine.strategy, asked.engine.mode, rounds, seed, engine.value, folder, chosen
-    )
+    plan = Plan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine, folder, chosen)
     if kafka is not None:
         plan = replace(
             plan,

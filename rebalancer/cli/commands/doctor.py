@@ -23,7 +23,6 @@ from rebalancer.cli.doctor import (
 from rebalancer.cli.doctor.check_timeouts import TimeLimit
 from rebalancer.cli.doctor.epochs import check_epochs
 from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.kafka_codecs import check_codecs
 from rebalancer.settings.load import Settings
 from sinks.collector.collector import wall_clock_ms
 from strategies.engine import EngineSettings
@@ -161,7 +160,7 @@ def _of_settings(
     clusters = cluster.cluster_checks(settings, shadow)
     return [
         *disk,
-        *check_codecs(job.connections.topics),
+        *disk_and_topics.check_codecs(job.connections.topics),
         *topics,
         *_of_rounds(job, engine, topics, limit),
         *limit.run(

@@ -22,11 +22,6 @@ from strategies.errors import SinkError
 
 app = typer.Typer()
 
-Topic = Annotated[
-    str | None,
-    typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting."),
-]
-
 
 @app.command()
 def execute(
@@ -38,8 +33,8 @@ def execute(
     once: Annotated[
         bool, typer.Option("--once", help="Process all present commands, then stop.")
     ] = False,
-    commands: Topic = None,
-    outcomes: Topic = None,
+    commands: options.Topic = None,
+    outcomes: options.Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: Annotated[

@@ -5,7 +5,6 @@ has no command.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +37,9 @@ from strategies.errors import SinkError
 from strategies.model import Command, Round
 
 app = typer.Typer()
+
+#: Kind of record → its source.
+Sources = dict[str, Source]
 
 
 @app.command("explain")
@@ -86,12 +88,8 @@ def explain_command(
     Without a SUBJECT, explains the newest round. Reads the topics in the settings, or --from,
     --rounds, --commands and --outcomes instead.
     """
-    given = _Sources(
-        *(
-            None if one is None else source_of(one)
-            for one in (rounds, commands, outcomes, telemetry)
-        )
-    )
+    named = {"rounds": rounds, "commands": commands, "outcomes": outcomes, "telemetry": telemetry}
+    given = {kind: source_of(text) for kind, text in named.items() if text is not None}
     sources = _sources(given, folder, config, overrides)
     access = _access(sources, config, overrides)
     whole = _read(sources, access, named=outcomes is not None)
@@ -106,55 +104,37 @@ def explain_command(
         print(line)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sources:
-    rounds: Source | None
-    commands: Source | None
-    outcomes: Source | None
-    telemetry: Source | None
-
-
 def _sources(
-    given: _Sources, folder: Path | None, config: Path | None, overrides: list[str] | None
-) -> _Sources:
+    given: Sources, folder: Path | None, config: Path | None, overrides: list[str] | None
+) -> Sources:
     """Fills in missing sources from the folder or, unless rounds and commands are both given, from
     the settings.
     """
     if folder is not None:
-        return _Sources(
-            given.rounds or folder,
-            given.commands or folder,
-            given.outcomes or folder,
-            given.telemetry or folder,
-        )
-    if given.rounds is not None and given.commands is not None:
+        return dict.fromkeys(("rounds", "commands", "outcomes", "telemetry"), folder) | given
+    if given.keys() >= {"rounds", "commands"}:
         return given
-    topics = options.settings(config, overrides).connections.topics
-    return _Sources(
-        given.rounds or topics.rounds,
-        given.commands or topics.commands,
-        given.outcomes or topics.outcomes,
-        given.telemetry or topics.telemetry,
-    )
+    return dict(options.settings(config, overrides).connections.topics.named()) | given
 
 
-def _access(sources: _Sources, config: Path | None, overrides: list[str] | None) -> TopicAccess:
+def _access(sources: Sources, config: Path | None, overrides: list[str] | None) -> TopicAccess:
     """Access settings of topics; settings are read only if a source is a topic on a server."""
-    named = (sources.rounds, sources.commands, sources.outcomes, sources.telemetry)
-    on_servers = any(isinstance(source, TopicUri) and source.scheme != "file" for source in named)
+    on_servers = any(
+        isinstance(source, TopicUri) and source.scheme != "file" for source in sources.values()
+    )
     return options.settings(config, overrides).connections.access if on_servers else NO_SECURITY
 
 
-def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> DecisionHistory:
+def _read(sources: Sources, access: TopicAccess, *, named: bool) -> DecisionHistory:
     """Reads rounds, commands and outcomes. Outcomes are optional, unless their source was
     `named`.
     """
-    assert sources.rounds is not None and sources.commands is not None  # noqa: PT018
-    history = read_history(sources.rounds, sources.commands, access)
-    if sources.outcomes is None or not (named or is_there("outcomes", sources.outcomes)):
+    history = read_history(sources["rounds"], sources["commands"], access)
+    source = sources.get("outcomes")
+    if source is None or not (named or is_there("outcomes", source)):
         return history
     try:
-        return with_outcomes(history, sources.outcomes, access)
+        return with_outcomes(history, source, access)
     except SinkError as error:
         if named:
             raise
@@ -162,10 +142,11 @@ def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> DecisionHis
         return history
 
 
-def _owners(sources: _Sources, access: TopicAccess, cluster: str | None) -> dict[str, str]:
-    if sources.telemetry is None or not is_there("telemetry", sources.telemetry):
+def _owners(sources: Sources, access: TopicAccess, cluster: str | None) -> dict[str, str]:
+    source = sources.get("telemetry")
+    if source is None or not is_there("telemetry", source):
         return {}
-    return owners_in(values_of("telemetry", sources.telemetry, access), cluster)
+    return owners_in(values_of("telemetry", source, access), cluster)
 
 
 def _of_cluster(history: DecisionHistory, cluster: str | None) -> DecisionHistory:

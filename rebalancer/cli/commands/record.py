@@ -59,7 +59,7 @@ def record(
             "of reports.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: options.Force = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -125,5 +125,4 @@ def _check(target: Path, force: bool, form: str | None) -> None:
         raise typer.BadParameter(
             f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE"
         )
-    if target.exists() and not force:
-        raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
+    options.refuse_existing(target, force)

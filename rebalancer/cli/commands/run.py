@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-Topic = Annotated[
-    str | None,
-    typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting."),
-]
-
 
 @app.command()
 def run(
@@ -33,10 +28,10 @@ def run(
         str | None,
         typer.Option(metavar="DIR", help="Folder for progress and state; overrides the setting."),
     ] = None,
-    telemetry: Topic = None,
-    commands: Topic = None,
-    rounds: Topic = None,
-    rejected: Topic = None,
+    telemetry: options.Topic = None,
+    commands: options.Topic = None,
+    rounds: options.Topic = None,
+    rejected: options.Topic = None,
     master: Annotated[
         str | None,
         typer.Option(

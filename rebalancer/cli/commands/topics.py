@@ -26,7 +26,6 @@ _SENTENCES: Mapping[Made, str] = {
     "updated": "already exists; its retention and inactive topic policies are set",
     "left": "already exists, unchanged",
 }
-NAMES = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 
 
 @app.callback()

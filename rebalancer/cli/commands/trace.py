@@ -26,12 +26,7 @@ _ENOUGH = 0.95
 
 @app.command()
 def trace(
-    recording: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."
-        ),
-    ],
+    recording: options.Recording,
     target: Annotated[
         Path, typer.Argument(metavar="FILE", help="The trace: .csv, in the folder of the scenario.")
     ],
@@ -52,7 +47,7 @@ def trace(
             "--cluster", metavar="NAME", help="Cluster, if the recording contains several."
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: options.Force = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -72,8 +67,7 @@ def trace(
             f"{target} is a folder; name a file, for example {target / 'load.csv'}",
             param_hint="FILE",
         )
-    if target.exists() and not force:
-        raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
+    options.refuse_existing(target, force)
     from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.trace.loads import loads_of
     from rebalancer.analysis.trace.text import scenario_part, write_trace

@@ -20,12 +20,7 @@ app = typer.Typer()
 
 @app.command()
 def tune(
-    recording: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."
-        ),
-    ],
+    recording: options.Recording,
     *,
     strategy: Annotated[
         str | None,
@@ -70,8 +65,7 @@ def tune(
     """
     from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.backtest.several_clusters import run_all
-    from rebalancer.analysis.tune.search import search
-    from rebalancer.analysis.tune.space import trials as drawn
+    from rebalancer.analysis.tune.search import drawn, search
 
     check_target(html)
     named = options.flags(shedding__strategy=strategy)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from rebalancer.settings.broker_conf.show import toml
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import TopicUri, file_topic
 from strategies.errors import SettingsError
@@ -163,14 +163,9 @@ def settings_text(plan: Plan) -> str:
             if path.rpartition(".")[0] == table:
                 lines += [
                     *([why[path]] if path in why else []),
-                    f"{path.rpartition('.')[2]} = {_toml(value)}",
+                    f"{path.rpartition('.')[2]} = {toml(value)}",
                 ]
     return "\n".join([*lines, ""])
-
-
-def _toml(value: Any) -> str:
-    """A string, number, boolean or list of them as TOML, where JSON's escapes are legal."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
 
 
 def _first_free(folder: Path) -> Path:

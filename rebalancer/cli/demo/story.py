@@ -13,6 +13,7 @@ from rebalancer.cli.demo.plan import BROKERS, BUNDLES, Plan
 from rebalancer.cli.demo.result import Result, files
 from rebalancer.simulation.closed_loop import Step
 from sinks.topics.files.segments import segment_path
+from strategies.describe import counted
 from strategies.model import Round
 
 #: Content of each file and folder of the run.
@@ -77,7 +78,7 @@ def extremes(record: Round) -> tuple[str, str]:
 def decided(step: Step, goal: Goal) -> str:
     """The decision of a round in a few words."""
     if step.commands:
-        return f"{_bundles(len(step.commands))} to move"
+        return f"{counted(len(step.commands), 'bundle')} to move"
     return "balanced, nothing to move" if goal.reached(step.round) else "nothing to move yet"
 
 
@@ -134,7 +135,7 @@ def _moves_of(source: str, step: Step) -> str:
     destinations = dict.fromkeys(went[one.id] for one in commands)
     first = "" if len(commands) == 1 else "; the first"
     return (
-        f"{_bundles(len(commands))} {source} → {', '.join(destinations)}{first} because "
+        f"{counted(len(commands), 'bundle')} {source} → {', '.join(destinations)}{first} because "
         f"{commands[0].text}"
     )
 
@@ -149,7 +150,3 @@ def _why_not(record: Round) -> list[str]:
     busiest = max(record.usage, key=lambda name: record.usage[name])
     about = [skip for skip in record.skips if skip.subject == "broker" and busiest in skip.names]
     return [skip.text for skip in (about or record.skips)[:1]]
-
-
-def _bundles(count: int) -> str:
-    return "1 bundle" if count == 1 else f"{count} bundles"

@@ -5,7 +5,7 @@ figures, clocks.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -17,7 +17,6 @@ from rebalancer.cli.doctor.brokers import Broker, running_manager
 from rebalancer.cli.doctor.check_timeouts import Check
 from rebalancer.cli.doctor.disk_and_topics import pulsar_topics
 from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.freezes import check_freezes
 from rebalancer.cli.doctor.running_shedder import check_load_manager, check_shedder
 from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.settings.load import Settings
@@ -26,6 +25,7 @@ from sinks.collector.settings import collector_folder
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_clock import broker_time_s
+from sinks.pulsar_api.freezes import PATIENCE_MS, find_stuck, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
@@ -51,18 +51,10 @@ def check_tokens(settings: Settings) -> list[Finding]:
     now_s = time.time()
     if settings.clusters == (settings.connections.pulsar,):
         return check_expiry(settings.connections.pulsar, now_s)
-    named = [
-        replace(finding, check=f"{cluster.cluster}: {finding.check}")
-        for cluster in settings.clusters
-        for finding in check_expiry(cluster, now_s)
-    ]
+    of_topics = (settings.connections.pulsar,) if pulsar_topics(settings.connections) else ()
     return [
-        *(
-            check_expiry(settings.connections.pulsar, now_s)
-            if pulsar_topics(settings.connections)
-            else []
-        ),
-        *named,
+        *(finding for pulsar in of_topics for finding in check_expiry(pulsar, now_s)),
+        *(one for each in settings.clusters for one in _named(each, check_expiry(each, now_s))),
     ]
 
 
@@ -72,16 +64,16 @@ def cluster_checks(
     """The check of each cluster, with its name; with several, each finding names its cluster.
     `shadow`: no executor of ours acts.
     """
-
-    def named(cluster: PulsarSettings) -> Iterator[Finding]:
-        for finding in check_cluster(settings, cluster, shadow, patience_s):
-            yield replace(finding, check=f"{cluster.cluster}: {finding.check}")
-
-    if len(settings.clusters) == 1:
-        yield "cluster", partial(check_cluster, settings, settings.clusters[0], shadow, patience_s)
-        return
     for cluster in settings.clusters:
-        yield f"{cluster.cluster}: cluster", partial(named, cluster)
+        check = partial(check_cluster, settings, cluster, shadow, patience_s)
+        if len(settings.clusters) == 1:
+            yield "cluster", check
+        else:
+            yield f"{cluster.cluster}: cluster", partial(_named, cluster, check())
+
+
+def _named(cluster: PulsarSettings, findings: Iterable[Finding]) -> Iterable[Finding]:
+    return (replace(one, check=f"{cluster.cluster}: {one.check}") for one in findings)
 
 
 def check_cluster(
@@ -97,11 +89,13 @@ def check_cluster(
         for complaint in error.complaints:
             yield Finding("cluster", "fail", complaint, "correct that setting")
     except Unauthorized as error:
-        remedy = (
+        yield Finding(
+            "token",
+            "fail",
+            str(error),
             "write a token of a role with super-user rights into a file and set pulsar.token_file "
-            "to its path"
+            "to its path",
         )
-        yield Finding("token", "fail", str(error), remedy)
     except RebalancerError as error:
         yield Finding(
             "cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings"
@@ -114,14 +108,11 @@ def check_reach(known: KnownBrokers) -> Finding:
     """
     if not known.used:
         return ok("admin URLs", "a broker that pulsar.admin_urls names answers")
-    text = (
-        f"no broker that pulsar.admin_urls names answers ({known.why}); {known.used} did, which "
-        "the cluster listed earlier"
-    )
     return Finding(
         "admin URLs",
         "warn",
-        text,
+        f"no broker that pulsar.admin_urls names answers ({known.why}); {known.used} did, which "
+        "the cluster listed earlier",
         "start that broker, or name others in pulsar.admin_urls, at least two",
     )
 
@@ -131,12 +122,12 @@ def check_brokers(listed: Sequence[Broker]) -> Finding:
     silent = [broker for broker in listed if broker.why]
     versions = sorted({broker.version for broker in listed if not broker.why})
     if not listed:
-        remedy = (
-            "see the brokers' logs: a broker whose load manager fails, as after a change of "
-            "loadManagerClassName, leaves the list"
-        )
         return Finding(
-            "brokers", "fail", "the cluster lists no broker, although one answers", remedy
+            "brokers",
+            "fail",
+            "the cluster lists no broker, although one answers",
+            "see the brokers' logs: a broker whose load manager fails, as after a change of "
+            "loadManagerClassName, leaves the list",
         )
     text = (
         f"{len(listed) - len(silent)} of {len(listed)} answer, version "
@@ -178,11 +169,13 @@ def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
         }
     )
     if runs and runs != [counted]:
-        text = (
+        return Finding(
+            "filters",
+            "warn",
             f"{' and '.join(runs)} brokers, but destinations are filtered for {counted} ones "
-            f"(shedding.strategy is {strategy.name})"
+            f"(shedding.strategy is {strategy.name})",
+            f"set filters.load_manager to {runs[0]}",
         )
-        return Finding("filters", "warn", text, f"set filters.load_manager to {runs[0]}")
     return ok("filters", f"destinations are filtered for {counted} brokers")
 
 
@@ -192,21 +185,17 @@ def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Ite
     balancing = [
         broker for broker in known if broker.configuration.get("loadBalancerEnabled") != "false"
     ]
-    on = {
-        key: [broker.name for broker in balancing if broker.configuration.get(key) == "true"]
-        for key in _RIVALS
-    }
-    shedding = on["loadBalancerSheddingEnabled"]
+    shedding, splits = (
+        [broker.name for broker in balancing if broker.configuration.get(key) == "true"]
+        for key in ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
+    )
     if shedding and not shadow:
-        remedy = (
-            f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with "
-            "it: rebalancer shadow, doctor --shadow"
-        )
         yield Finding(
             "built-in shedding",
             "fail",
             f"is on at {_some(shedding)}: brokers and executors would move the same bundles",
-            remedy,
+            f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with "
+            "it: rebalancer shadow, doctor --shadow",
         )
     elif shadow and not shedding:
         yield Finding(
@@ -220,17 +209,13 @@ def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Ite
             "built-in shedding",
             f"is on at {_some(shedding)}, as shadow mode requires" if shedding else "is off",
         )
-    splits = on["loadBalancerAutoBundleSplitEnabled"]
     if splits and splitting:
-        remedy = (
-            f"{_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set splitting.enabled to "
-            "false"
-        )
         yield Finding(
             "built-in splitting",
             "warn",
             f"is on at {_some(splits)}, and splitting.enabled too",
-            remedy,
+            f"{_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set splitting.enabled to "
+            "false",
         )
     else:
         yield ok(
@@ -239,11 +224,10 @@ def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Ite
         )
     for broker in known:
         if broker.configuration.get("loadBalancerEnabled") == "false":
-            text = f"loadBalancerEnabled is false at {broker.name}: it reports no load"
             yield Finding(
                 "load balancer",
                 "fail",
-                text,
+                f"loadBalancerEnabled is false at {broker.name}: it reports no load",
                 "set loadBalancerEnabled=true in broker.conf; shedding stays off by its own key",
             )
 
@@ -258,6 +242,24 @@ def check_figures(source: Source, patience_s: float) -> Finding:
     return Finding("reports", "warn" if done.answered else "fail", f"{text}: {first}", _NO_FIGURES)
 
 
+def check_freezes(
+    brokers: tuple[str, ...], settings: PulsarSettings, patience_ms: int = PATIENCE_MS
+) -> Finding:
+    """Finds frozen brokers, which answer requests but no longer read metadata: checks each broker,
+    and a second time if it does not. Raises Unauthorized.
+    """
+    with closing(PulsarAdmin(probing(settings, patience_ms))) as admin:
+        stuck = find_stuck(admin, brokers, brokers)
+    if not stuck:
+        return ok("frozen brokers", "none: every broker that answers reads metadata")
+    return Finding(
+        "frozen brokers",
+        "fail",
+        stuck.what,
+        f"{stuck.remedy}; executors refuse all moves until then",
+    )
+
+
 def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
     """Checks that brokers measure at least once per round."""
     slowest = max(
@@ -270,11 +272,13 @@ def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
     )
     text = f"brokers measure traffic every {slowest} s, rounds close every {interval_ms / 1000:g} s"
     if slowest * 1000 > interval_ms:
-        remedy = (
+        return Finding(
+            "rhythm",
+            "warn",
+            text,
             "raise round.interval_ms, or lower statsUpdateFrequencyInSecs: a round without new "
-            "figures decides on old ones"
+            "figures decides on old ones",
         )
-        return Finding("rhythm", "warn", text, remedy)
     return ok("rhythm", text)
 
 
@@ -330,9 +334,6 @@ def check_clocks(
         "clocks",
         f"{len(skews)} brokers agree with this machine within {max(1.0, skews[worst]):.0f} s",
     )
-
-
-_RIVALS = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 
 
 def _findings(

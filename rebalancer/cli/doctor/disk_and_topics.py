@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +13,13 @@ from rebalancer.cli.doctor.finding import Finding, ok
 from sinks.topics.connections import Connections
 from sinks.topics.files.segments import segments
 from sinks.topics.kafka.admin import topic_facts
+from sinks.topics.kafka.codecs import PACKAGES, broken_codecs
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
+from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri
+from strategies.describe import counted
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError, Unauthorized
 from streaming.checkpoint.guard import (
@@ -27,7 +30,7 @@ from streaming.checkpoint.guard import (
     guarded,
     other_settings,
 )
-from streaming.settings import JobSettings
+from streaming.settings import JobSettings, uses_kafka
 
 LITTLE_BYTES = 2**30
 TOO_LITTLE_BYTES = 100 * 2**20
@@ -85,11 +88,10 @@ def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Findi
     except CheckpointInUse:
         others = other_settings(folder, guard)
     if others:
-        text = f"{folder} is in use by a job with other settings: {', '.join(others)}"
         return Finding(
             "checkpoint",
             "warn",
-            text,
+            f"{folder} is in use by a job with other settings: {', '.join(others)}",
             "restart the job to apply these settings, or give them a job.checkpoint of their own",
         )
     return ok("checkpoint", f"{folder} belongs to these settings and is in use by a job")
@@ -111,6 +113,24 @@ def check_topics(connections: Connections, *, expired: bool = False) -> Iterator
         # this machine.
         in_folder = name == "outcomes" and found.status == "fail" and topic.scheme == "file"
         yield replace(found, status="warn") if in_folder else found
+
+
+def check_codecs(topics: Topics, broken: Callable[[], list[str]] = broken_codecs) -> list[Finding]:
+    """Checks that records of Kafka topics can be decompressed here: each producer chooses its own
+    codec. No finding if no topic is on Kafka. `broken`: returns the codecs that do not work here.
+    """
+    if not uses_kafka(topics):
+        return []
+    names = broken()
+    if not names:
+        return [ok("kafka codecs", f"{', '.join(PACKAGES)} can be read")]
+    packages = " ".join(PACKAGES[name] for name in names if PACKAGES[name])
+    remedy = f"pip install {packages}" if packages else "install a Python with zlib"
+    text = (
+        f"records in {' and '.join(names)} cannot be read: record, replay, explain, shadow, "
+        "execute and a new checkpoint fail at them"
+    )
+    return [Finding("kafka codecs", "fail", text, remedy)]
 
 
 def pulsar_topics(connections: Connections) -> list[TopicUri]:
@@ -188,7 +208,7 @@ def _check_topic(
         )
     return ok(
         check,
-        f"{folder}, {_count(len(known), 'segment')}" if known else f"{folder} will be created",
+        f"{folder}, {counted(len(known), 'segment')}" if known else f"{folder} will be created",
     )
 
 
@@ -199,19 +219,21 @@ def _check_kafka(check: str, topic: TopicUri, connections: Connections) -> Findi
             check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create"
         )
     if facts.compacted:
-        remedy = (
+        return Finding(
+            check,
+            "fail",
+            f"{topic} is compacted",
             "set its cleanup.policy to delete: all records of a cluster have the same key, so "
-            "compaction removes all but the newest"
+            "compaction removes all but the newest",
         )
-        return Finding(check, "fail", f"{topic} is compacted", remedy)
     kept = facts.configs.get("retention.ms", "")
     if kept.isdecimal() and int(kept) < SHORT_RETENTION_MS:
-        remedy = (
-            "raise its retention.ms: records that the job has not read by then are lost, and "
-            "replays need older records"
-        )
         return Finding(
-            check, "warn", f"{topic} keeps records for {int(kept) / 60_000:g} min only", remedy
+            check,
+            "warn",
+            f"{topic} keeps records for {int(kept) / 60_000:g} min only",
+            "raise its retention.ms: records that the job has not read by then are lost, and "
+            "replays need older records",
         )
     if facts.leaderless:
         return Finding(
@@ -220,11 +242,11 @@ def _check_kafka(check: str, topic: TopicUri, connections: Connections) -> Findi
             f"{topic}: {facts.leaderless} of {facts.partitions} partitions have no leader",
             "start the missing brokers",
         )
-    text = (
-        f"{topic}, {_count(facts.partitions, 'partition')}, "
-        f"{'one copy' if facts.replicas == 1 else f'{facts.replicas} copies'}"
+    return ok(
+        check,
+        f"{topic}, {counted(facts.partitions, 'partition')}, "
+        f"{'one copy' if facts.replicas == 1 else f'{facts.replicas} copies'}",
     )
-    return ok(check, text)
 
 
 def _check_pulsar(check: str, topic: TopicUri, connections: Connections) -> Finding:
@@ -236,10 +258,14 @@ def _check_pulsar(check: str, topic: TopicUri, connections: Connections) -> Find
             check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create"
         )
     with closing(PulsarLink(topic, connections.pulsar)) as link:
-        partitions = _count(len(link.partitions()), "partition")
+        partitions = counted(len(link.partitions()), "partition")
     if facts is None:
-        remedy = "set pulsar.cluster and pulsar.admin_urls, so that doctor can check its retention"
-        return Finding(check, "warn", f"{topic}, {partitions}; its retention is unknown", remedy)
+        return Finding(
+            check,
+            "warn",
+            f"{topic}, {partitions}; its retention is unknown",
+            "set pulsar.cluster and pulsar.admin_urls, so that doctor can check its retention",
+        )
     return _kept(check, topic, facts) or ok(
         check, f"{topic}, {partitions}, keeps records for {_retention(facts)}"
     )
@@ -248,35 +274,29 @@ def _check_pulsar(check: str, topic: TopicUri, connections: Connections) -> Find
 def _kept(check: str, topic: TopicUri, facts: PulsarTopicFacts) -> Finding | None:
     """A problem with the retention of a topic or of its records, if there is one."""
     if facts.deletes_acknowledged:
-        remedy = (
+        return Finding(
+            check,
+            "fail",
+            f"{topic} keeps no records",
             "set a retention: rebalancer topics create --update, or one on its namespace; "
             "without it, brokers may delete records that "
             "the job has not read. A topic that brokers deleted while it was idle lost its "
-            "retention"
+            "retention",
         )
-        return Finding(check, "fail", f"{topic} keeps no records", remedy)
     if facts.deleted_when_idle:
-        text = (
+        return Finding(
+            check,
+            "warn",
             f"{topic} keeps records for {_retention(facts)}, but brokers delete it, with its "
-            "retention, while it is empty and unused"
-        )
-        remedy = (
+            "retention, while it is empty and unused",
             "switch off its deletion: rebalancer topics create --update, or pulsar-admin "
-            "topicPolicies set-inactive-topic-policies"
+            "topicPolicies set-inactive-topic-policies",
         )
-        return Finding(check, "warn", text, remedy)
     return None
 
 
 def _retention(facts: PulsarTopicFacts) -> str:
-    return (
-        "an unknown time" if facts.retention_minutes is None else _minutes(facts.retention_minutes)
-    )
-
-
-def _minutes(minutes: int) -> str:
+    minutes = facts.retention_minutes
+    if minutes is None:
+        return "an unknown time"
     return "ever" if minutes < 0 else f"{minutes / 60:g} h"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rebalancer.cli.doctor.finding import Finding, ok
 from sinks.topics.epochs import History, histories
@@ -30,70 +30,48 @@ def check_epochs(job: JobSettings) -> Finding:
             f"not checked: {error}",
             "see the findings about the checkpoint and topics.rounds",
         )
-    return (
-        _overtaken(written, ours)
-        or _two_of_one_epoch(written)
-        or _two_write(written)
-        or _foreign(skipped, _in_order(written, ours))
-    )
+    return next(_problems(written, ours), None) or _foreign(skipped, _in_order(written, ours))
 
 
-def _overtaken(written: Mapping[str, History], ours: int | None) -> Finding | None:
-    """Considers only clusters that this checkpoint's job has served: other clusters may have other
-    jobs on the same topics.
-    """
+def _problems(written: Mapping[str, History], ours: int | None) -> Iterator[Finding]:
+    """What is wrong, the worst first."""
     for cluster, history in written.items():
+        # Only clusters that this checkpoint's job has served: other clusters may have other jobs on
+        # the same topics.
         if ours is not None and ours in history.seen and history.newest > ours:
-            text = (
-                f"a job of epoch {history.newest} serves cluster {cluster}; executors refuse "
-                f"commands of this checkpoint's epoch {ours}"
-            )
-            remedy = (
-                "do not start this job; to take over again, stop the other one and name a new "
-                "job.checkpoint, which takes the next epoch"
-            )
-            return Finding(_CHECK, "fail", text, remedy)
-    return None
-
-
-def _two_of_one_epoch(written: Mapping[str, History]) -> Finding | None:
-    """A repeated micro-batch publishes the same rounds again. Rounds that differ are from another
-    job.
-    """
-    for cluster, history in written.items():
-        if history.differing:
-            text = (
-                f"two jobs of epoch {history.newest} write for cluster {cluster}, and "
-                "executors accept commands of both: "
-                f"{history.differing} rounds are on the topic twice, with different content"
-            )
-            return Finding(
+            yield Finding(
                 _CHECK,
                 "fail",
-                text,
+                f"a job of epoch {history.newest} serves cluster {cluster}; executors refuse "
+                f"commands of this checkpoint's epoch {ours}",
+                "do not start this job; to take over again, stop the other one and name a new "
+                "job.checkpoint, which takes the next epoch",
+            )
+    for cluster, history in written.items():
+        # A repeated micro-batch publishes the same rounds again. Rounds that differ are from
+        # another job.
+        if history.differing:
+            yield Finding(
+                _CHECK,
+                "fail",
+                f"two jobs of epoch {history.newest} write for cluster {cluster}, and "
+                "executors accept commands of both: "
+                f"{history.differing} rounds are on the topic twice, with different content",
                 "stop both, and start one of them with a new job.checkpoint, which takes the "
                 "next epoch",
             )
-    return None
-
-
-def _two_write(written: Mapping[str, History]) -> Finding | None:
     for cluster, history in written.items():
         if history.late:
-            text = (
+            yield Finding(
+                _CHECK,
+                "warn",
                 f"two jobs have written for cluster {cluster} at a time: {history.late} "
                 f"rounds of epoch {history.overtaken} or older "
                 f"follow a newer job's first round (newest: epoch {history.newest}), the last "
-                f"of them {history.since} rounds ago"
-            )
-            return Finding(
-                _CHECK,
-                "warn",
-                text,
+                f"of them {history.since} rounds ago",
                 f"stop the job of epoch {history.overtaken} if it runs; executors refuse its "
                 "commands",
             )
-    return None
 
 
 def _foreign(skipped: Skipped, found: Finding) -> Finding:
@@ -102,8 +80,12 @@ def _foreign(skipped: Skipped, found: Finding) -> Finding:
     """
     if not skipped.count:
         return found
-    remedy = "find the other program that writes to topics.rounds; only the job may"
-    return Finding(_CHECK, "warn", "\n".join([found.text, *skipped.lines()]), remedy)
+    return Finding(
+        _CHECK,
+        "warn",
+        "\n".join([found.text, *skipped.lines()]),
+        "find the other program that writes to topics.rounds; only the job may",
+    )
 
 
 def _in_order(written: Mapping[str, History], ours: int | None) -> Finding:

@@ -62,5 +62,9 @@ def _new_folder(folder: Path) -> Finding:
     above = existing(folder)
     if writable(above):
         return ok(_CHECK, f"{folder} will be created")
-    text = f"{folder} cannot be created: {above} is not writable"
-    return Finding(_CHECK, "warn", text, f"before an executor runs here, {_REMEDY}")
+    return Finding(
+        _CHECK,
+        "warn",
+        f"{folder} cannot be created: {above} is not writable",
+        f"before an executor runs here, {_REMEDY}",
+    )

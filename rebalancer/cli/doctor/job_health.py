@@ -112,8 +112,12 @@ def _all_clusters(health: Finding, found: Sequence[RoundEpoch], since_ms: int) -
     late = sorted(one.cluster for one in found if one.ts < since_ms <= newest)
     if not late:
         return health
-    remedy = "check that `rebalancer collect` runs for each cluster"
-    return Finding(_CHECK, "warn", f"{health.text}; no recent round of {', '.join(late)}", remedy)
+    return Finding(
+        _CHECK,
+        "warn",
+        f"{health.text}; no recent round of {', '.join(late)}",
+        "check that `rebalancer collect` runs for each cluster",
+    )
 
 
 _STANDS_STILL = (

@@ -37,10 +37,12 @@ def check_load_manager(listed: Sequence[Broker], settings: PulsarSettings) -> Fi
     names = sorted({broker.manager for broker in listed if broker.manager})
     text = " and ".join(names) or "unknown"
     if len(names) > 1:
-        remedy = (
-            "finish the migration: brokers with different load managers do not exchange their load"
+        return Finding(
+            _CHECK,
+            "fail",
+            f"{text}: {_where(listed, names)}",
+            "finish the migration: brokers with different load managers do not exchange their load",
         )
-        return Finding(_CHECK, "fail", f"{text}: {_where(listed, names)}", remedy)
     stated = settings.load_manager
     if names and stated != "auto" and not names[0].lower().startswith(stated):
         return Finding(
@@ -50,11 +52,13 @@ def check_load_manager(listed: Sequence[Broker], settings: PulsarSettings) -> Fi
             "set pulsar.load_manager to auto",
         )
     if names and not names[0].startswith(("Modular", "Extensible")):
-        remedy = (
+        return Finding(
+            _CHECK,
+            "fail",
+            text,
             "set loadManagerClassName to ModularLoadManagerImpl or ExtensibleLoadManagerImpl: "
-            "this one's figures cannot be read"
+            "this one's figures cannot be read",
         )
-        return Finding(_CHECK, "fail", text, remedy)
     return ok(_CHECK, text)
 
 
@@ -74,17 +78,21 @@ def check_shedder(listed: Sequence[Broker]) -> Iterator[Finding]:
             f": the extensible load manager runs it in place of {configured}, which is configured"
         )
     if any(map(_sheds, replaced)):
-        remedy = (
+        yield Finding(
+            "built-in shedder",
+            "warn",
+            text,
             f"set {_SHEDDER}={EXTENSIBLE.pulsar_class}, so that broker.conf names the shedder "
-            "that runs"
+            "that runs",
         )
-        yield Finding("built-in shedder", "warn", text, remedy)
     elif len(runs) > 1:
-        remedy = (
+        yield Finding(
+            "built-in shedder",
+            "warn",
+            text,
             "configure the same shedder on all brokers: the leader's applies, and the leader may "
-            "change"
+            "change",
         )
-        yield Finding("built-in shedder", "warn", text, remedy)
     else:
         yield ok(
             "built-in shedder", text if any(map(_sheds, known)) else f"{text}, and shedding is off"
@@ -120,11 +128,13 @@ def _fallen_back(fallen: Sequence[Broker]) -> Finding:
     why = ""
     if placement in _MODULAR and shedding != placement:
         why = f"; {placement} places only where it sheds too, and {shedding} is configured"
-    remedy = (
+    return Finding(
+        _CHECK,
+        "fail",
+        text,
         "search the broker's log for 'load manager', correct broker.conf and restart the "
-        f"broker{why} (Pulsar #26031)"
+        f"broker{why} (Pulsar #26031)",
     )
-    return Finding(_CHECK, "fail", text, remedy)
 
 
 def _where(listed: Sequence[Broker], names: Sequence[str]) -> str:

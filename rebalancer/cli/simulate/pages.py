@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rebalancer.analysis.report.chart_data import best_rows
 from rebalancer.analysis.report.page import PageTable, Several, render, write_page
 from rebalancer.analysis.report.verdict import NextStep, ReportVerdict
-from rebalancer.analysis.simulate.groups import best_rows, grouped, median
+from rebalancer.analysis.simulate.groups import grouped, median
 from rebalancer.analysis.simulate.runs import Made
 from rebalancer.analysis.simulate.shedder_ratings import Rated, rated
 from rebalancer.cli.simulate import rating_tables

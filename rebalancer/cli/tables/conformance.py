@@ -15,6 +15,7 @@ from rebalancer.conformance.comparing import Difference
 from rebalancer.conformance.play_vectors import CaseResult, compare
 from rebalancer.conformance.suites import NOT_LIVE, SUITES
 from rebalancer.conformance.vectors import read_cases
+from strategies.describe import counted
 
 
 def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = False) -> int:
@@ -97,7 +98,7 @@ def _as_json(
 
 def _list(verdicts: Sequence[CaseResult]) -> Iterator[str]:
     for verdict in verdicts:
-        rounds = "1 round" if verdict.rounds == 1 else f"{verdict.rounds} rounds"
+        rounds = counted(verdict.rounds, "round")
         yield f"{verdict.result:<19} {verdict.case} ({verdict.suite}/{verdict.strategy}, {rounds})"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +20,7 @@ from rebalancer.settings.broker_conf.properties import Property, read_properties
 from rebalancer.settings.broker_conf.values import class_names, converted, read
 from rebalancer.settings.leaves import Leaf, all_leaves
 from rebalancer.settings.load import resolved
-from rebalancer.settings.sources import Assignment
+from rebalancer.settings.sources import Assignment, did_you_mean
 from strategies.errors import SettingsError
 from strategies.shedding.registry import EXTENSIBLE
 
@@ -183,10 +182,8 @@ def _warnings(
     for one in properties:
         outcome = outcome_of.get(one.key)
         if outcome is None and looks_like_ours(one.key):
-            close = get_close_matches(one.key, KEYS, n=1, cutoff=0.8)
-            yield f"{file}:{one.line}: {one.key}: not a key of Pulsar 4.2" + (
-                f"; did you mean {close[0]}?" if close else ""
-            )
+            hint = did_you_mean(one.key, KEYS, 0.8)
+            yield f"{file}:{one.line}: {one.key}: not a key of Pulsar 4.2{hint}"
         elif outcome is not None and last[one.key] != one.line:
             yield f"{file}:{one.line}: {one.key}: overridden in line {last[one.key]}"
         elif outcome is not None and outcome.result == "no effect":

@@ -27,7 +27,7 @@ def as_toml(file: Path, conversion: Conversion) -> str:
     for section, group in groupby(paths, key=lambda path: path.rpartition(".")[0]):
         lines += ["", f"[{section}]"]
         lines += [
-            f"{path.rpartition('.')[2]} = {_toml(conversion.settings[path])}  # "
+            f"{path.rpartition('.')[2]} = {toml(conversion.settings[path])}  # "
             f"{_origin(file, conversion, path)}"
             for path in group
         ]
@@ -62,7 +62,7 @@ def _comments(conversion: Conversion, result: str) -> Iterator[str]:
         if outcome.result == result:
             value = outcome.key.default if outcome.value is None else outcome.value
             why = f"  ({outcome.why})" if outcome.why else ""
-            yield f"#   {outcome.key.name} = {_one_line(_toml(value))}{_one_line(why)}"
+            yield f"#   {outcome.key.name} = {_one_line(toml(value))}{_one_line(why)}"
 
 
 def _key(outcome: KeyOutcome) -> dict[str, Any]:
@@ -77,12 +77,12 @@ def _key(outcome: KeyOutcome) -> dict[str, Any]:
     }
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value)
+def toml(value: Any) -> str:
+    """A string, number, boolean or list of them as TOML, which accepts JSON's escapes except
+    surrogate pairs.
+    """
+    plain = list(value) if isinstance(value, tuple) else value
+    return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _one_line(text: object) -> str:
