@@ -135,6 +135,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         settings.round,
         settings.version,
         destinations,
+        entry.usage(settings.chosen, settings.weights, settings.mode),
         settings.limits,
         read_windows(settings.limits.windows, "limits.windows"),
         settings.splitting,

@@ -93,7 +93,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     splits = due_splits(
         view, leaving.kept, given.memory.split_hits, _split_rules(rules, leaving, bundles_in)
     )
-    estimate = Estimate(view, shedder.usage)
+    estimate = Estimate(view, rules.usage)
     usage = estimate.usages()
     orders = [
         *map(_move, leaving.kept.values()),
