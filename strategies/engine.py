@@ -40,7 +40,7 @@ from strategies.registry import Registry
 from strategies.reports import REPEATED, accept_report, depart, newest_report_ms
 from strategies.round import run_round
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
-from strategies.settings import Mode, RoundSettings, Weights
+from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
@@ -132,6 +132,7 @@ def rules_of(settings: EngineSettings) -> Rules:
     return Rules(
         settings.strategy,
         settings.mode,
+        MODE_RULES[settings.mode],
         settings.round,
         settings.version,
         destinations,
