@@ -15,7 +15,6 @@ from strategies.filters.contract import Refusal
 from strategies.limits.budget import Budget
 from strategies.model import NO_MEMORY, BrokerLoad, Decision, Memory, Shedding, Skip
 from strategies.placement.destinations import Destinations
-from strategies.settings import Mode
 from strategies.state import Gained
 
 _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
@@ -23,11 +22,12 @@ _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for m
 
 @dataclass(frozen=True)
 class LeavingRules:
-    """Rules by which a round refuses. `closed`: why no bundle may leave now, or None;
-    `is_excluded`: whether a bundle's namespace is.
+    """Rules by which a round refuses. `keeps_due`: a broker that was due and sheds nothing is still
+    due; `is_excluded`: whether a bundle's namespace is; `closed`: why no bundle may leave now, or
+    None.
     """
 
-    mode: Mode
+    keeps_due: bool
     budget: Budget
     is_excluded: Callable[[str], bool]
     gained: Mapping[str, Gained]
@@ -64,7 +64,7 @@ def decide(
     ):
         gate.decide([decision for _, decision in group])
     memory = destinations.memory
-    if rules.mode == "fixed":
+    if rules.keeps_due:
         memory = _still_due(before, memory, shedding.decisions, gate.kept)
     return Leaving(gate.kept, tuple(gate.skips), memory, rules, gate.throughputs)
 

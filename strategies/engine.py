@@ -39,7 +39,7 @@ from strategies.registry import Registry
 from strategies.reports import REPEATED, accept_report, depart, newest_report_ms
 from strategies.round import run_round
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
-from strategies.settings import Mode, RoundSettings, Weights
+from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
@@ -131,9 +131,11 @@ def rules_of(settings: EngineSettings) -> Rules:
     return Rules(
         settings.strategy,
         settings.mode,
+        MODE_RULES[settings.mode],
         settings.round,
         settings.version,
         destinations,
+        entry.usage(settings.chosen, settings.weights, settings.mode),
         settings.limits,
         read_windows(settings.limits.windows, "limits.windows"),
         settings.splitting,

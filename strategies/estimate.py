@@ -84,7 +84,7 @@ def _average_plus(average: float | None, moved: float | None, share: float) -> f
 class Estimate:
     """Expected figures of the cluster after the decisions applied so far."""
 
-    def __init__(self, view: ClusterView, usage: Callable[[BrokerLoad], float]) -> None:
+    def __init__(self, view: ClusterView, usage: Callable[[Figures], float]) -> None:
         self._brokers = {broker.broker: broker for broker in view.brokers}
         self._figures = {broker.broker: broker.figures for broker in view.brokers}
         self._usage = usage
@@ -92,8 +92,7 @@ class Estimate:
 
     def usage(self, broker: str) -> float:
         """Usage (fraction) of a broker after the decisions applied so far."""
-        load, figures = self._brokers[broker], self._figures[broker]
-        return self._usage(load if figures is load.figures else replace(load, figures=figures))
+        return self._usage(self._figures[broker])
 
     def changed_usages(self) -> dict[str, float]:
         """Usage of the brokers that decisions changed, in the cluster's order, without the

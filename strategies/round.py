@@ -38,7 +38,7 @@ from strategies.placement.destinations import Destinations
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
-from strategies.splitting.due import SplitRules, due_splits
+from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
 
 _NOT_NOW = "the time is outside limits.windows"
@@ -93,13 +93,13 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     splits = due_splits(
         view, leaving.kept, given.memory.split_hits, _split_rules(rules, leaving, bundles_in)
     )
-    estimate = Estimate(view, shedder.usage)
+    estimate = Estimate(view, rules.usage)
     usage = estimate.usages()
     orders = [
         *map(_move, leaving.kept.values()),
         *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
     ]
-    if rules.throttling.advise and rules.mode == "fixed":
+    if rules.throttling.advise and rules.by_mode.advises:
         busy = {order.decision.source for order in orders} | {
             move.source for move in given.in_flight.values()
         }
@@ -194,7 +194,7 @@ def _leave(
     opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
     closed = None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
     budget = Budget(rules.limits, given.spent, given.now_ms)
-    refusals = LeavingRules(rules.mode, budget, view.is_excluded, given.gained, closed)
+    refusals = LeavingRules(rules.by_mode.keeps_due, budget, view.is_excluded, given.gained, closed)
     return decide(
         {broker.broker: broker for broker in view.brokers}, shedding, destinations, refusals
     )
@@ -205,7 +205,7 @@ def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int
     return SplitRules(
         rules.splitting,
         rules.destinations.filters.settings.load_manager,
-        rules.mode,
+        SPLITTERS[rules.mode],
         bundles_in,
         closed,
     )

@@ -13,7 +13,8 @@ from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
 from strategies.model import ClusterMemory, Command, Memory, Round
 from strategies.placement.destinations import DestinationRules
-from strategies.settings import Mode, RoundSettings
+from strategies.settings import Mode, ModeRules, RoundSettings
+from strategies.shedding.contract import Usage
 from strategies.splitting.limits import SplitSettings
 from strategies.state import Departed, Gained, InFlight
 from strategies.store import BrokerState
@@ -23,13 +24,17 @@ ClosedBy = Literal["sweep", "all-reported", "lateness"]
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings that apply to a round. `windows`: `limits.windows`, parsed."""
+    """The settings that apply to a round. `by_mode`: what its mode decides; `usage`: of a broker,
+    in records; `windows`: `limits.windows`, parsed.
+    """
 
     strategy: str
     mode: Mode
+    by_mode: ModeRules
     round: RoundSettings
     version: str
     destinations: DestinationRules
+    usage: Usage
     limits: LimitSettings = LimitSettings()
     windows: tuple[Window, ...] = ()
     splitting: SplitSettings = SplitSettings()

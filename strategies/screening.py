@@ -117,9 +117,8 @@ def policies_of(given: RoundInput) -> PoliciesView:
 
 def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> ClusterView:
     """The cluster as input of the strategies."""
-    figures = {state.broker: state.figures for state in live}
-    if rules.mode == "fixed":
-        figures = _as_if_arrived(figures, given.in_flight)
+    in_flight = given.in_flight if rules.by_mode.counts_moves else {}
+    figures = _as_if_arrived({state.broker: state.figures for state in live}, in_flight)
     brokers = tuple(
         BrokerLoad(
             broker=state.broker,
@@ -127,7 +126,7 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
             load_bundles=partial(_read_table, given, state.broker),
             count_bundles=partial(_count_bundles, given, state.broker),
             fresh=state.sampled_round == given.number,
-            settling=rules.mode == "fixed" and state.sampled_at_ms <= state.judged_after_ms,
+            settling=rules.by_mode.counts_moves and state.sampled_at_ms <= state.judged_after_ms,
             summary=state.table,
             reported_at_ms=state.reported_at_ms,
         )
@@ -136,7 +135,7 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
     is_excluded = of_namespaces(rules.limits.excluded_namespaces)
     # The cool-down may be shorter than a command's lifetime; while a command may be carried out,
     # its bundle must not get another one.
-    resting = frozenset([*given.cooling, *(given.in_flight if rules.mode == "fixed" else ())])
+    resting = frozenset([*given.cooling, *in_flight])
     return ClusterView(
         given.cluster,
         given.now_ms,

@@ -7,12 +7,31 @@ module reads neither files nor the environment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 #: `parity`: exactly as Pulsar's Java class, including defects and hash order. `fixed`: the same
 #: rule with its known defects repaired.
 Mode = Literal["fixed", "parity"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModeRules:
+    """What the mode decides about a round, whatever its strategy."""
+
+    #: A commanded move counts as done before a report shows it.
+    counts_moves: bool
+    #: A broker that was due and sheds nothing is still due in the next round.
+    keeps_due: bool
+    #: A round may advise dispatch limits.
+    advises: bool
+
+
+MODE_RULES: Mapping[Mode, ModeRules] = MappingProxyType(
+    {"fixed": ModeRules(True, True, True), "parity": ModeRules(False, False, False)}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Round, Shedding, Skip
+from strategies.model import ClusterView, Decision, Memory, Round, Shedding, Skip
 from strategies.settings import Setting, Weights
 from strategies.shedding.contract import GoalFigure, SheddingStrategy
 from strategies.usage import weighted_usage
@@ -31,14 +31,10 @@ class HalvingShedder:
     settings: HalvingSettings
     weights: Weights
 
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
-
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round."""
         ranked = sorted(
-            (self.usage(broker), broker.broker, broker)
+            (weighted_usage(broker.figures, self.weights), broker.broker, broker)
             for broker in view.brokers
             if not broker.settling
         )

@@ -16,7 +16,7 @@ from strategies.filters.anti_affinity import (
     anti_affine,
     bundles_owned,
     group_members,
-    may_leave,
+    java_may_leave,
     namespaces_served,
 )
 from strategies.filters.contract import namespace_of, remaining
@@ -106,7 +106,7 @@ def anti_affinity(text: bytes) -> dict[str, Any]:
     leaves = (
         None
         if query.current is None
-        else not members or may_leave(query.current, query.candidates, counts)
+        else not members or java_may_leave(query.current, query.candidates, counts)
     )
     return {"candidates": sorted(remaining(query.candidates, refused)), "shouldUnload": leaves}
 

@@ -20,8 +20,8 @@ from strategies.bundles.ranges import topics_inside
 from strategies.model import BrokerLoad, BundleStats, Decision, Figures
 from strategies.splitting.boundaries import Algorithm, Cuts, SplitFault, SplitRequest, cuts
 from strategies.splitting.limits import SplitSettings
-from strategies.splitting.when_extensible import BrokerContext, extensible_splits
-from strategies.splitting.when_modular import modular_splits
+from strategies.splitting.when_extensible import BrokerContext, java_extensible_splits
+from strategies.splitting.when_modular import java_modular_splits
 
 _ALGORITHM = "defaultNamespaceBundleSplitAlgorithm"
 
@@ -67,8 +67,8 @@ class ModularSplitSuite:
                 BrokerLoad(name, Figures(), partial(_table, round_, owned))
                 for name, owned in round_.brokers.items()
             ]
-            found = modular_splits(
-                brokers, partial(_count, round_.bundle_counts), settings, "parity"
+            found = java_modular_splits(
+                brokers, partial(_count, round_.bundle_counts), settings
             ).decisions
             yield (
                 {"splits": sorted(answer["splits"])},
@@ -93,9 +93,7 @@ class OwnSplitSuite:
                 partial(_owns, frozenset(round_.not_owned)),
                 round_.splitting,
             )
-            found = extensible_splits(
-                _stats(round_.bundle_stats), hits, context, settings, "parity"
-            )
+            found = java_extensible_splits(_stats(round_.bundle_stats), hits, context, settings)
             hits = dict(found.hits)
             yield (
                 answer,

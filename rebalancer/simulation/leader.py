@@ -30,6 +30,7 @@ from strategies.model import BrokerLoad, BrokerMemory, Memory
 from strategies.placement.contract import Placer, Request, seed_of
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
+from strategies.settings import MODE_RULES
 from strategies.store import BrokerState, InMemoryStore
 
 #: Pulsar's default placement (`loadBalancerLoadPlacementStrategy` of 4.2).
@@ -114,7 +115,7 @@ class Leader:
             chosen.append(found.chosen)
             if found.chosen is not None:
                 counted[found.chosen][namespace_of(bundle)] += 1
-            if self._settings.mode == "fixed" and found.chosen is not None:
+            if MODE_RULES[self._settings.mode].counts_moves and found.chosen is not None:
                 ledger.count(CountedMove(bundle, source, found.chosen, averages))
         self._remember(memory, known)
         return chosen

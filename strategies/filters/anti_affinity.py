@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from strategies.filters.contract import Refusal, Refusals
-from strategies.settings import Mode
 
 #: Failure domain of brokers that belong to none.
 _NO_DOMAIN = "default"
@@ -90,7 +89,7 @@ def more_crowded(
     }
 
 
-def may_leave(source: str, brokers: Sequence[str], counts: Counts, mode: Mode = "parity") -> bool:
+def may_leave(source: str, brokers: Sequence[str], counts: Counts) -> bool:
     """Whether a bundle may be unloaded. When all brokers serve equally many of the group, it would
     come back, so it may not.
     """
@@ -98,9 +97,12 @@ def may_leave(source: str, brokers: Sequence[str], counts: Counts, mode: Mode = 
         return True
     at_most = [counts.get(broker, 0) for broker in brokers]
     least = min(at_most)
-    # Java looks up the present broker among the candidates only.
-    now = counts.get(source, 0) if mode == "fixed" or source in brokers else 0
-    return least == 0 or now > least or len(set(at_most)) > 1
+    return least == 0 or counts.get(source, 0) > least or len(set(at_most)) > 1
+
+
+def java_may_leave(source: str, brokers: Sequence[str], counts: Counts) -> bool:
+    """The same as in Java, which looks up the present broker among the candidates only."""
+    return may_leave(source, brokers, {broker: counts.get(broker, 0) for broker in brokers})
 
 
 def _in_crowded_domains(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -19,6 +19,7 @@ from strategies.filters.anti_affinity import (
     anti_affine,
     bundles_owned,
     group_members,
+    java_may_leave,
     may_leave,
     more_crowded,
     namespaces_served,
@@ -161,17 +162,13 @@ class Filters:
     ) -> Allowed:
         """Filters these live brokers for the bundle. Never raises on valid input."""
         if not self.settings.enabled:
-            refused = (
-                _never(brokers, subject.source, fleet.settling) if self.mode == "fixed" else {}
-            )
+            refused = self._form.unfiltered(brokers, subject.source, fleet.settling)
             return Allowed(remaining(brokers, refused), refused, tuple(brokers))
-        if self.mode == "fixed":
-            return self._fixed(subject, brokers, fleet)
-        return (
-            self._extensible(subject, brokers, fleet)
-            if self.settings.load_manager == "extensible"
-            else self._modular(subject, brokers, fleet)
-        )
+        return self._form.allowed(self, subject, brokers, fleet)
+
+    @cached_property
+    def _form(self) -> _Form:
+        return _FORMS[self.mode, self.settings.load_manager == "extensible"]
 
     def taker(
         self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
@@ -229,8 +226,8 @@ class Filters:
                 "no-broker-by-policy", "has no other broker that the isolation policies allow"
             )
         counts = self._group_counts(subject, brokers, fleet)
-        if counts is not None and not may_leave(
-            source, remaining(brokers, policy), counts, self.mode
+        if counts is not None and not self._form.may_leave(
+            source, remaining(brokers, policy), counts
         ):
             return Refusal(
                 "anti-affinity-even",
@@ -366,8 +363,19 @@ class Filters:
         if not members:
             return None
         asked = dict.fromkeys([*brokers, *([subject.source] if subject.source else [])])
-        by_bundle = self.mode == "parity" and self.settings.load_manager == "extensible"
-        return (bundles_owned if by_bundle else namespaces_served)(members, asked, fleet.served)
+        return self._form.count(members, asked, fleet.served)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What depends on the mode and the load manager: the filters, refusals without any filter, and
+    the rules of anti-affinity groups.
+    """
+
+    allowed: Callable[[Filters, FilteredBundle, Sequence[str], FilterFacts], Allowed]
+    unfiltered: Callable[[Sequence[str], str | None, Collection[str]], Refusals]
+    count: Callable[[Sequence[str], Iterable[str], Callable[[str], Counts]], Counts]
+    may_leave: Callable[[str, Sequence[str], Counts], bool]
 
 
 class _Screen:
@@ -411,3 +419,17 @@ def _bundles_of(namespace: str, brokers: Sequence[str], fleet: FilterFacts) -> d
     if count is None:
         return {broker: fleet.served(broker).get(namespace, 0) for broker in brokers}
     return {broker: count(namespace, broker) for broker in brokers}
+
+
+def _no_refusals(*_: object) -> Refusals:
+    return {}
+
+
+_FIXED = _Form(Filters._fixed, _never, namespaces_served, may_leave)
+#: Mode, and whether the load manager is the extensible one → form.
+_FORMS: Mapping[tuple[Mode, bool], _Form] = {
+    ("fixed", False): _FIXED,
+    ("fixed", True): _FIXED,
+    ("parity", False): _Form(Filters._modular, _no_refusals, namespaces_served, java_may_leave),
+    ("parity", True): _Form(Filters._extensible, _no_refusals, bundles_owned, java_may_leave),
+}

@@ -9,7 +9,7 @@ shedding rule is kept if that broker may take the bundle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -90,9 +90,9 @@ class Destinations:
         self._brokers = tuple(broker.broker for broker in view.brokers)
         self._settling = frozenset(broker.broker for broker in view.brokers if broker.settling)
         self._ledger = Ledger(view.brokers, rules.weights)
-        if rules.mode == "fixed":
-            for move in on_the_way:
-                self._ledger.count(move)
+        self._form = _FORMS[rules.mode, rules.filters.settings.load_manager == "extensible"]
+        for move in on_the_way if self._form.counts_moves else ():
+            self._ledger.count(move)
         self.memory = (
             memory
             if rules.placer is None
@@ -108,32 +108,23 @@ class Destinations:
         fleet = self._fleet()
         stays = (
             self._rules.filters.must_stay(subject, self._brokers, fleet)
-            if self._asks_first
+            if self._form.asks_first
             else None
         )
         if stays is not None:
             return _skip(decision, stays)
         if (
-            self._rules.mode == "fixed"
+            self._form.counts_moves
             and decision.destination is not None
             and self._may_take(subject, decision.destination)
         ):
             self._count(decision, averages)
             return decision
         allowed = self._rules.filters.allowed(subject, self._brokers, fleet)
-        named = self._named(decision, allowed, averages)
+        named = self._form.place(self, decision, allowed, averages)
         if isinstance(named, Decision):
             self._count(named, averages)
         return named
-
-    @property
-    def _asks_first(self) -> bool:
-        """Whether the load manager checks that a bundle may leave before it looks for a
-        destination; the extensible one does not.
-        """
-        return (
-            self._rules.mode == "fixed" or self._rules.filters.settings.load_manager != "extensible"
-        )
 
     def mark(self) -> tuple[Ledger, Memory]:
         """The current state, for `back_to`."""
@@ -186,17 +177,15 @@ class Destinations:
         topics = self._policies.topics.get(bundle, 0) if averages is UNKNOWN else averages.topics
         return FilteredBundle(bundle, source, topics)
 
-    def _named(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
-        if self._rules.mode == "fixed":
-            return self._fixed(decision, allowed, averages)
-        if self._rules.placer is None or self._rules.filters.settings.load_manager == "extensible":
-            return _as_decided(decision, allowed)
-        return self._modular(decision, allowed, averages)
+    def _extensible(self, decision: Decision, allowed: Allowed, _: Averages) -> Decision | Skip:
+        return _as_decided(decision, allowed)
 
     def _modular(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
         """Java's lookup of a destination: if the first choice is overloaded, it tries all brokers
         that the policies allow.
         """
+        if self._rules.placer is None:
+            return _as_decided(decision, allowed)
         placement = self._place(decision, allowed.brokers, averages)
         if placement.chosen is not None and self._is_overloaded(placement.chosen):
             willing = tuple(dict.fromkeys([*allowed.brokers, *allowed.by_policy]))
@@ -281,7 +270,7 @@ class Destinations:
         )
 
     def _count(self, decision: Decision, averages: Averages) -> None:
-        if self._rules.mode == "fixed":
+        if self._form.counts_moves:
             self._ledger.count(
                 CountedMove(decision.bundle, decision.source, decision.destination, averages)
             )
@@ -296,6 +285,30 @@ class Destinations:
             self._settling,
             ledger.bundles_of,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What depends on the mode and the load manager.
+
+    `counts_moves`: a move counts before a report shows it, and a destination that shedding named is
+    kept if that broker may take the bundle; `asks_first`: the load manager checks that a bundle may
+    leave before it looks for a destination.
+    """
+
+    place: Callable[[Destinations, Decision, Allowed, Averages], Decision | Skip]
+    counts_moves: bool
+    asks_first: bool
+
+
+_FIXED = _Form(Destinations._fixed, counts_moves=True, asks_first=True)
+#: Mode, and whether the load manager is the extensible one → form.
+_FORMS: Mapping[tuple[Mode, bool], _Form] = {
+    ("fixed", False): _FIXED,
+    ("fixed", True): _FIXED,
+    ("parity", False): _Form(Destinations._modular, counts_moves=False, asks_first=True),
+    ("parity", True): _Form(Destinations._extensible, counts_moves=False, asks_first=False),
+}
 
 
 def _as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from strategies.bundles.bundle_loads import Bools, Floats
-from strategies.model import BrokerLoad, ClusterView, Memory, Round, Shedding
+from strategies.model import ClusterView, Figures, Memory, Round, Shedding
 from strategies.settings import Mode, Weights
+from strategies.usage import weighted_usage
 
 
 class Shedder(Protocol):
@@ -19,14 +21,20 @@ class Shedder(Protocol):
         `skips` with a reason code.
         """
 
-    def usage(self, broker: BrokerLoad) -> float:
-        """The usage (fraction) of a broker by this rule, without history; used in round records."""
-
 
 #: Arguments, with brokers by name: `usages` float64[rounds, brokers], all finite; `fresh`: whether
 #: a figure is a new sample; the memory. Returns how many rounds, from the first on, certainly
 #: decide nothing, and the memory after them.
 QuietScreen = Callable[[Sequence[str], Floats, Bools, Memory], tuple[int, Memory]]
+
+
+#: Takes a broker's figures; returns its usage (fraction) without history, as in round records.
+Usage = Callable[[Figures], float]
+
+
+def largest_weighted_resource(_: object, weights: Weights) -> Usage:
+    """The usage in the records of most strategies."""
+    return partial(weighted_usage, weights=weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,8 @@ class SheddingStrategy:
     published figures, if available. `load_manager`: the one it belongs to. `balances`: the measure
     that it balances. `quiet`: takes the settings of fixed mode and finds rounds
     that decide nothing, for back-tests; None if every round has to run.
-    `demo`: setting → value and reason, where the demo does not use the default.
+    `demo`: setting → value and reason, where the demo does not use the default. `parity_usage`:
+    takes the settings, and builds the usage in records of parity mode.
     """
 
     name: str
@@ -74,6 +83,7 @@ class SheddingStrategy:
     balances: Literal["usage", "traffic"] = "usage"
     quiet: Callable[[Any], QuietScreen | None] | None = None
     demo: Mapping[str, tuple[float | bool, str]] = field(default_factory=dict)
+    parity_usage: Callable[[Any, Weights], Usage] = largest_weighted_resource
 
     @property
     def java_class(self) -> str:
@@ -83,3 +93,8 @@ class SheddingStrategy:
     def build(self, settings: object, weights: Weights, mode: Mode) -> Shedder:
         """Builds the rule; `settings` must be of the entry's settings class."""
         return (self.parity if mode == "parity" else self.fixed)(settings, weights)
+
+    def usage(self, settings: object, weights: Weights, mode: Mode) -> Usage:
+        """Builds the usage that round records show; `settings` as in `build`."""
+        chosen = self.parity_usage if mode == "parity" else largest_weighted_resource
+        return chosen(settings, weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from strategies.bundles.ranges import parse_bundle
 from strategies.filters.contract import Refusal
@@ -12,8 +13,13 @@ from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Ski
 from strategies.settings import Mode
 from strategies.splitting.boundaries import Cuts
 from strategies.splitting.limits import SplitSettings
-from strategies.splitting.when_extensible import BrokerContext, extensible_splits
-from strategies.splitting.when_modular import Splits, modular_splits
+from strategies.splitting.when_extensible import (
+    BrokerContext,
+    OwnSplits,
+    extensible_splits,
+    java_extensible_splits,
+)
+from strategies.splitting.when_modular import Splits, java_modular_splits, modular_splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,25 @@ class DueSplits:
     hits: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Splitter:
+    """The rules of a mode that find bundles to split, by load manager. `keeps_due`: a bundle that
+    was due but stays whole keeps its hits, because it is still due.
+    """
+
+    modular: Callable[[Sequence[BrokerLoad], Callable[[str], int], SplitSettings], Splits]
+    extensible: Callable[[BundleStats, Mapping[str, int], BrokerContext, SplitSettings], OwnSplits]
+    keeps_due: bool
+
+
+SPLITTERS: Mapping[Mode, Splitter] = MappingProxyType(
+    {
+        "fixed": Splitter(modular_splits, extensible_splits, keeps_due=True),
+        "parity": Splitter(java_modular_splits, java_extensible_splits, keeps_due=False),
+    }
+)
+
+
 @dataclass(frozen=True)
 class SplitRules:
     """Rules by which a round splits. `bundles_in`: number of bundles of a namespace; called only
@@ -37,7 +62,7 @@ class SplitRules:
 
     settings: SplitSettings
     load_manager: LoadManager
-    mode: Mode
+    splitter: Splitter
     bundles_in: Callable[[str], int]
     closed: Refusal | None = None
 
@@ -47,9 +72,6 @@ def due_splits(
 ) -> DueSplits:
     """The splits of one round, after the round has decided which bundles leave. `hits`: result of
     the previous round.
-
-    In fixed mode a bundle of the extensible load manager that was due but stays whole keeps its
-    hits, because it is still due.
     """
     if not rules.settings.enabled:
         return DueSplits()
@@ -57,7 +79,7 @@ def due_splits(
     if extensible:
         found, skips, counted = _by_broker(view.brokers, hits, rules)
     else:
-        splits: Splits = modular_splits(view.brokers, rules.bundles_in, rules.settings, rules.mode)
+        splits = rules.splitter.modular(view.brokers, rules.bundles_in, rules.settings)
         found, skips = splits.decisions, splits.skips
     kept, more = dict[str, Decision](), list[Skip]()
     for decision in found:
@@ -76,7 +98,7 @@ def due_splits(
                 decision.source,
             )
         )
-        if extensible and rules.mode == "fixed" and decision.bundle not in kept:
+        if extensible and rules.splitter.keeps_due and decision.bundle not in kept:
             counted[decision.bundle] = hits.get(decision.bundle, 0) + 1
     return DueSplits(
         tuple(kept.values()),
@@ -95,12 +117,11 @@ def _by_broker(
     for broker in brokers:
         table = broker.bundles
         stats = BundleStats(table.names, table.current, table.topics, table.sessions)
-        own = extensible_splits(
+        own = rules.splitter.extensible(
             stats,
             hits,
             BrokerContext(broker.broker, rules.bundles_in, _middle),
             rules.settings,
-            rules.mode,
         )
         decisions += [_where_known(decision, rules.settings) for decision in own.decisions]
         skips += own.skips

@@ -14,7 +14,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import MIB, Evidence
-from strategies.settings import Mode, Setting
+from strategies.settings import Setting
 from strategies.splitting.boundaries import Algorithm, FlowSettings
 
 #: Codes of the reasons, in the order in which they are checked.
@@ -144,23 +144,27 @@ class Sizes:
         }
 
 
-def bandwidth_limit(settings: SplitSettings, mode: Mode) -> int:
-    """The limit in bytes/s. Java multiplies in 32 bits, so 2048 MiB/s and more overflow (2048:
-    −2^31, 4096: 0).
+def bandwidth_limit(settings: SplitSettings) -> int:
+    """The limit in bytes/s."""
+    return int(settings.max_bandwidth_mib) * MIB
+
+
+def java_bandwidth_limit(settings: SplitSettings) -> int:
+    """The limit as Java computes it: in 32 bits, so 2048 MiB/s and more overflow (2048: −2^31,
+    4096: 0).
     """
-    limit = int(settings.max_bandwidth_mib) * MIB
-    return limit if mode == "fixed" else (limit + 2**31) % 2**32 - 2**31
+    return (bandwidth_limit(settings) + 2**31) % 2**32 - 2**31
 
 
-def reasons(sizes: Sizes, settings: SplitSettings, mode: Mode) -> Ints:
+def reasons(sizes: Sizes, settings: SplitSettings, bandwidth: int) -> Ints:
     """int64[n]: index into REASONS of the first limit that a bundle exceeds, −1 for a bundle that
-    stays whole.
+    stays whole. `bandwidth`: the limit in bytes/s.
     """
     above = (
         sizes.topics > settings.max_topics,
         (settings.max_sessions > 0) & (sizes.sessions > settings.max_sessions),
         sizes.rate > settings.max_msg_rate,
-        sizes.throughput > bandwidth_limit(settings, mode),
+        sizes.throughput > bandwidth,
     )
     found = np.select(above, range(len(REASONS)), default=-1)
     return np.where(sizes.topics < 2, -1, found).astype(np.int64)
@@ -172,7 +176,7 @@ def excess(sizes: Sizes, settings: SplitSettings) -> Floats:
         sizes.topics / max(settings.max_topics, 1),
         sizes.rate / max(settings.max_msg_rate, 1),
     ]
-    shares.append(sizes.throughput / max(bandwidth_limit(settings, "fixed"), 1))
+    shares.append(sizes.throughput / max(bandwidth_limit(settings), 1))
     if settings.max_sessions > 0:
         shares.append(sizes.sessions / settings.max_sessions)
     highest: Floats = np.max(np.stack(shares), axis=0)

@@ -18,9 +18,17 @@ from strategies.bundles.ranges import KeyRange, hexadecimal, parse_bundle
 from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BundleStats, Decision, Skip
-from strategies.settings import Mode
 from strategies.splitting.boundaries import Cuts, SplitFault
-from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reason_text, reasons
+from strategies.splitting.limits import (
+    REASONS,
+    Sizes,
+    SplitSettings,
+    bandwidth_limit,
+    excess,
+    java_bandwidth_limit,
+    reason_text,
+    reasons,
+)
 from strategies.splitting.when_modular import namespace_full, stays_whole
 
 
@@ -54,12 +62,14 @@ class OwnSplits:
 
 @dataclass
 class _SplitScan:
-    """One scan of the bundles of a broker, with its results so far."""
+    """One scan of the bundles of a broker, with its results so far. `is_of`: whether a bundle
+    belongs to a namespace.
+    """
 
     stats: BundleStats
     context: BrokerContext
     settings: SplitSettings
-    mode: Mode
+    is_of: Callable[[str, str], bool]
     sizes: Sizes
     found: Ints
     hits: dict[str, int]
@@ -134,7 +144,8 @@ class _SplitScan:
         ):
             self.skips.append(namespace_full(bundle, self.context.broker, self.settings))
         elif any(
-            _same_split(namespace, range_, other, self.mode) for other in self.context.splitting
+            self.is_of(other, namespace) and _shares_boundary(range_, other)
+            for other in self.context.splitting
         ):
             self.skips.append(
                 Skip(
@@ -177,32 +188,57 @@ class _SplitScan:
         self.planned[namespace_of(bundle)] += 1
         del self.hits[bundle]
 
+    def result(self) -> OwnSplits:
+        return OwnSplits(tuple(self.decisions), tuple(self.skips), tuple(self.failed), self.hits)
+
 
 def extensible_splits(
+    stats: BundleStats, hits: Mapping[str, int], context: BrokerContext, settings: SplitSettings
+) -> OwnSplits:
+    """Scans a broker's bundles, hottest first. `hits`: result of the previous scan."""
+    scan = _scan(stats, hits, context, settings, bandwidth=bandwidth_limit(settings), is_of=_is_of)
+    scan.hottest_first()
+    return scan.result()
+
+
+def java_extensible_splits(
+    stats: BundleStats, hits: Mapping[str, int], context: BrokerContext, settings: SplitSettings
+) -> OwnSplits:
+    """Scans a broker's bundles as Java does. For Java, a namespace that begins with another one is
+    the same.
+    """
+    scan = _scan(
+        stats,
+        hits,
+        context,
+        settings,
+        bandwidth=java_bandwidth_limit(settings),
+        is_of=str.startswith,
+    )
+    scan.as_java()
+    return scan.result()
+
+
+def _scan(
     stats: BundleStats,
     hits: Mapping[str, int],
     context: BrokerContext,
     settings: SplitSettings,
-    mode: Mode,
-) -> OwnSplits:
-    """Scans a broker's bundles. `hits`: result of the previous scan."""
-    sizes = _sizes(stats)
-    present = set(stats.names)
+    *,
+    bandwidth: int,
+    is_of: Callable[[str, str], bool],
+) -> _SplitScan:
+    sizes, present = _sizes(stats), set(stats.names)
     kept = {bundle: count for bundle, count in hits.items() if bundle in present}
-    scan = _SplitScan(stats, context, settings, mode, sizes, reasons(sizes, settings, mode), kept)
-    if mode == "parity":
-        scan.as_java()
-    else:
-        scan.hottest_first()
-    return OwnSplits(tuple(scan.decisions), tuple(scan.skips), tuple(scan.failed), scan.hits)
+    found = reasons(sizes, settings, bandwidth)
+    return _SplitScan(stats, context, settings, is_of, sizes, found, kept)
 
 
-def _same_split(namespace: str, range_: KeyRange, other: str, mode: Mode) -> bool:
-    """Whether a bundle that is being split shares a boundary with this one. For Java, a namespace
-    that begins with this one is the same.
-    """
-    if not (other.startswith(namespace) if mode == "parity" else namespace_of(other) == namespace):
-        return False
+def _is_of(bundle: str, namespace: str) -> bool:
+    return namespace_of(bundle) == namespace
+
+
+def _shares_boundary(range_: KeyRange, other: str) -> bool:
     lower, _, upper = other.rpartition("/")[2].partition("_")
     return lower == hexadecimal(range_.lower) or upper == hexadecimal(range_.upper)
 

@@ -25,8 +25,16 @@ from strategies.bundles.system_bundles import has_java_namespace, is_system_bund
 from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BrokerLoad, Decision, Skip
-from strategies.settings import Mode
-from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reason_text, reasons
+from strategies.splitting.limits import (
+    REASONS,
+    Sizes,
+    SplitSettings,
+    bandwidth_limit,
+    excess,
+    java_bandwidth_limit,
+    reason_text,
+    reasons,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +59,12 @@ def modular_splits(
     brokers: Sequence[BrokerLoad],
     bundles_in: Callable[[str], int],
     settings: SplitSettings,
-    mode: Mode,
 ) -> Splits:
-    """The splits of one round. `bundles_in`: number of bundles of a namespace; called only for
-    namespaces with hot bundles.
+    """The splits of one round, hottest bundles first. `bundles_in`: number of bundles of a
+    namespace; called only for namespaces with hot bundles.
     """
-    if mode == "parity":
-        order = concurrent_hash_map_order([broker.broker for broker in brokers])
-        walk = _maybe_hot([brokers[index] for index in order], settings, mode)
-        hot = (hot.decision for broker in walk for hot in _hot(broker, settings, mode))
-        return _within_namespaces(
-            (decision for decision in hot if has_java_namespace(decision.bundle)),
-            bundles_in,
-            settings,
-        )
     found = sorted(
-        (
-            hot
-            for broker in _maybe_hot(brokers, settings, mode)
-            for hot in _hot(broker, settings, mode)
-        ),
+        _hot_bundles(brokers, settings, bandwidth_limit(settings)),
         key=lambda hot: (-hot.excess, hot.decision.bundle, hot.decision.source),
     )
     once = {hot.decision.bundle: hot.decision for hot in reversed(found)}
@@ -84,6 +78,23 @@ def modular_splits(
         (decision for decision in hottest if decision.bundle not in stays), bundles_in, settings
     )
     return Splits(splits.decisions, (*stays.values(), *splits.skips))
+
+
+def java_modular_splits(
+    brokers: Sequence[BrokerLoad],
+    bundles_in: Callable[[str], int],
+    settings: SplitSettings,
+) -> Splits:
+    """The splits of one round as in Java, broker by broker in hash order."""
+    order = concurrent_hash_map_order([broker.broker for broker in brokers])
+    found = _hot_bundles(
+        [brokers[index] for index in order], settings, java_bandwidth_limit(settings)
+    )
+    return _within_namespaces(
+        (hot.decision for hot in found if has_java_namespace(hot.decision.bundle)),
+        bundles_in,
+        settings,
+    )
 
 
 def bundles_per_namespace(bundles: Iterable[str]) -> Counter[str]:
@@ -135,8 +146,16 @@ def _within_namespaces(
     return Splits(tuple(plan.values()), tuple(skips))
 
 
+def _hot_bundles(
+    brokers: Sequence[BrokerLoad], settings: SplitSettings, bandwidth: int
+) -> Iterator[_Hot]:
+    """The bundles above a limit, in the order of the brokers. `bandwidth`: the limit in bytes/s."""
+    for broker in _maybe_hot(brokers, settings, bandwidth):
+        yield from _hot(broker, settings, bandwidth)
+
+
 def _maybe_hot(
-    brokers: Sequence[BrokerLoad], settings: SplitSettings, mode: Mode
+    brokers: Sequence[BrokerLoad], settings: SplitSettings, bandwidth: int
 ) -> list[BrokerLoad]:
     """Brokers that may have a hot bundle: some maximum of the table summary is above a limit, or
     there is no summary.
@@ -150,17 +169,19 @@ def _maybe_hot(
     ).reshape(-1, 2)
     above = iter(
         (
-            reasons(Sizes(rows[:, 0], rows[:, 1], traffic[:, 0], traffic[:, 1]), settings, mode)
+            reasons(
+                Sizes(rows[:, 0], rows[:, 1], traffic[:, 0], traffic[:, 1]), settings, bandwidth
+            )
             >= 0
         ).tolist()
     )
     return [broker for broker in brokers if broker.summary is None or next(above)]
 
 
-def _hot(broker: BrokerLoad, settings: SplitSettings, mode: Mode) -> Iterator[_Hot]:
+def _hot(broker: BrokerLoad, settings: SplitSettings, bandwidth: int) -> Iterator[_Hot]:
     table = broker.bundles
     sizes = _sizes(table)
-    found = reasons(sizes, settings, mode)
+    found = reasons(sizes, settings, bandwidth)
     rows = np.flatnonzero(found >= 0)
     if not len(rows):
         return

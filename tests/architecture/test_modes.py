@@ -13,26 +13,15 @@ from tests.architecture.layers import modules, parsed
 
 PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
 #: Registry entries, which build the rule of a mode.
-CHOICES = {"strategies/shedding/contract.py": 1, "strategies/placement/contract.py": 1}
+CHOICES = {"strategies/shedding/contract.py": 2, "strategies/placement/contract.py": 1}
 #: Rules that still ask for their mode while they run, with the number of questions. A number may
 #: only fall, a file may only leave.
 ASKED = {
-    "rebalancer/analysis/backtest/quiet_round_finder.py": 2,
+    "rebalancer/analysis/backtest/quiet_round_finder.py": 1,
     "rebalancer/conformance/smoothed_load.py": 1,
     "rebalancer/simulation/dispatch_limits/token_bucket.py": 1,
-    "rebalancer/simulation/leader.py": 1,
     "rebalancer/simulation/run.py": 2,
     "strategies/bundles/ranges.py": 1,
-    "strategies/clearance.py": 1,
-    "strategies/filters/anti_affinity.py": 1,
-    "strategies/filters/pipeline.py": 3,
-    "strategies/placement/destinations.py": 5,
-    "strategies/round.py": 1,
-    "strategies/screening.py": 3,
-    "strategies/splitting/due.py": 1,
-    "strategies/splitting/limits.py": 1,
-    "strategies/splitting/when_modular.py": 1,
-    "strategies/splitting/when_extensible.py": 2,
     "strategies/splitting/boundaries.py": 5,
 }
 

@@ -59,7 +59,6 @@ def test_no_strategy_raises_and_every_round_keeps_its_promises(
         if mode == "fixed":
             only_what_may_move_moves_and_once(view, round_)
             assert strategy != "avg" or all(decision.destination for decision in round_.decisions)
-        assert all(isinstance(rule.usage(broker), float) for broker in view.brokers)
 
 
 def brokers_give_what_they_serve_and_each_bundle_once(view: ClusterView, round_: Shedding) -> None:

@@ -25,7 +25,7 @@ from strategies.splitting.boundaries import (
 )
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
-from strategies.splitting.when_modular import modular_splits
+from strategies.splitting.when_modular import java_modular_splits, modular_splits
 from tests.properties.legal import seeds
 from tests.unit.shedding_builders import ns
 from tests.unit.splitting_builders import broker, stats, topic_of
@@ -142,10 +142,8 @@ limits = st.builds(
 def test_a_namespace_never_gets_too_many_bundles(
     table: dict[str, Any], limit: SplitSettings, existing: int
 ) -> None:
-    for mode in ("parity", "fixed"):
-        found = modular_splits(
-            [broker("b1:1", table), broker("b2:1", table)], lambda _: existing, limit, mode
-        )
+    for splits in (java_modular_splits, modular_splits):
+        found = splits([broker("b1:1", table), broker("b2:1", table)], lambda _: existing, limit)
         names = [decision.bundle for decision in found.decisions]
         assert len(names) == len(set(names))
         for namespace in ("t/ns", "t/ns2"):
@@ -163,20 +161,18 @@ def test_the_order_of_bundles_changes_nothing(
         "b1:1", lambda _: existing, lambda _: (5,), lambda bundle: bundle != ns(1), [ns(2)]
     )
     hits = {name: index % 5 for index, name in enumerate(NAMES)}
-    one = extensible_splits(stats(table), hits, around, limit, "fixed")
-    other = extensible_splits(stats(dict(mixed)), hits, around, limit, "fixed")
+    one = extensible_splits(stats(table), hits, around, limit)
+    other = extensible_splits(stats(dict(mixed)), hits, around, limit)
     assert (one.decisions, one.hits, sorted(one.failed)) == (
         other.decisions,
         other.hits,
         sorted(other.failed),
     )
     assert len(one.decisions) <= limit.max_splits
-    two = modular_splits([broker("b1:1", table)], lambda _: existing, limit, "fixed")
+    two = modular_splits([broker("b1:1", table)], lambda _: existing, limit)
     assert (
         two.decisions
-        == modular_splits(
-            [broker("b1:1", dict(mixed))], lambda _: existing, limit, "fixed"
-        ).decisions
+        == modular_splits([broker("b1:1", dict(mixed))], lambda _: existing, limit).decisions
     )
 
 

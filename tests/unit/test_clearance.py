@@ -17,7 +17,7 @@ from strategies.limits.settings import LimitSettings
 from strategies.model import BrokerMemory, ClusterMemory, Decision, Memory, Shedding
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.registry import placer
-from strategies.settings import Mode
+from strategies.settings import MODE_RULES, Mode
 from strategies.state import Gained
 from tests.unit.placement_builders import policies
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
@@ -64,7 +64,11 @@ def left(
     rules = DestinationRules(placer("avg", None, mode), filters, DestinationSettings(), WEIGHTS)
     destinations = Destinations(seen, 7, rules, policies=known or PoliciesView(), memory=DUE)
     refusals = LeavingRules(
-        mode, Budget(limits, (), 0), lambda bundle: bundle in excluded, gained or {}, closed
+        MODE_RULES[mode].keeps_due,
+        Budget(limits, (), 0),
+        lambda bundle: bundle in excluded,
+        gained or {},
+        closed,
     )
     return decide(
         {one.broker: one for one in seen.brokers},

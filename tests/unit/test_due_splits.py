@@ -11,7 +11,7 @@ from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import LoadManager
 from strategies.model import BrokerLoad, ClusterView
 from strategies.settings import Mode
-from strategies.splitting.due import DueSplits, SplitRules, due_splits
+from strategies.splitting.due import SPLITTERS, DueSplits, SplitRules, due_splits
 from strategies.splitting.limits import SplitSettings
 from tests.unit.shedding_builders import ns
 from tests.unit.splitting_builders import broker
@@ -37,7 +37,10 @@ def due(
         "c", 0, brokers, frozenset(cooling), is_excluded=lambda bundle: bundle in excluded
     )
     return due_splits(
-        seen, leaving, hits or {}, SplitRules(settings, manager, mode, lambda _: 4, closed)
+        seen,
+        leaving,
+        hits or {},
+        SplitRules(settings, manager, SPLITTERS[mode], lambda _: 4, closed),
     )
 
 

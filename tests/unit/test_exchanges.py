@@ -34,7 +34,7 @@ def left(
     seen = view(*brokers)
     rules = DestinationRules(None, Filters(filters, "fixed"), DestinationSettings(), WEIGHTS)
     destinations = Destinations(seen, 1, rules, policies=seen.policies, memory=Memory())
-    gate = LeavingRules("fixed", Budget(limits, (), 0), seen.is_excluded, {})
+    gate = LeavingRules(True, Budget(limits, (), 0), seen.is_excluded, {})
     return decide(
         {one.broker: one for one in brokers}, Shedding(decisions, (), Memory()), destinations, gate
     )

@@ -15,9 +15,21 @@ from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, Figures
 from strategies.settings import Mode
 from strategies.splitting.boundaries import Cuts, SplitFault
-from strategies.splitting.limits import Sizes, SplitSettings, bandwidth_limit, excess
-from strategies.splitting.when_extensible import BrokerContext, OwnSplits, extensible_splits
-from strategies.splitting.when_modular import Splits, bundles_per_namespace, modular_splits
+from strategies.splitting.due import SPLITTERS
+from strategies.splitting.limits import (
+    Sizes,
+    SplitSettings,
+    bandwidth_limit,
+    excess,
+    java_bandwidth_limit,
+)
+from strategies.splitting.when_extensible import BrokerContext, OwnSplits
+from strategies.splitting.when_modular import (
+    Splits,
+    bundles_per_namespace,
+    java_modular_splits,
+    modular_splits,
+)
 from tests.unit.shedding_builders import MIB, ns
 from tests.unit.splitting_builders import broker, stats
 
@@ -36,7 +48,7 @@ def split(
     mode: Mode = "parity",
     existing: int = 4,
 ) -> Splits:
-    return modular_splits([broker("b1:1", bundles)], lambda _: existing, settings, mode)
+    return SPLITTERS[mode].modular([broker("b1:1", bundles)], lambda _: existing, settings)
 
 
 def names(found: Splits | OwnSplits) -> list[str]:
@@ -56,7 +68,7 @@ def look(
     around = BrokerContext(
         "b1:1", lambda _: 4, lambda _: cut, lambda bundle: bundle not in elsewhere, splitting
     )
-    return extensible_splits(stats(bundles), hits, around, settings, mode)
+    return SPLITTERS[mode].extensible(stats(bundles), hits, around, settings)
 
 
 @pytest.mark.parametrize("mode", BOTH)
@@ -98,7 +110,7 @@ def test_the_hottest_first_in_fixed_mode() -> None:
 
 def test_a_bundle_that_two_brokers_report_is_split_once() -> None:
     brokers = [broker("b1:1", {ns(0): TOPICS}), broker("b2:1", {ns(0): TOPICS})]
-    found = modular_splits(brokers, lambda _: 126, SplitSettings(), "fixed")
+    found = modular_splits(brokers, lambda _: 126, SplitSettings())
     assert [(decision.bundle, decision.source) for decision in found.decisions] == [(ns(0), "b1:1")]
 
 
@@ -107,8 +119,8 @@ def test_a_bundle_that_two_brokers_report_is_split_once() -> None:
 )
 def test_the_bandwidth_limit_overflows_in_parity_mode(mib: int, limit: int) -> None:
     settings = SplitSettings(max_bandwidth_mib=mib)
-    assert bandwidth_limit(settings, "parity") == limit
-    assert bandwidth_limit(settings, "fixed") == mib * MIB
+    assert java_bandwidth_limit(settings) == limit
+    assert bandwidth_limit(settings) == mib * MIB
     assert bool(split({ns(0): COLD}, settings).decisions) == (limit < 20)
     assert split({ns(0): COLD}, settings, "fixed").decisions == ()
 
@@ -202,7 +214,7 @@ def test_a_table_is_opened_only_where_its_summary_is_above_a_limit(
         return table.loads()
 
     known = BrokerLoad("b1:1", Figures(), load, summary=table.summary())
-    found = modular_splits([known], lambda _: 4, SplitSettings(), mode)
+    found = SPLITTERS[mode].modular([known], lambda _: 4, SplitSettings())
     assert names(found) == names(split({ns(0): COLD, ns(1): bundle}, mode=mode))
     assert bool(opened) == bool(found.decisions)
 
@@ -211,7 +223,7 @@ def test_limits_that_overflow_open_every_table_in_parity_mode() -> None:
     table = first_history(stats({ns(0): COLD}), 1)
     known = BrokerLoad("b1:1", Figures(), table.loads, summary=table.summary())
     assert names(
-        modular_splits([known], lambda _: 4, SplitSettings(max_bandwidth_mib=2048), "parity")
+        java_modular_splits([known], lambda _: 4, SplitSettings(max_bandwidth_mib=2048))
     ) == [ns(0)]
 
 

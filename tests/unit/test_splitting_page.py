@@ -17,8 +17,9 @@ from strategies.model import BundleStats, Figures, Resource
 from strategies.settings import Mode, Weights
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
 from strategies.splitting.boundaries import FlowSettings, SplitFault, SplitRequest, TopicFlow, cuts
+from strategies.splitting.due import SPLITTERS
 from strategies.splitting.limits import SplitSettings
-from strategies.splitting.when_extensible import BrokerContext, extensible_splits
+from strategies.splitting.when_extensible import BrokerContext
 from tests.unit.shedding_builders import MIB, ns
 from tests.unit.splitting_builders import stats, topic_of
 from tests.unit.strategies_page import example
@@ -38,8 +39,8 @@ def test_split_hits(mode: Mode) -> None:
     around = BrokerContext("b1:1", lambda _: 4, lambda _: (1,))
     hits: Mapping[str, int] = {}
     for _, topics, expected, answer in example("split_hits"):
-        found = extensible_splits(
-            stats({ns(0): (int(topics), 1, 1.0, 1.0)}), hits, around, SplitSettings(), mode
+        found = SPLITTERS[mode].extensible(
+            stats({ns(0): (int(topics), 1, 1.0, 1.0)}), hits, around, SplitSettings()
         )
         hits = found.hits
         assert (str(hits.get(ns(0), 0)), bool(found.decisions)) == (expected, answer == "split")

@@ -82,7 +82,7 @@ class QuietRoundFinder:
         self._screen = quiet(settings.chosen) if quiet is not None else None
         advised = (
             settings.throttling.above_percent / 100
-            if settings.throttling.advise and settings.mode == "fixed"
+            if settings.throttling.advise and self._rules.by_mode.advises
             else np.inf
         )
         #: For a broker above this usage, a round advises on its hottest bundle, which only the

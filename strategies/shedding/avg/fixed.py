@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.model import ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import (
     AvgSettings,
@@ -41,7 +41,7 @@ from strategies.shedding.candidates import (
 )
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered, settling, unusable
-from strategies.usage import usages_by_name, weighted_usage
+from strategies.usage import usages_by_name
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,6 @@ class AvgShedder:
 
     settings: AvgSettings
     weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the pair furthest apart first. The order of brokers and bundles in the view

@@ -17,7 +17,6 @@ import numpy as np
 from strategies.bundles.bundle_loads import BundleLoads, Floats
 from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
 from strategies.model import (
-    BrokerLoad,
     ClusterMemory,
     ClusterView,
     Decision,
@@ -49,7 +48,7 @@ from strategies.shedding.candidates import (
 )
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered
-from strategies.usage import weighted_usage, weighted_usages
+from strategies.usage import weighted_usages
 
 _SCORES = "avg-scores"
 #: Maximum size of the plan. Java never removes a planned destination. No round reads an old one, so
@@ -107,10 +106,6 @@ class ParityAvgShedder:
 
     settings: AvgSettings
     weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; each decision's destination is the one in the final plan, which is keyed by

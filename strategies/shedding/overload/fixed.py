@@ -22,7 +22,7 @@ from strategies.shedding.overload.settings import (
 )
 from strategies.shedding.reason_texts import gathered, settling, unusable
 from strategies.shedding.relief import MARGIN, Room, no_taker, relieve
-from strategies.usage import usages_by_name, weighted_usage
+from strategies.usage import usages_by_name
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,6 @@ class OverloadShedder:
 
     settings: OverloadSettings
     weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the fullest broker first. The order of brokers and bundles in the view does

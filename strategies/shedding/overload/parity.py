@@ -14,11 +14,12 @@ from strategies.java.pulsar_version import before
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
+from strategies.shedding.contract import Usage, largest_weighted_resource
 from strategies.shedding.execution_order import as_executed
 from strategies.shedding.overload.settings import OverloadSettings, not_overloaded, overloaded
 from strategies.shedding.reason_texts import gathered
 from strategies.shedding.relief import MARGIN, relieve_as_java
-from strategies.usage import unweighted_usage, weighted_usage, weighted_usages
+from strategies.usage import unweighted_usage, weighted_usages
 
 _RESULT = "overload-result"
 
@@ -29,12 +30,6 @@ class ParityOverloadShedder:
 
     settings: OverloadSettings
     weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction); up to Pulsar 3 the largest without weights."""
-        if before(self.settings.pulsar_version, "4.0"):
-            return unweighted_usage(broker.figures)
-        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; decisions in the order in which Pulsar would execute them."""
@@ -69,6 +64,13 @@ class ParityOverloadShedder:
             usage - self.settings.threshold_percent / 100.0 + MARGIN
         )
         return relieve_as_java(broker, overloaded(usage, minimum, self.settings), ties)
+
+
+def parity_usage(settings: OverloadSettings, weights: Weights) -> Usage:
+    """Largest weighted resource (fraction); up to Pulsar 3 the largest without weights."""
+    if before(settings.pulsar_version, "4.0"):
+        return unweighted_usage
+    return largest_weighted_resource(settings, weights)
 
 
 def _in_map_order(positions: list[int], view: ClusterView) -> list[int]:

@@ -10,7 +10,7 @@ from strategies.bundles.bundle_loads import Bools, Floats
 from strategies.model import Memory, Round
 from strategies.shedding.contract import GoalFigure, QuietScreen, SheddingStrategy
 from strategies.shedding.overload.fixed import OverloadShedder
-from strategies.shedding.overload.parity import ParityOverloadShedder
+from strategies.shedding.overload.parity import ParityOverloadShedder, parity_usage
 from strategies.shedding.overload.settings import OverloadSettings
 
 
@@ -42,4 +42,5 @@ OVERLOAD = SheddingStrategy(
     tuning={"threshold_percent": (50, 60, 70, 75, 80, 85, 90)},
     published_placement="least_long_term_rate",
     quiet=quiet,
+    parity_usage=parity_usage,
 )

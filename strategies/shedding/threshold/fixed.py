@@ -31,7 +31,7 @@ from strategies.shedding.threshold.settings import (
     too_little_traffic,
     waiting_for_moves,
 )
-from strategies.usage import usages_by_name, weighted_usage
+from strategies.usage import usages_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,6 @@ class ThresholdShedder:
 
     settings: ThresholdSettings
     weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the broker furthest above the mean first. The order of brokers and bundles in

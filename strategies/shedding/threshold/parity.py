@@ -30,7 +30,7 @@ from strategies.shedding.threshold.settings import (
     none_below,
     too_little_traffic,
 )
-from strategies.usage import weighted_usage, weighted_usages
+from strategies.usage import weighted_usages
 
 _RESULT = "threshold-result"
 
@@ -51,10 +51,6 @@ class ParityThresholdShedder:
 
     settings: ThresholdSettings
     weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; decisions in the order in which Pulsar would execute them."""

@@ -45,7 +45,6 @@ from strategies.shedding.transfer.settings import (
     transferable,
 )
 from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policies
-from strategies.usage import weighted_usage
 
 _WHY_NOTHING = {
     "CoolDown": (
@@ -96,10 +95,6 @@ class TransferShedder:
     top_bundles: Top
     candidates: Callable[[BundleLoads, ClusterView, Collection[str]], Candidates]
     limits_clock: bool
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """Runs one round: decisions, skips and new memory."""

@@ -36,7 +36,6 @@ from strategies.shedding.uniform.settings import (
     too_little,
     totals,
 )
-from strategies.usage import weighted_usage
 
 #: Traffic that an idle broker counts with, so that a ratio to it exists.
 _IDLE = 1.0
@@ -50,10 +49,6 @@ class UniformLoadShedder:
 
     settings: UniformSettings
     weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction); the rule itself compares traffic."""
-        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; at most one broker sheds. The order of brokers and bundles in the view does

@@ -37,7 +37,6 @@ from strategies.shedding.uniform.settings import (
     too_little,
     totals,
 )
-from strategies.usage import weighted_usage
 
 _INT_MAX = 2_147_483_647
 _ALMOST_ZERO = 1e-6
@@ -53,10 +52,6 @@ class ParityUniformLoadShedder:
 
     settings: UniformSettings
     weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction); the rule itself compares traffic."""
-        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; at most one broker sheds."""
