@@ -109,12 +109,13 @@ def test_a_clusters_state_survives_its_bytes() -> None:
 
 
 def test_a_state_of_a_version_that_did_not_compress_early_records_goes_on() -> None:
-    early = EarlyRecord.of(report("a:1", 5), far=True)
-    plain = json.loads(to_bytes(ClusterState(early=(early,))))
-    plain["early"] = [[5, b64encode(pack_record(report("a:1", 5))).decode(), True]]
+    record = sweep(5)
+    early = EarlyRecord.of(record, far=True)
+    state = json.loads(to_bytes(ClusterState(early=(early,))))
+    state["early"] = [[record.ts, b64encode(pack_record(record)).decode(), True]]
 
-    assert from_bytes(json.dumps(plain).encode()) == ClusterState(early=(early,))
-    assert early.record == report("a:1", 5)
+    assert from_bytes(json.dumps(state).encode()) == ClusterState(early=(early,))
+    assert early.record == record
 
 
 def test_state_of_another_version_is_refused_with_a_next_step() -> None:
