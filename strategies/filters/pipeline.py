@@ -167,7 +167,7 @@ class Filters:
         return self._form.allowed(self, subject, brokers, fleet)
 
     @cached_property
-    def _form(self) -> _Form:
+    def _form(self) -> _FilterForm:
         return _FORMS[self.mode, self.settings.load_manager == "extensible"]
 
     def taker(
@@ -367,7 +367,7 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _FilterForm:
     """What depends on the mode and the load manager: the filters, refusals without any filter, and
     the rules of anti-affinity groups.
     """
@@ -425,11 +425,13 @@ def _no_refusals(*_: object) -> Refusals:
     return {}
 
 
-_FIXED = _Form(Filters._fixed, _never, namespaces_served, may_leave)
+_FIXED = _FilterForm(Filters._fixed, _never, namespaces_served, may_leave)
 #: Mode, and whether the load manager is the extensible one → form.
-_FORMS: Mapping[tuple[Mode, bool], _Form] = {
+_FORMS: Mapping[tuple[Mode, bool], _FilterForm] = {
     ("fixed", False): _FIXED,
     ("fixed", True): _FIXED,
-    ("parity", False): _Form(Filters._modular, _no_refusals, namespaces_served, java_may_leave),
-    ("parity", True): _Form(Filters._extensible, _no_refusals, bundles_owned, java_may_leave),
+    ("parity", False): _FilterForm(
+        Filters._modular, _no_refusals, namespaces_served, java_may_leave
+    ),
+    ("parity", True): _FilterForm(Filters._extensible, _no_refusals, bundles_owned, java_may_leave),
 }

@@ -288,7 +288,7 @@ class Destinations:
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _DestinationForm:
     """What depends on the mode and the load manager.
 
     `counts_moves`: a move counts before a report shows it, and a destination that shedding named is
@@ -301,13 +301,15 @@ class _Form:
     asks_first: bool
 
 
-_FIXED = _Form(Destinations._fixed, counts_moves=True, asks_first=True)
+_FIXED = _DestinationForm(Destinations._fixed, counts_moves=True, asks_first=True)
 #: Mode, and whether the load manager is the extensible one → form.
-_FORMS: Mapping[tuple[Mode, bool], _Form] = {
+_FORMS: Mapping[tuple[Mode, bool], _DestinationForm] = {
     ("fixed", False): _FIXED,
     ("fixed", True): _FIXED,
-    ("parity", False): _Form(Destinations._modular, counts_moves=False, asks_first=True),
-    ("parity", True): _Form(Destinations._extensible, counts_moves=False, asks_first=False),
+    ("parity", False): _DestinationForm(Destinations._modular, counts_moves=False, asks_first=True),
+    ("parity", True): _DestinationForm(
+        Destinations._extensible, counts_moves=False, asks_first=False
+    ),
 }
 
 
