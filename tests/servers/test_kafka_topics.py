@@ -144,7 +144,7 @@ def test_a_closed_door_is_told_in_one_line(
 ) -> None:
     uri = f"kafka://{kafka.address(door.listener)}/never-made"
     settings = replace(
-        door.settings(kafka, tmp_path), timeout_ms=3_000 if error is PublishTimeout else 6_000
+        door.settings(kafka, tmp_path), timeout_ms=3_000 if error is PublishTimeout else 30_000
     )
     with pytest.raises(error, match=sentence) as raised:
         open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))
