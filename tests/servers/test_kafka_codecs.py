@@ -94,23 +94,7 @@ def test_every_road_reads_every_codec(kafka: KafkaBroker, tmp_path: Path, codec:
     assert rebalancer("explain", "1", *words).code == exit_codes.OK
     assert rebalancer("shadow", *words).code == exit_codes.OK
     assert next_epoch((places.rounds, places.commands)) == 2, "a new checkpoint reads epochs"
-    with FakePulsar(Cluster()) as pulsar:
-        given = (
-            "pulsar.cluster=c",
-            f"pulsar.admin_urls={pulsar.admin_urls}",
-            f"executor.state={tmp_path / 'state'}",
-        )
-        executed = rebalancer(
-            "execute",
-            "--apply",
-            "--once",
-            *words,
-            *(word for one in given for word in ("--set", one)),
-        )
-    assert (executed.code, len(executed.out.splitlines())) == (
-        exit_codes.OK,
-        len(decided["commands"]),
-    ), executed.err
+    execute_all(words, tmp_path / "state", len(decided["commands"]))
     found = rebalancer(
         "doctor",
         "--no-spark-start",
@@ -246,23 +230,7 @@ def test_every_road_passes_over_a_batch_that_cannot_be_read(
         assert f"{source}: skipped 1 record that is no" in done.err
         assert place in done.err
     assert next_epoch((places.rounds, places.commands)) == 2
-    with FakePulsar(Cluster()) as pulsar:
-        given = (
-            "pulsar.cluster=c",
-            f"pulsar.admin_urls={pulsar.admin_urls}",
-            f"executor.state={tmp_path / 'state'}",
-        )
-        executed = rebalancer(
-            "execute",
-            "--apply",
-            "--once",
-            *words,
-            *(word for one in given for word in ("--set", one)),
-        )
-    assert (executed.code, len(executed.out.splitlines())) == (
-        exit_codes.OK,
-        len(decided["commands"]),
-    ), executed.err
+    execute_all(words, tmp_path / "state", len(decided["commands"]))
     rows = [decode_rejected(value) for value in values(places.rejected)]
     assert [(row.code, row.partition, row.offset) for row in rows] == [("unreadable-batch", 0, 63)]
 
@@ -304,3 +272,23 @@ def segment_of(kafka: KafkaBroker, topic: str | TopicUri) -> Path:
     """The broker's file of a topic with one partition."""
     (segment,) = (kafka.server.folder / "data").glob(f"{topic}-0/*.log")
     return segment
+
+
+def execute_all(words: Sequence[str], state: Path, commands: int) -> None:
+    """The executor over all present commands; each has an outcome."""
+    with FakePulsar(Cluster()) as pulsar:
+        given = (
+            "pulsar.cluster=c",
+            f"pulsar.admin_urls={pulsar.admin_urls}",
+            f"executor.state={state}",
+        )
+        executed = rebalancer(
+            "execute",
+            "--apply",
+            "--once",
+            *words,
+            *(word for one in given for word in ("--set", one)),
+        )
+    assert (executed.code, len(executed.out.splitlines())) == (exit_codes.OK, commands), (
+        executed.err
+    )
