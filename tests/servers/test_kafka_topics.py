@@ -28,6 +28,7 @@ from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from tests.servers.jvm import free_ports
 from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
 from tests.servers.kafka_topics import put, values
+from tests.servers.tcp_proxy import last_answer_with_close
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
@@ -150,6 +151,29 @@ def test_a_closed_door_is_told_in_one_line(
         open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))
     assert "\n" not in str(raised.value)
     assert "wrong" not in str(raised.value)
+
+
+@pytest.mark.parametrize("over_ssl", [False, True], ids=["plaintext", "ssl"])
+def test_a_refused_login_is_named_though_its_answer_arrives_with_the_end_of_the_connection(
+    kafka: KafkaBroker, tmp_path: Path, over_ssl: bool
+) -> None:
+    listener: Listener = "SASL_SSL" if over_ssl else "SASL_PLAINTEXT"
+    made = sasl("SCRAM-SHA-512", over_ssl=over_ssl, password="wrong")(kafka, tmp_path)
+    host, port = kafka.address(listener).split(":")
+    access = TopicAccess(replace(made, timeout_ms=8_000))
+    with last_answer_with_close((host, int(port))) as address:
+        topic = topic_of(f"kafka://{address}/never-made")
+        with pytest.raises(SinkError, match=r"authentication failed: check kafka\.username"):
+            open_consumer(topic, "g", tmp_path, access=access)
+
+
+def test_a_client_without_login_at_a_listener_with_one_looks_at_the_protocol(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    uri = f"kafka://{kafka.address('SASL_PLAINTEXT')}/never-made"
+    settings = KafkaSettings(timeout_ms=3_000)
+    with pytest.raises(PublishTimeout, match=r"no answer; check .* kafka\.security_protocol"):
+        open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))
 
 
 def test_a_publisher_looks_for_its_topic_before_there_is_a_record(kafka: KafkaBroker) -> None:

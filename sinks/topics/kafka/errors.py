@@ -27,9 +27,11 @@ _TRUST = (
     "TLS certificate not trusted: check kafka.ca_file, kafka.cert_file and kafka.key_file, "
     "and that the port belongs to a TLS listener"
 )
+_CLOSED_AT_LOGIN = "the broker closes the connections during authentication"
 #: Part of the error or of the client's log → our error and its text; the first match applies.
 _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
     ("SaslAuthenticationFailedError", SinkError, _LOGIN),
+    (_CLOSED_AT_LOGIN, SinkError, _LOGIN),
     (
         "UnsupportedSaslMechanismError",
         SinkError,
@@ -83,6 +85,11 @@ _TIMEOUT = (
 )
 _REASON = re.compile(r"(?:Bootstrap .* failed|Connection lost): (.*?)(?: \(backoff .*)?$")
 
+#: The version is known once the broker answered the request before the login.
+_CLOSED_AFTER_VERSION = re.compile(
+    r"node_id=bootstrap\S* broker_version=\(.*Connection lost: .*socket disconnected"
+)
+
 
 @contextmanager
 def kafka_errors(topic: TopicUri) -> Iterator[None]:
@@ -97,7 +104,7 @@ def kafka_errors(topic: TopicUri) -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
-        raise _ours(topic, error, connection_errors.reasons) from error
+        raise _ours(topic, error, connection_errors.reasons()) from error
     except OSError as error:  # certificates, sockets
         raise SinkError(f"{topic}: {error}; {_TRUST}") from error
     finally:
@@ -105,16 +112,34 @@ def kafka_errors(topic: TopicUri) -> Iterator[None]:
 
 
 class _ConnectionErrors(logging.Handler):
-    """Collects the client's log lines of failed connections: the reason is only there."""
+    """Collects the client's log lines of failed connections: the reason is only there.
+
+    kafka-python 3.0 drops the last bytes that arrive together with the end of a connection. On a
+    busy machine these are the broker's answer to a wrong password, at every attempt.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.reasons: list[str] = []
+        self._reasons: list[str] = []
+        self._lost = self._closed_at_login = 0
+        self._logged_in = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        found = _REASON.search(record.getMessage())
-        if found and found[1] not in self.reasons:
-            self.reasons.append(found[1])
+        line = record.getMessage()
+        found = _REASON.search(line)
+        if found and found[1] not in self._reasons:
+            self._reasons.append(found[1])
+        self._lost += "Connection lost" in line
+        self._closed_at_login += bool(_CLOSED_AFTER_VERSION.search(line))
+        self._logged_in |= line.startswith("Bootstrap attempt")
+
+    def reasons(self) -> list[str]:
+        """The reasons in the order of their first line; a refused login needs two connections that
+        end alike, and more of them than of others.
+        """
+        refused = self._closed_at_login >= 2 and self._closed_at_login * 2 > self._lost
+        login = [_CLOSED_AT_LOGIN] if refused and not self._logged_in else []
+        return [*self._reasons, *login]
 
 
 def _ours(topic: TopicUri, error: BaseException, reasons: list[str]) -> SinkError:
