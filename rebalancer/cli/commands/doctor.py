@@ -92,7 +92,7 @@ def examine(
     limit: TimeLimit,
 ) -> list[Finding]:
     """All findings in the order of the output, tokens first. With invalid settings, checks of
-    topics and folders are skipped.
+    topics and folders and the start of Spark are skipped.
     """
     settings, findings = _settings(config, overrides)
     job = settings.job if settings is not None else JobSettings()
@@ -104,7 +104,7 @@ def examine(
         environment.check_pyspark(),
     ]
     findings += found
-    if spark_start and all(finding.status != "fail" for finding in found):
+    if settings is not None and spark_start and all(finding.status != "fail" for finding in found):
         findings += limit.run("spark start", lambda: [environment.check_spark_start(job)])
     findings += environment.check_shipped(job)
     if settings is not None:
