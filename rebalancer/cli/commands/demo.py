@@ -65,12 +65,7 @@ def demo(
         Literal["spark", "plain"],
         typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java)."),
     ] = "spark",
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html", metavar="FILE", help="Also write the report to this file.", show_default=False
-        ),
-    ] = None,
+    html: options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Balance a simulated cluster on this machine, without servers.
