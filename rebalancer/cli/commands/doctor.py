@@ -41,20 +41,20 @@ def doctor(
     overrides: options.Overrides = None,
     spark_start: Annotated[
         bool,
-        typer.Option(
+        options.switch(
             "--spark-start/--no-spark-start",
-            help="Start Spark for a small job, which takes some seconds.",
+            "Start Spark for a small job, which takes some seconds.",
         ),
     ] = True,
     shadow: Annotated[
         bool,
-        typer.Option("--shadow", help="Shadow mode: expect Pulsar's own shedder to be enabled."),
+        options.switch("--shadow", "Shadow mode: expect Pulsar's own shedder to be enabled."),
     ] = False,
     health: Annotated[
-        bool, typer.Option("--health", help="Only check that the job runs and closes rounds.")
+        bool, options.switch("--health", "Only check that the job runs and closes rounds.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print warnings and failures only.")
+        bool, options.switch("--quiet", "Print warnings and failures only.", "-q")
     ] = False,
     as_json: options.Json = False,
 ) -> None:

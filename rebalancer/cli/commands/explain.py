@@ -53,22 +53,20 @@ def explain_command(
     *,
     folder: Annotated[
         Path | None,
-        typer.Option("--from", metavar="DIR", help="Folder written by replay --out or demo."),
+        options.value("DIR", "Folder written by replay --out or demo.", "--from"),
     ] = None,
     rounds: _Source = None,
     commands: _Source = None,
     outcomes: _Source = None,
     telemetry: _Source = None,
-    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    cluster: Annotated[str | None, options.value("NAME", "Only this cluster.")] = None,
     epoch: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="This epoch instead of the newest one with the subject."
-        ),
+        options.value("N", "This epoch instead of the newest one with the subject.", min=1),
     ] = None,
     last: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Show the newest N rounds of a broker or bundle."),
+        options.value("N", "Show the newest N rounds of a broker or bundle.", min=1),
     ] = 10,
     config: options.Config = None,
     overrides: options.Overrides = None,

@@ -34,22 +34,15 @@ def record(
     *,
     topic: Annotated[
         str | None,
-        typer.Option(
-            metavar="URI", help="Topic to copy; by default the telemetry topic of the settings."
-        ),
+        options.value("URI", "Topic to copy; by default the telemetry topic of the settings."),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C or SIGTERM."),
+        options.switch("--follow", "Continue with new records until Ctrl-C or SIGTERM.", "-f"),
     ] = False,
     until_idle: Annotated[
         float | None,
-        typer.Option(
-            "--until-idle",
-            metavar="SECONDS",
-            min=0,
-            help="Continue until no record has arrived for this time.",
-        ),
+        options.value("SECONDS", "Continue until no record has arrived for this time.", min=0),
     ] = None,
     form: Annotated[
         Literal["jsonl", "parquet"] | None,

@@ -26,7 +26,7 @@ def run(
     overrides: options.Overrides = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Folder for progress and state; overrides the setting."),
+        options.value("DIR", "Folder for progress and state; overrides the setting."),
     ] = None,
     telemetry: options.Topic = None,
     commands: options.Topic = None,
@@ -34,12 +34,10 @@ def run(
     rejected: options.Topic = None,
     master: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="Spark master, for example local[2,3] or spark://host:7077."
-        ),
+        options.value("URL", "Spark master, for example local[2,3] or spark://host:7077."),
     ] = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Process all present telemetry, then stop.")
+        bool, options.switch("--drain", "Process all present telemetry, then stop.")
     ] = False,
 ) -> None:
     """Run the streaming job: read telemetry, publish commands.

@@ -38,30 +38,24 @@ def create(
     *,
     partitions: Annotated[
         int,
-        typer.Option(
-            min=1,
-            max=10_000,
-            metavar="N",
-            help="Partitions per topic; a cluster's records share one.",
+        options.value(
+            "N", "Partitions per topic; a cluster's records share one.", min=1, max=10_000
         ),
     ] = 1,
     replication: Annotated[
         int,
-        typer.Option(
-            min=-1,
-            max=100,
-            metavar="N",
-            help="Replicas per partition; -1 is the cluster's own default.",
+        options.value(
+            "N", "Replicas per partition; -1 is the cluster's own default.", min=-1, max=100
         ),
     ] = -1,
     retention_hours: Annotated[
-        int, typer.Option(min=1, max=87_600, metavar="N", help="Minimum retention of records.")
+        int, options.value("N", "Minimum retention of records.", min=1, max=87_600)
     ] = 168,
     update: Annotated[
         bool,
-        typer.Option(
+        options.switch(
             "--update",
-            help="Also set the retention and inactive topic policies of existing Pulsar topics.",
+            "Also set the retention and inactive topic policies of existing Pulsar topics.",
         ),
     ] = False,
     config: options.Config = None,
