@@ -4,8 +4,8 @@ neither stop the time nor advance it.
 A record further than `jump_ms` from the cluster's time is not believed. When only such records
 arrive, in ascending order and spanning `recovery_ms`, the log has really moved (an outage, a
 repaired clock) and the cluster adopts their time. A record that leads by more than `tolerance_ms`
-is used, but the cluster's time follows it only when most producers agree (`clock_votes`), or when
-no other producer has sent a record for `silence_ms`.
+is used, but the cluster's time follows it only when most producers agree (`producer_votes`), or
+when no other producer has sent a record for `silence_ms`.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class ClusterState:
     sweep: int = -1
     #: Producer whose clock is not believed → its clock's figures.
     strays: Mapping[str, Stray] = field(default_factory=dict)
-    #: Number of brokers whose clock has a vote (`clock_votes`).
+    #: Number of brokers whose clock has a vote (`producer_votes`).
     voters: int = 0
     #: Broker that reported since the time last moved, without moving it → the time of that report.
     trailing: Mapping[str, int] = field(default_factory=dict)

@@ -34,8 +34,8 @@ _DRAFT = "rebalancer.draft"
 _LOCK = ".rebalancer.lock"
 _OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
 _FORMAT = 1
-#: Version of the rows of the state (see `state_rows`). Raise it with every change that cannot read
-#: older rows.
+#: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
+#: cannot read older rows.
 ROWS_VERSION = 5
 _EPOCH = "round.epoch"
 _UNFINISHED_BATCH = (
