@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from tests.faults.real_job import environment_of_a_short_run
 from tests.waiting import eventually
@@ -47,12 +46,7 @@ class Process:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         process = self._process
         if process is not None:
             with suppress(ProcessLookupError):
