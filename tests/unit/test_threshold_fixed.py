@@ -12,20 +12,8 @@ import pytest
 from strategies.model import BrokerLoad, BrokerMemory, ClusterView, Memory, Resource, Shedding
 from strategies.shedding.threshold.fixed import ThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings
-from tests.unit.shedding_builders import (
-    MIB,
-    WEIGHTS,
-    Load,
-    broker,
-    bundles,
-    codes,
-    ewmas,
-    ns,
-    picked,
-    play,
-    skip_of,
-    view,
-)
+from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view
+from tests.unit.shedding_rounds import codes, ewmas, picked, play, skip_of
 
 SHEDDER = ThresholdShedder(ThresholdSettings(), WEIGHTS)
 LOWER = ThresholdShedder(ThresholdSettings(lower_boundary=True), WEIGHTS)

@@ -11,20 +11,8 @@ from rebalancer.conformance.active_brokers import only_active
 from strategies.model import BrokerLoad, ClusterView, Resource, Shedding
 from strategies.shedding.threshold.parity import ParityThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings
-from tests.unit.shedding_builders import (
-    MIB,
-    WEIGHTS,
-    Load,
-    broker,
-    bundles,
-    codes,
-    ewmas,
-    ns,
-    picked,
-    play,
-    skip_of,
-    view,
-)
+from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view
+from tests.unit.shedding_rounds import codes, ewmas, picked, play, skip_of
 
 
 def shedder(
