@@ -223,6 +223,12 @@ class TestWhenCallsFail:
         assert run(pulsar, control) == [("applied", "")]
 
 
+def dies(moment: Any, pulsar: FakePulsar, control: Control, config: ExecutorConfig = APPLY) -> None:
+    """A life of the executor that ends at this moment of the first command."""
+    with pytest.raises(Death):
+        run(pulsar, control, config, Life(moment))
+
+
 class TestAfterADeath:
     """The process died at some point between reading a command and committing it; the next one
     makes the best of it.
@@ -236,8 +242,7 @@ class TestAfterADeath:
     ) -> None:
         one, two, three = pulsar.cluster.brokers
         control.send(move := command(ONE, one, two), command(TWO, two, three))
-        with pytest.raises(Death):
-            run(pulsar, control, replace(APPLY, at_once=1), Life(moment))
+        dies(moment, pulsar, control, replace(APPLY, at_once=1))
 
         assert run(pulsar, control) == [("applied", ""), ("refused", "moved-on")]
         assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
@@ -254,8 +259,7 @@ class TestAfterADeath:
     ) -> None:
         one, _, _ = pulsar.cluster.brokers
         control.send(command(ONE, one, action="split"))
-        with pytest.raises(Death):
-            run(pulsar, control, life=Life(moment))
+        dies(moment, pulsar, control)
 
         assert run(pulsar, control) == [("applied", "")]
         assert [done.action for done in pulsar.cluster.applied] == ["split"]
@@ -265,8 +269,7 @@ class TestAfterADeath:
     ) -> None:
         one, _, _ = pulsar.cluster.brokers
         control.send(command(ONE, one))
-        with pytest.raises(Death):
-            run(pulsar, control, life=Life("before the call"))
+        dies("before the call", pulsar, control)
 
         assert run(pulsar, control) == [("failed", "interrupted")]
         assert pulsar.cluster.applied == []
@@ -276,8 +279,7 @@ class TestAfterADeath:
     ) -> None:
         one, two, _ = pulsar.cluster.brokers
         control.send(command(ONE, one, two))
-        with pytest.raises(Death):
-            run(pulsar, control, life=Life("before the call"))
+        dies("before the call", pulsar, control)
 
         assert run(pulsar, control, life=Life(later_ms=400_000)) == [("expired", "expired")]
         assert pulsar.cluster.applied == []
@@ -287,8 +289,7 @@ class TestAfterADeath:
     ) -> None:
         one, two, _ = pulsar.cluster.brokers
         control.send(command(ONE, one, two))
-        with pytest.raises(Death):
-            run(pulsar, control, life=Life("before the call"))
+        dies("before the call", pulsar, control)
 
         assert run(pulsar, control, ExecutorConfig("c")) == [("dry-run", "dry-run")]
         assert pulsar.asked("PUT") == []
