@@ -25,13 +25,14 @@ from sinks.topics.uri import TopicUri
 from sinks.wire.codec import decode_rejected
 from strategies.errors import SinkError
 from streaming.settings import JobSettings
+from tests.control_topic import TOPICS
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.replayed import replayed
+from tests.servers.job_stories import drain
 from tests.servers.kafka_batches import batch, bomb, bombs, numbered, produce, with_header
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put, values
-from tests.servers.test_kafka_job import TOPICS, drain
 from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import rebalancer
