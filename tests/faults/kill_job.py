@@ -28,7 +28,7 @@ from typing import Literal
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.topics.files.topic import FileTopicReader
-from tests.faults.kill_options import kill_options, told
+from tests.faults.kill_options import kill_options, say, verdict
 from tests.faults.real_job import RealJob
 from tests.faults.topics import IDENTITY, Comparison, compare
 
@@ -250,18 +250,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Path(folder),
             lines,
             plan(given.kills, given.seed),
-            lambda text: print(text, file=sys.stderr),
+            say,
             spark_reference=True,
         )
-    good = told(result.comparisons)
     hits = sum(death.in_batch for death in result.deaths)
-    verdict = "equals" if good else "differs from"
-    print(
+    return verdict(
+        result.comparisons,
         f"{len(result.deaths)} kills, {hits} of them in the middle of a micro-batch, in "
-        f"{time.monotonic() - began:.0f} s: "
-        f"what was published {verdict} the undisturbed run"
+        f"{time.monotonic() - began:.0f} s: what was published",
+        "the undisturbed run",
     )
-    return 0 if good else 1
 
 
 if __name__ == "__main__":

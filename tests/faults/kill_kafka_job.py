@@ -17,7 +17,6 @@ import json
 import random
 import re
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +28,7 @@ from sinks.recordings.json_lines import open_recording
 from sinks.topics.uri import parse_topic
 from sinks.wire.codec import cluster_of
 from tests.faults.kill_job import newest_batch, newest_commit
-from tests.faults.kill_options import kill_options, told
+from tests.faults.kill_options import kill_options, say, scratch, verdict
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed
@@ -181,27 +180,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = kill_options("tests.faults.kill_kafka_job", __doc__ or "", kills=50)
     given = parser.parse_args(arguments)
     began, lines = time.monotonic(), list(open_recording(given.recording))
-    with tempfile.TemporaryDirectory(prefix="kill-kafka-") as scratch:
-        folder = Path(scratch)
-        (folder / "broker").mkdir()
-        with kafka_broker(folder / "broker") as broker:
-            found = run(
-                broker,
-                folder / "job",
-                lines,
-                kills=given.kills,
-                seed=given.seed,
-                say=lambda text: print(text, file=sys.stderr, flush=True),
-            )
-    good = told(found.comparisons)
-    verdict = "equals" if good else "differs from"
-    print(
+    with scratch("kill-kafka", "broker") as (own, job), kafka_broker(own) as broker:
+        found = run(broker, job, lines, kills=given.kills, seed=given.seed, say=say)
+    return verdict(
+        found.comparisons,
         f"{given.kills} kills, {found.in_batch} of them in a micro-batch, and a restart of "
         f"the broker in {time.monotonic() - began:.0f} s, "
         f"while {found.published} records were published at {SPEED:g} times their speed: the "
-        f"outcome {verdict} the plain replay"
+        "outcome",
+        "the plain replay",
     )
-    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from sinks.recordings.json_lines import open_recording
 from tests.faults.kill_job import newest_batch
-from tests.faults.kill_options import kill_options, told
+from tests.faults.kill_options import kill_options, say, scratch, verdict
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed
@@ -89,27 +88,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     began, lines = time.monotonic(), list(open_recording(given.recording))
-    with tempfile.TemporaryDirectory(prefix="kill-pulsar-") as scratch:
-        folder = Path(scratch)
-        (folder / "cluster").mkdir()
-        with pulsar_cluster(folder / "cluster") as cluster:
-            say: Say = lambda text: print(text, file=sys.stderr)  # noqa: E731
-            found = run(
-                cluster,
-                folder / "job",
-                lines,
-                kills=given.kills,
-                seed=given.seed,
-                partitions=given.partitions,
-                say=say,
-            )
-    good = told(found)
-    verdict = "equals" if good else "differs from"
-    print(
-        f"{given.kills} kills in {time.monotonic() - began:.0f} s: what was published "
-        f"{verdict} the plain replay"
+    with scratch("kill-pulsar", "cluster") as (own, job), pulsar_cluster(own) as cluster:
+        found = run(
+            cluster,
+            job,
+            lines,
+            kills=given.kills,
+            seed=given.seed,
+            partitions=given.partitions,
+            say=say,
+        )
+    return verdict(
+        found,
+        f"{given.kills} kills in {time.monotonic() - began:.0f} s: what was published",
+        "the plain replay",
     )
-    return 0 if good else 1
 
 
 if __name__ == "__main__":
