@@ -28,7 +28,7 @@ from typing import Literal
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.topics.files.topic import FileTopicReader
-from tests.faults.kill_options import kill_options, say, verdict
+from tests.faults.kill_options import START_TAKES_S, kill_options, say, verdict
 from tests.faults.real_job import RealJob
 from tests.faults.topics import IDENTITY, Comparison, compare
 
@@ -38,7 +38,6 @@ Topics = Mapping[str, Sequence[bytes]]
 #: Of ten kills, two hit Spark's start, five a micro-batch somewhere, three the time between an
 #: append and the commit of its batch.
 _MOMENTS: tuple[Moment, ...] = ("start",) * 2 + ("batch",) * 5 + ("append",) * 3
-_START_TAKES_S = 12.0
 _BATCH_TAKES_S = 0.4
 #: So many micro-batches does the work of one life make.
 _BATCHES_PER_LIFE = 8
@@ -126,7 +125,7 @@ def run(
 
 
 def _kill(rng: random.Random, moment: Moment) -> Kill:
-    longest = {"start": _START_TAKES_S, "batch": _BATCH_TAKES_S, "append": 0.005}[moment]
+    longest = {"start": START_TAKES_S, "batch": _BATCH_TAKES_S, "append": 0.005}[moment]
     return Kill(moment, rng.randrange(1, 5), rng.uniform(0, longest))
 
 

@@ -28,7 +28,14 @@ from sinks.recordings.json_lines import open_recording
 from sinks.topics.uri import parse_topic
 from sinks.wire.codec import cluster_of
 from tests.faults.kill_job import newest_batch, newest_commit
-from tests.faults.kill_options import kill_options, say, scratch, verdict
+from tests.faults.kill_options import (
+    BATCHES_TAKE_S,
+    START_TAKES_S,
+    kill_options,
+    say,
+    scratch,
+    verdict,
+)
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed
@@ -37,10 +44,6 @@ from tests.servers.kafka_topics import values
 
 Say = Callable[[str], None]
 SPEED = 20.0
-#: A kill within this time after the start hits Spark while it starts.
-_START_TAKES_S = 12.0
-#: A kill within this time after a micro-batch was begun hits it, or one of the next.
-_BATCHES_TAKE_S = 3.0
 #: Small, so that a life has several micro-batches; what is left at the end goes in larger ones.
 _RECORDS_PER_BATCH = 20
 _PAUSE_MS = 10_000
@@ -155,7 +158,7 @@ def run(
                 in_batch = number % 3 != 2
                 if in_batch:
                     job.wait_until(lambda last=before: newest_batch(job.checkpoint) > last, 600)  # type: ignore[misc]
-                time.sleep(rng.uniform(0, _BATCHES_TAKE_S if in_batch else _START_TAKES_S))
+                time.sleep(rng.uniform(0, BATCHES_TAKE_S if in_batch else START_TAKES_S))
                 if number == kills // 2:
                     broker.server.kill()
                     broker.server.start()

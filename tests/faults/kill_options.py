@@ -13,6 +13,11 @@ from pathlib import Path
 
 from tests.faults.topics import Comparison
 
+#: A kill within this time after the start hits Spark while it starts.
+START_TAKES_S = 12.0
+#: A kill within this time after a micro-batch was begun hits it, or one of the next.
+BATCHES_TAKE_S = 3.0
+
 
 def kill_options(module: str, text: str, kills: int) -> argparse.ArgumentParser:
     """`text`: the docstring of the program; `kills`: how many if nobody says."""

@@ -19,7 +19,14 @@ from pathlib import Path
 
 from sinks.recordings.json_lines import open_recording
 from tests.faults.kill_job import newest_batch
-from tests.faults.kill_options import kill_options, say, scratch, verdict
+from tests.faults.kill_options import (
+    BATCHES_TAKE_S,
+    START_TAKES_S,
+    kill_options,
+    say,
+    scratch,
+    verdict,
+)
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed
@@ -27,10 +34,6 @@ from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
 from tests.servers.pulsar_topics import put, values
 
 Say = Callable[[str], None]
-#: A kill within this time after the start hits Spark while it starts.
-_START_TAKES_S = 12.0
-#: A kill within this time after a micro-batch was begun hits it, or one of the next.
-_BATCHES_TAKE_S = 3.0
 _BATCHES_PER_LIFE = 8
 
 
@@ -64,7 +67,7 @@ def run(
             if in_batch:
                 job.wait_until(lambda last=before: newest_batch(job.checkpoint) > last)  # type: ignore[misc]
             put(cluster, uris["telemetry"], piece[len(piece) // 2 :])
-            time.sleep(rng.uniform(0, _BATCHES_TAKE_S if in_batch else _START_TAKES_S))
+            time.sleep(rng.uniform(0, BATCHES_TAKE_S if in_batch else START_TAKES_S))
             say(
                 f"kill {number + 1}: {job.kill()} processes, "
                 f"{newest_batch(job.checkpoint) - before} micro-batches after the last life"

@@ -12,6 +12,7 @@ import pytest
 
 from sinks.executor.settings import ExecutorConfig
 from strategies.errors import Unauthorized
+from strategies.model import Command
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, Faults
@@ -223,10 +224,17 @@ class TestWhenCallsFail:
         assert run(pulsar, control) == [("applied", "")]
 
 
-def dies(moment: Any, pulsar: FakePulsar, control: Control, config: ExecutorConfig = APPLY) -> None:
-    """A life of the executor that ends at this moment of the first command."""
+def dies(
+    pulsar: FakePulsar,
+    control: Control,
+    *commands: Command,
+    at: Any,
+    config: ExecutorConfig = APPLY,
+) -> None:
+    """A life of the executor over these commands, which ends at this moment of the first."""
+    control.send(*commands)
     with pytest.raises(Death):
-        run(pulsar, control, config, Life(moment))
+        run(pulsar, control, config, Life(at))
 
 
 class TestAfterADeath:
@@ -241,8 +249,8 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control, moment: Any
     ) -> None:
         one, two, three = pulsar.cluster.brokers
-        control.send(move := command(ONE, one, two), command(TWO, two, three))
-        dies(moment, pulsar, control, replace(APPLY, at_once=1))
+        move, other = command(ONE, one, two), command(TWO, two, three)
+        dies(pulsar, control, move, other, at=moment, config=replace(APPLY, at_once=1))
 
         assert run(pulsar, control) == [("applied", ""), ("refused", "moved-on")]
         assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
@@ -258,8 +266,7 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control, moment: Any
     ) -> None:
         one, _, _ = pulsar.cluster.brokers
-        control.send(command(ONE, one, action="split"))
-        dies(moment, pulsar, control)
+        dies(pulsar, control, command(ONE, one, action="split"), at=moment)
 
         assert run(pulsar, control) == [("applied", "")]
         assert [done.action for done in pulsar.cluster.applied] == ["split"]
@@ -268,8 +275,7 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control
     ) -> None:
         one, _, _ = pulsar.cluster.brokers
-        control.send(command(ONE, one))
-        dies("before the call", pulsar, control)
+        dies(pulsar, control, command(ONE, one), at="before the call")
 
         assert run(pulsar, control) == [("failed", "interrupted")]
         assert pulsar.cluster.applied == []
@@ -278,8 +284,7 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control
     ) -> None:
         one, two, _ = pulsar.cluster.brokers
-        control.send(command(ONE, one, two))
-        dies("before the call", pulsar, control)
+        dies(pulsar, control, command(ONE, one, two), at="before the call")
 
         assert run(pulsar, control, life=Life(later_ms=400_000)) == [("expired", "expired")]
         assert pulsar.cluster.applied == []
@@ -288,8 +293,7 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control
     ) -> None:
         one, two, _ = pulsar.cluster.brokers
-        control.send(command(ONE, one, two))
-        dies("before the call", pulsar, control)
+        dies(pulsar, control, command(ONE, one, two), at="before the call")
 
         assert run(pulsar, control, ExecutorConfig("c")) == [("dry-run", "dry-run")]
         assert pulsar.asked("PUT") == []

@@ -18,18 +18,17 @@ from sinks.wire.size_limits import WireLimits, clip
 from strategies import model
 from strategies.errors import WireError
 from strategies.usage import percent
+from tests.changed_records import changed, without
 from tests.telemetry_lines import (
     T0,
     broker_load,
     bundle,
-    changed,
     line,
     load_report,
     one_of_each,
     outcome,
     sweep,
     top_bundles,
-    without,
 )
 
 RECORDINGS = Path(__file__).parents[2].parent / "shared" / "recordings"

@@ -1,0 +1,23 @@
+"""Python code in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+_PROJECT = Path(__file__).parents[1]
+
+
+def python(code: str, *words: str, environment: Mapping[str, str] | None = None) -> str:
+    """What it prints. Raises CalledProcessError when it fails."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=_PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    ).stdout
