@@ -12,12 +12,5 @@ _PROJECT = Path(__file__).parents[1]
 
 def python(code: str, *words: str, environment: Mapping[str, str] | None = None) -> str:
     """What it prints. Raises CalledProcessError when it fails."""
-    return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        cwd=_PROJECT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    ).stdout
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.check_output(command, cwd=_PROJECT, env=environment, text=True, timeout=300)

@@ -28,7 +28,7 @@ from typing import Literal
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.topics.files.topic import FileTopicReader
-from tests.faults.kill_options import START_TAKES_S, kill_options, say, verdict
+from tests.faults.kill_options import START_TAKES_S, options, say, verdict
 from tests.faults.real_job import RealJob
 from tests.faults.topics import IDENTITY, Comparison, compare
 
@@ -240,7 +240,7 @@ def _told(death: Death) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = kill_options("tests.faults.kill_job", __doc__ or "", kills=20)
+    parser = options("tests.faults.kill_job", __doc__ or "", kills=20)
     given = parser.parse_args(arguments)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kill-job-") as folder:

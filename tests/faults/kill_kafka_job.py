@@ -31,7 +31,7 @@ from tests.faults.kill_job import newest_batch, newest_commit
 from tests.faults.kill_options import (
     BATCHES_TAKE_S,
     START_TAKES_S,
-    kill_options,
+    options,
     say,
     scratch,
     verdict,
@@ -180,7 +180,7 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = kill_options("tests.faults.kill_kafka_job", __doc__ or "", kills=50)
+    parser = options("tests.faults.kill_kafka_job", __doc__ or "", kills=50)
     given = parser.parse_args(arguments)
     began, lines = time.monotonic(), list(open_recording(given.recording))
     with scratch("kill-kafka", "broker") as (own, job), kafka_broker(own) as broker:

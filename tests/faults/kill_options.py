@@ -19,7 +19,7 @@ START_TAKES_S = 12.0
 BATCHES_TAKE_S = 3.0
 
 
-def kill_options(module: str, text: str, kills: int) -> argparse.ArgumentParser:
+def options(module: str, text: str, kills: int) -> argparse.ArgumentParser:
     """`text`: the docstring of the program; `kills`: how many if nobody says."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=text.splitlines()[0])
     parser.add_argument(

@@ -22,7 +22,7 @@ from tests.faults.kill_job import newest_batch
 from tests.faults.kill_options import (
     BATCHES_TAKE_S,
     START_TAKES_S,
-    kill_options,
+    options,
     say,
     scratch,
     verdict,
@@ -82,7 +82,7 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = kill_options("tests.faults.kill_pulsar_job", __doc__ or "", kills=10)
+    parser = options("tests.faults.kill_pulsar_job", __doc__ or "", kills=10)
     parser.add_argument(
         "--partitions",
         type=int,

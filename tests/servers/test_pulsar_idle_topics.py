@@ -18,6 +18,7 @@ from rebalancer.settings.load import load
 from tests.control_topic import TOPICS
 from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
 from tests.servers.pulsar_users import words as access
+from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
@@ -82,7 +83,7 @@ class Namespace:
         }
         return [
             *access(self.cluster.settings(self.folder)),
-            *(word for path, uri in given.items() for word in ("--set", f"{path}={uri}")),
+            *set_words(given),
         ]
 
     def examined(self) -> Mapping[str, Finding]:
