@@ -28,14 +28,7 @@ from sinks.recordings.json_lines import open_recording
 from sinks.topics.uri import parse_topic
 from sinks.wire.codec import cluster_of
 from tests.faults.kill_job import newest_batch, newest_commit
-from tests.faults.kill_options import (
-    BATCHES_TAKE_S,
-    START_TAKES_S,
-    options,
-    say,
-    scratch,
-    verdict,
-)
+from tests.faults.kill_options import BATCHES_TAKE_S, START_TAKES_S, options, say, scratch, verdict
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed

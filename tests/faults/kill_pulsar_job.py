@@ -19,14 +19,7 @@ from pathlib import Path
 
 from sinks.recordings.json_lines import open_recording
 from tests.faults.kill_job import newest_batch
-from tests.faults.kill_options import (
-    BATCHES_TAKE_S,
-    START_TAKES_S,
-    options,
-    say,
-    scratch,
-    verdict,
-)
+from tests.faults.kill_options import BATCHES_TAKE_S, START_TAKES_S, options, say, scratch, verdict
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed

@@ -81,10 +81,7 @@ class Namespace:
         given = {
             f"topics.{topic}": f"{self.cluster.service_url}/{self.name}/{topic}" for topic in TOPICS
         }
-        return [
-            *access(self.cluster.settings(self.folder)),
-            *set_words(given),
-        ]
+        return [*access(self.cluster.settings(self.folder)), *set_words(given)]
 
     def examined(self) -> Mapping[str, Finding]:
         found = check_topics(load(flags=self.words()[1::2]).connections)
