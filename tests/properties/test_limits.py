@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -120,13 +119,8 @@ def a_case(strategy: str, mode: Mode, given_: RoundInput, seed: int) -> Case:
     )
 
 
-def any_round(test: Callable[..., None]) -> Callable[..., None]:
-    """With every strategy: any input, mode and seed."""
-    decorated: Callable[..., None] = given(given_=inputs, mode=modes, seed=seeds)(test)
-    return any_strategy(decorated)
-
-
-@any_round
+@any_strategy
+@given(given_=inputs, mode=modes, seed=seeds)
 def test_no_budget_is_exceeded(strategy: str, given_: RoundInput, mode: Mode, seed: int) -> None:
     case = a_case(strategy, mode, given_, seed)
     limits, moved = case.settings.limits, case.moves(result := case.close())
@@ -149,7 +143,8 @@ def test_no_budget_is_exceeded(strategy: str, given_: RoundInput, mode: Mode, se
         assert result.spent.throughput / MIB == pytest.approx(traffic)
 
 
-@any_round
+@any_strategy
+@given(given_=inputs, mode=modes, seed=seeds)
 def test_nothing_goes_where_it_must_not_and_nobody_who_is_left_out_takes_part(
     strategy: str, given_: RoundInput, mode: Mode, seed: int
 ) -> None:
@@ -171,7 +166,8 @@ def test_nothing_goes_where_it_must_not_and_nobody_who_is_left_out_takes_part(
             assert command.destination.rpartition(":")[0] == case.host
 
 
-@any_round
+@any_strategy
+@given(given_=inputs, mode=modes, seed=seeds)
 def test_every_bundle_that_was_picked_is_commanded_or_has_a_reason(
     strategy: str, given_: RoundInput, mode: Mode, seed: int
 ) -> None:
