@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_input import Size, cluster
-from benchmarks.decisions import measure, options
+from benchmarks.decisions import decision_options, measure
 from benchmarks.figures import Sample, sample, say, table
 from benchmarks.pulsar_jars import RELEASE, NoPulsarError, cache_folder, pulsar_jars
 from strategies.model import Shedding
@@ -205,7 +205,7 @@ def _row(one: Comparison) -> dict[str, object]:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = options("benchmarks.java_decisions", __doc__ or "")
+    parser = decision_options("benchmarks.java_decisions", __doc__ or "")
     parser.add_argument(
         "--strategies",
         nargs="+",
