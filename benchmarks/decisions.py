@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
 from benchmarks.figures import Sample, sample, say, table
-from benchmarks.options import options
+from benchmarks.options import number, options
 from strategies import screening
 from strategies.engine import EngineSettings, rules_of
 from strategies.model import ClusterMemory, ClusterView, Memory, Shedding
@@ -177,13 +177,7 @@ def decision_options(module: str, text: str) -> argparse.ArgumentParser:
         metavar="BROKERSxBUNDLES",
         help="sizes of the clusters, smallest first (default: 100x10000 1000x100000 5000x500000)",
     )
-    parser.add_argument(
-        "--calls",
-        type=int,
-        default=11,
-        metavar="N",
-        help="our decisions that count, after two that do not (default: 11)",
-    )
+    number(parser, "--calls", 11, "our decisions that count, after two that do not")
     return parser
 
 

@@ -12,3 +12,10 @@ def options(module: str, text: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     return parser
+
+
+def number(parser: argparse.ArgumentParser, name: str, default: int, help: str) -> None:
+    """An option that takes a whole number; its help ends with the default."""
+    parser.add_argument(
+        name, type=int, default=default, metavar="N", help=f"{help} (default: {default})"
+    )

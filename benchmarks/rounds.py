@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from benchmarks import plain
 from benchmarks.figures import Sample, say, table
 from benchmarks.fleet import Fleet
-from benchmarks.options import options
+from benchmarks.options import number, options
 from benchmarks.plain import PlainCost
 
 if TYPE_CHECKING:
@@ -152,17 +152,9 @@ def _options() -> argparse.ArgumentParser:
         metavar="N",
         help="sizes of the clusters (default: 100 1000 5000)",
     )
-    parser.add_argument(
-        "--bundles", type=int, default=100, metavar="N", help="bundles per broker (default: 100)"
-    )
-    parser.add_argument(
-        "--passes",
-        type=int,
-        default=5,
-        metavar="N",
-        help="passes that count, after some that do not (default: 5)",
-    )
-    parser.add_argument("--seed", type=int, default=42, help="of the made-up figures (default: 42)")
+    number(parser, "--bundles", 100, "bundles per broker")
+    number(parser, "--passes", 5, "passes that count, after some that do not")
+    number(parser, "--seed", 42, "of the made-up figures")
     parser.add_argument(
         "--no-spark", action="store_true", help="only the plain loop, which needs no Java"
     )
