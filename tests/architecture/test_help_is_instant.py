@@ -13,7 +13,6 @@ import pytest
 
 from tests.python_process import python
 
-ROOT = Path(__file__).parents[2]
 REBALANCER = Path(sys.executable).with_name("rebalancer")
 HEAVY = {
     "pyspark",

@@ -29,7 +29,6 @@ from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
-PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture
