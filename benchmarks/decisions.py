@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
 from benchmarks.figures import Sample, sample, say, table
+from benchmarks.options import number, options
 from strategies import screening
 from strategies.engine import EngineSettings, rules_of
 from strategies.model import ClusterMemory, ClusterView, Memory, Shedding
@@ -55,7 +56,7 @@ class DecisionCost:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the figures on standard output, what it is doing on standard error."""
-    chosen = options("benchmarks.decisions", __doc__ or "").parse_args(arguments)
+    chosen = decision_options("benchmarks.decisions", __doc__ or "").parse_args(arguments)
     costs = [cost for size in chosen.sizes for cost in _all_strategies(size, chosen.calls)]
     print(
         json.dumps({"v": 1, "decisions": [asdict(cost) for cost in costs]}, indent=2)
@@ -165,11 +166,9 @@ def size_of(text: str) -> Size:
     return size
 
 
-def options(module: str, text: str) -> argparse.ArgumentParser:
-    """What every benchmark of decisions can be told; `text` is its docstring."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {module}", description=text.split("\n\n", maxsplit=1)[-1]
-    )
+def decision_options(module: str, text: str) -> argparse.ArgumentParser:
+    """What every benchmark of decisions takes; `text` is its docstring."""
+    parser = options(module, text)
     parser.add_argument(
         "--sizes",
         type=size_of,
@@ -178,14 +177,7 @@ def options(module: str, text: str) -> argparse.ArgumentParser:
         metavar="BROKERSxBUNDLES",
         help="sizes of the clusters, smallest first (default: 100x10000 1000x100000 5000x500000)",
     )
-    parser.add_argument(
-        "--calls",
-        type=int,
-        default=11,
-        metavar="N",
-        help="our decisions that count, after two that do not (default: 11)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    number(parser, "--calls", 11, "our decisions that count, after two that do not")
     return parser
 
 

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_input import Size, cluster
-from benchmarks.decisions import measure, options
+from benchmarks.decisions import decision_options, measure
 from benchmarks.figures import Sample, sample, say, table
+from benchmarks.options import number
 from benchmarks.pulsar_jars import RELEASE, NoPulsarError, cache_folder, pulsar_jars
 from strategies.model import Shedding
 
@@ -205,7 +206,7 @@ def _row(one: Comparison) -> dict[str, object]:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = options("benchmarks.java_decisions", __doc__ or "")
+    parser = decision_options("benchmarks.java_decisions", __doc__ or "")
     parser.add_argument(
         "--strategies",
         nargs="+",
@@ -213,13 +214,7 @@ def _options() -> argparse.ArgumentParser:
         default=STRATEGIES,
         help="which of them (default: all)",
     )
-    parser.add_argument(
-        "--java-calls",
-        type=int,
-        default=5,
-        metavar="N",
-        help="Java's decisions that count (default: 5)",
-    )
+    number(parser, "--java-calls", 5, "Java's decisions that count")
     return parser
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from benchmarks.figures import say
 from benchmarks.fleet import Fleet
 from benchmarks.kafka_tables import DECODING, JOB, PASS_THROUGH, TWO_PARTITIONS, Figures, tables
+from benchmarks.options import options
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from streaming.settings import JobSettings
@@ -246,49 +247,46 @@ def _session(kafka: KafkaBroker, folder: Path) -> Iterator[SparkSession]:
 
 
 def _options() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(
-        prog="python -m benchmarks.kafka", description=(__doc__ or "").split("\n\n", maxsplit=1)[-1]
-    )
-    options.add_argument(
+    parser = options("benchmarks.kafka", __doc__ or "")
+    parser.add_argument(
         "--brokers",
         type=int,
         metavar="N",
         help=f"of the cluster in all but the last part (default: {FULL.brokers:,})",
     )
-    options.add_argument(
+    parser.add_argument(
         "--bundles", type=int, metavar="N", help=f"per broker (default: {FULL.bundles})"
     )
-    options.add_argument(
+    parser.add_argument(
         "--seconds",
         type=float,
         metavar="S",
         help=f"for each latency, after a warm-up (default: {FULL.seconds:g})",
     )
-    options.add_argument(
+    parser.add_argument(
         "--turns",
         type=int,
         metavar="N",
         help=f"of job and pass-throughs on the same records (default: {FULL.turns})",
     )
-    options.add_argument(
+    parser.add_argument(
         "--parts",
         nargs="+",
         choices=PARTS,
         help="what to measure; latencies are compared with batches (default: all)",
     )
-    options.add_argument(
+    parser.add_argument(
         "--modes",
         nargs="+",
         choices=("trickle", "burst"),
         help="how reports come in (default: both)",
     )
-    options.add_argument(
+    parser.add_argument(
         "--quick",
         action="store_true",
         help="a small cluster and few repetitions: whether it works, not how fast",
     )
-    options.add_argument("--json", action="store_true", help="print the figures as JSON")
-    return options
+    return parser
 
 
 if __name__ == "__main__":

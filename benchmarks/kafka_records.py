@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from itertools import count
-from types import TracebackType
 from typing import Any
 
 from benchmarks.fleet import CLUSTER, Fleet
@@ -30,12 +29,7 @@ class Publisher:
     def __enter__(self) -> Publisher:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._producer.close()
 
     def publish(self, values: Iterable[bytes], *, per_second: float = 0) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from benchmarks import plain
 from benchmarks.figures import Sample, say, table
 from benchmarks.fleet import Fleet
+from benchmarks.options import number, options
 from benchmarks.plain import PlainCost
 
 if TYPE_CHECKING:
@@ -142,11 +143,8 @@ def _warm_up(fleet: Fleet) -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(
-        prog="python -m benchmarks.rounds",
-        description=(__doc__ or "").split("\n\n", maxsplit=1)[-1],
-    )
-    options.add_argument(
+    parser = options("benchmarks.rounds", __doc__ or "")
+    parser.add_argument(
         "--brokers",
         type=int,
         nargs="+",
@@ -154,24 +152,13 @@ def _options() -> argparse.ArgumentParser:
         metavar="N",
         help="sizes of the clusters (default: 100 1000 5000)",
     )
-    options.add_argument(
-        "--bundles", type=int, default=100, metavar="N", help="bundles per broker (default: 100)"
-    )
-    options.add_argument(
-        "--passes",
-        type=int,
-        default=5,
-        metavar="N",
-        help="passes that count, after some that do not (default: 5)",
-    )
-    options.add_argument(
-        "--seed", type=int, default=42, help="of the made-up figures (default: 42)"
-    )
-    options.add_argument(
+    number(parser, "--bundles", 100, "bundles per broker")
+    number(parser, "--passes", 5, "passes that count, after some that do not")
+    number(parser, "--seed", 42, "of the made-up figures")
+    parser.add_argument(
         "--no-spark", action="store_true", help="only the plain loop, which needs no Java"
     )
-    options.add_argument("--json", action="store_true", help="print the figures as JSON")
-    return options
+    return parser
 
 
 if __name__ == "__main__":

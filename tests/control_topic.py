@@ -16,7 +16,7 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_outcome, encode_command
 from sinks.wire.signing import SigningKey
-from strategies.model import Command, Expected, Outcome
+from strategies.model import Command, Expected, Outcome, OutcomeStatus
 from tests.topic_uris import topic_of
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -47,6 +47,23 @@ def command(bundle: str, source: str, destination: str | None = None, **changes:
         expires_at_ms=now_ms() + 300_000,
     )
     return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def outcome(
+    of: Command, status: OutcomeStatus, reason: str | None = None, seconds: float = 5
+) -> Outcome:
+    """What became of a command, `seconds` after it was given."""
+    return Outcome(
+        command_id=of.id,
+        cluster=of.cluster,
+        bundle=of.bundle,
+        status=status,
+        reason=reason,
+        owner_before=of.source,
+        owner_after=of.destination if status == "applied" else of.source,
+        took_ms=120,
+        ts=of.issued_at_ms + int(seconds * 1000),
+    )
 
 
 class Control:

@@ -146,25 +146,5 @@ def bundle_stats(rate: float) -> Fields:
     }
 
 
-def changed(record: bytes, *path: str | int, to: object) -> bytes:
-    """The record with one field set; the way there must exist."""
-    tree = json.loads(record)
-    holder = tree
-    for step in path[:-1]:
-        holder = holder[step]
-    holder[path[-1]] = to
-    return dumps(tree)
-
-
-def without(record: bytes, *path: str | int) -> bytes:
-    """The record without one field."""
-    tree = json.loads(record)
-    holder = tree
-    for step in path[:-1]:
-        holder = holder[step]
-    del holder[path[-1]]
-    return dumps(tree)
-
-
 def dumps(tree: object) -> bytes:
     return json.dumps(tree, ensure_ascii=False, separators=(",", ":")).encode()

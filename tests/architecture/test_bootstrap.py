@@ -96,12 +96,7 @@ def shell(system: Path, script: str, **variables: str) -> subprocess.CompletedPr
         if found and not (folder / name).exists():
             (folder / name).symlink_to(found)
     environment = {"PATH": str(folder), "JAVA_FOLDERS": str(system / "jvm"), **variables}
+    command = [str(folder / "bash"), "-eu", "-o", "pipefail", "-c", script]
     return subprocess.run(
-        [str(folder / "bash"), "-eu", "-o", "pipefail", "-c", script],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60
     )

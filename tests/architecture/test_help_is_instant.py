@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.python_process import python
+
 REBALANCER = Path(sys.executable).with_name("rebalancer")
 HEAVY = {
     "pyspark",
@@ -40,16 +41,7 @@ print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules}))
 
 
 def test_help_loads_nothing_heavy() -> None:
-    answer = subprocess.run(
-        [sys.executable, "-c", WHAT_HELP_LOADS],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-
-    help_text, _, loaded = answer.stdout.partition("loaded:")
+    help_text, _, loaded = python(WHAT_HELP_LOADS).partition("loaded:")
     assert "run" in help_text
     assert "rebalancer" in loaded.split()
     assert HEAVY & set(loaded.split()) == set()

@@ -31,17 +31,43 @@ def test_every_package_is_there_to_be_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("package", "line", "name"),
+    [
+        ("strategies", "import pyspark", "pyspark"),
+        ("strategies", "import orjson", "orjson"),
+        ("strategies", "from sinks.wire import codec", "sinks"),
+        ("sinks", "from pyspark.sql import Row", "pyspark"),
+        ("sinks", "from streaming import settings", "streaming"),
+        ("sinks", "import importlib\nimportlib.import_module('streaming.job')", "streaming"),
+        ("streaming", "import rebalancer.cli", "rebalancer.cli"),
+        (
+            "streaming",
+            "def job():\n    from rebalancer.simulation import loop",
+            "rebalancer.simulation",
+        ),
+        ("rebalancer.simulation", "import streaming.job", "streaming"),
+        ("rebalancer.simulation", "from sinks.wire import codec", "sinks"),
+        ("rebalancer.settings", "from rebalancer.analysis import goal", "rebalancer.analysis"),
+        ("rebalancer.analysis", "from rebalancer.cli import console", "rebalancer.cli"),
+        ("rebalancer.analysis", "from rebalancer import conformance", "rebalancer.conformance"),
+        ("rebalancer.cli", "def run():\n    import pyspark", "pyspark"),
+        ("rebalancer.cli", "import yaml", "yaml"),
+    ],
+)
+def test_a_forbidden_import_is_noticed(tmp_path: Path, package: str, line: str, name: str) -> None:
+    (found,) = violations(project_of(package, line, tmp_path))
+
+    assert found.startswith(f"{package.replace('.', '/')}/module.py:")
+    assert f"{package} must not import {name}" in found
+
+
+@pytest.mark.parametrize(
     ("package", "line", "complaint"),
     [
-        ("strategies", "import pyspark", "strategies must not import pyspark"),
-        ("strategies", "import orjson", "strategies must not import orjson"),
-        ("strategies", "from sinks.wire import codec", "strategies must not import sinks"),
         ("strategies", "import time", "strategies is pure: no time"),
         ("strategies", "from random import random", "strategies is pure: no random"),
         ("strategies", "print('moved')", "strategies is pure: no call of print()"),
         ("strategies", "from . import model", "must not import a relative import"),
-        ("sinks", "from pyspark.sql import Row", "sinks must not import pyspark"),
-        ("sinks", "from streaming import settings", "sinks must not import streaming"),
         ("sinks", "import kafka", "kafka is a client library"),
         ("sinks", "from pulsar import Client", "pulsar is a client library"),
         (
@@ -54,52 +80,10 @@ def test_every_package_is_there_to_be_read() -> None:
             "from strategies.shedding.threshold.fixed import ThresholdShedder",
             "names no concrete strategy",
         ),
-        (
-            "sinks",
-            "import importlib\nimportlib.import_module('streaming.job')",
-            "sinks must not import streaming",
-        ),
         ("streaming", "from strategies.shedding.avg import fixed", "names no concrete strategy"),
-        ("streaming", "import rebalancer.cli", "streaming must not import rebalancer.cli"),
-        (
-            "streaming",
-            "def job():\n    from rebalancer.simulation import loop",
-            "streaming must not import rebalancer.simulation",
-        ),
         ("sinks", "import rich", "only rebalancer.cli formats output"),
-        (
-            "rebalancer.simulation",
-            "import streaming.job",
-            "rebalancer.simulation must not import streaming",
-        ),
-        (
-            "rebalancer.simulation",
-            "from sinks.wire import codec",
-            "rebalancer.simulation must not import sinks",
-        ),
-        (
-            "rebalancer.settings",
-            "from rebalancer.analysis import goal",
-            "rebalancer.settings must not import rebalancer.analysis",
-        ),
-        (
-            "rebalancer.analysis",
-            "from rebalancer.cli import console",
-            "rebalancer.analysis must not import rebalancer.cli",
-        ),
-        (
-            "rebalancer.analysis",
-            "from rebalancer import conformance",
-            "rebalancer.analysis must not import rebalancer.conformance",
-        ),
         ("rebalancer.analysis", "import typer", "only rebalancer.cli formats output"),
         ("rebalancer.analysis", "print(1)", "rebalancer.analysis prints nothing"),
-        (
-            "rebalancer.cli",
-            "def run():\n    import pyspark",
-            "rebalancer.cli must not import pyspark",
-        ),
-        ("rebalancer.cli", "import yaml", "rebalancer.cli must not import yaml"),
     ],
 )
 def test_a_forbidden_line_is_noticed(

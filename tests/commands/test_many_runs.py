@@ -19,16 +19,8 @@ from tests.unit.test_simulate_command import SMALL
 
 def test_backtest_compares_strategies_and_says_which_loop_it_is(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
-    answer = rebalancer(
-        "backtest",
-        path,
-        "--strategy",
-        "avg",
-        "--strategy",
-        "threshold",
-        "--html",
-        tmp_path / "report.html",
-    )
+    strategies = ("--strategy", "avg", "--strategy", "threshold")
+    answer = rebalancer("backtest", path, *strategies, "--html", tmp_path / "report.html")
     assert answer.code == 0, answer.err
     assert "closed loop: the recorded load of every bundle" in answer.words
     assert "avg" in answer.out
@@ -42,17 +34,8 @@ def test_backtest_compares_strategies_and_says_which_loop_it_is(tmp_path: Path) 
 
 def test_tune_says_whether_to_keep_the_settings(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, islice(an_hour(), 4 * 30))
-    answer = rebalancer(
-        "tune",
-        path,
-        "--strategy",
-        "overload",
-        "--trials",
-        "1",
-        "--json",
-        "--html",
-        tmp_path / "report.html",
-    )
+    trials = ("--strategy", "overload", "--trials", "1")
+    answer = rebalancer("tune", path, *trials, "--json", "--html", tmp_path / "report.html")
     assert answer.code == 0, answer.err
     assert answer.json["tried"] == 1
     assert answer.json["current"]["test"]["rounds"] > 0

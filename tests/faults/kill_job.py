@@ -28,7 +28,7 @@ from typing import Literal
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.topics.files.topic import FileTopicReader
-from tests.faults.kill_options import kill_options, told
+from tests.faults.kill_options import START_TAKES_S, options, say, verdict
 from tests.faults.real_job import RealJob
 from tests.faults.topics import IDENTITY, Comparison, compare
 
@@ -38,7 +38,6 @@ Topics = Mapping[str, Sequence[bytes]]
 #: Of ten kills, two hit Spark's start, five a micro-batch somewhere, three the time between an
 #: append and the commit of its batch.
 _MOMENTS: tuple[Moment, ...] = ("start",) * 2 + ("batch",) * 5 + ("append",) * 3
-_START_TAKES_S = 12.0
 _BATCH_TAKES_S = 0.4
 #: So many micro-batches does the work of one life make.
 _BATCHES_PER_LIFE = 8
@@ -126,7 +125,7 @@ def run(
 
 
 def _kill(rng: random.Random, moment: Moment) -> Kill:
-    longest = {"start": _START_TAKES_S, "batch": _BATCH_TAKES_S, "append": 0.005}[moment]
+    longest = {"start": START_TAKES_S, "batch": _BATCH_TAKES_S, "append": 0.005}[moment]
     return Kill(moment, rng.randrange(1, 5), rng.uniform(0, longest))
 
 
@@ -241,7 +240,7 @@ def _told(death: Death) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = kill_options("tests.faults.kill_job", __doc__ or "", kills=20)
+    parser = options("tests.faults.kill_job", __doc__ or "", kills=20)
     given = parser.parse_args(arguments)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kill-job-") as folder:
@@ -250,18 +249,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Path(folder),
             lines,
             plan(given.kills, given.seed),
-            lambda text: print(text, file=sys.stderr),
+            say,
             spark_reference=True,
         )
-    good = told(result.comparisons)
     hits = sum(death.in_batch for death in result.deaths)
-    verdict = "equals" if good else "differs from"
-    print(
+    return verdict(
+        result.comparisons,
         f"{len(result.deaths)} kills, {hits} of them in the middle of a micro-batch, in "
-        f"{time.monotonic() - began:.0f} s: "
-        f"what was published {verdict} the undisturbed run"
+        f"{time.monotonic() - began:.0f} s: what was published",
+        "the undisturbed run",
     )
-    return 0 if good else 1
 
 
 if __name__ == "__main__":

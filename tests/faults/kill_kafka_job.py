@@ -17,20 +17,18 @@ import json
 import random
 import re
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from sinks.recordings.json_lines import open_recording
 from sinks.topics.uri import parse_topic
 from sinks.wire.codec import cluster_of
 from tests.faults.kill_job import newest_batch, newest_commit
-from tests.faults.kill_options import kill_options, told
+from tests.faults.kill_options import BATCHES_TAKE_S, START_TAKES_S, options, say, scratch, verdict
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed
@@ -39,10 +37,6 @@ from tests.servers.kafka_topics import values
 
 Say = Callable[[str], None]
 SPEED = 20.0
-#: A kill within this time after the start hits Spark while it starts.
-_START_TAKES_S = 12.0
-#: A kill within this time after a micro-batch was begun hits it, or one of the next.
-_BATCHES_TAKE_S = 3.0
 #: Small, so that a life has several micro-batches; what is left at the end goes in larger ones.
 _RECORDS_PER_BATCH = 20
 _PAUSE_MS = 10_000
@@ -80,12 +74,7 @@ class Player:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._enough.set()
         self._thread.join()
         if self._error is not None:
@@ -162,7 +151,7 @@ def run(
                 in_batch = number % 3 != 2
                 if in_batch:
                     job.wait_until(lambda last=before: newest_batch(job.checkpoint) > last, 600)  # type: ignore[misc]
-                time.sleep(rng.uniform(0, _BATCHES_TAKE_S if in_batch else _START_TAKES_S))
+                time.sleep(rng.uniform(0, BATCHES_TAKE_S if in_batch else START_TAKES_S))
                 if number == kills // 2:
                     broker.server.kill()
                     broker.server.start()
@@ -184,30 +173,19 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = kill_options("tests.faults.kill_kafka_job", __doc__ or "", kills=50)
+    parser = options("tests.faults.kill_kafka_job", __doc__ or "", kills=50)
     given = parser.parse_args(arguments)
     began, lines = time.monotonic(), list(open_recording(given.recording))
-    with tempfile.TemporaryDirectory(prefix="kill-kafka-") as scratch:
-        folder = Path(scratch)
-        (folder / "broker").mkdir()
-        with kafka_broker(folder / "broker") as broker:
-            found = run(
-                broker,
-                folder / "job",
-                lines,
-                kills=given.kills,
-                seed=given.seed,
-                say=lambda text: print(text, file=sys.stderr, flush=True),
-            )
-    good = told(found.comparisons)
-    verdict = "equals" if good else "differs from"
-    print(
+    with scratch("kill-kafka", "broker") as (own, job), kafka_broker(own) as broker:
+        found = run(broker, job, lines, kills=given.kills, seed=given.seed, say=say)
+    return verdict(
+        found.comparisons,
         f"{given.kills} kills, {found.in_batch} of them in a micro-batch, and a restart of "
         f"the broker in {time.monotonic() - began:.0f} s, "
         f"while {found.published} records were published at {SPEED:g} times their speed: the "
-        f"outcome {verdict} the plain replay"
+        "outcome",
+        "the plain replay",
     )
-    return 0 if good else 1
 
 
 if __name__ == "__main__":

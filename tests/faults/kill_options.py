@@ -5,13 +5,21 @@ of the topics in the end.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.topics import Comparison
 
+#: A kill within this time after the start hits Spark while it starts.
+START_TAKES_S = 12.0
+#: A kill within this time after a micro-batch was begun hits it, or one of the next.
+BATCHES_TAKE_S = 3.0
 
-def kill_options(module: str, text: str, kills: int) -> argparse.ArgumentParser:
+
+def options(module: str, text: str, kills: int) -> argparse.ArgumentParser:
     """`text`: the docstring of the program; `kills`: how many if nobody says."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=text.splitlines()[0])
     parser.add_argument(
@@ -30,8 +38,23 @@ def _file(text: str) -> Path:
     return path
 
 
-def told(comparisons: Sequence[Comparison]) -> bool:
-    """Prints what was found on each topic; whether nothing is wrong."""
+@contextmanager
+def scratch(program: str, server: str) -> Iterator[tuple[Path, Path]]:
+    """A folder for the server and one for the job, deleted at the end."""
+    with tempfile.TemporaryDirectory(prefix=f"{program}-") as folder:
+        (Path(folder) / server).mkdir()
+        yield Path(folder) / server, Path(folder) / "job"
+
+
+def say(text: str) -> None:
+    """Progress, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def verdict(comparisons: Sequence[Comparison], found: str, reference: str) -> int:
+    """Prints what was found on each topic, and whether `found` equals the `reference`; the exit
+    code.
+    """
     for one in comparisons:
         print(
             f"{one.topic}: {one.records} records, {one.repeated} published again, {one.torn} "
@@ -40,4 +63,5 @@ def told(comparisons: Sequence[Comparison]) -> bool:
     faults = [fault for one in comparisons for fault in one.faults]
     for fault in faults:
         print(f"fault: {fault}")
-    return not faults
+    print(f"{found} {'differs from' if faults else 'equals'} {reference}")
+    return 1 if faults else 0

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from sinks.recordings.json_lines import open_recording
 from tests.faults.kill_job import newest_batch
-from tests.faults.kill_options import kill_options, told
+from tests.faults.kill_options import BATCHES_TAKE_S, START_TAKES_S, options, say, scratch, verdict
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed
@@ -28,10 +27,6 @@ from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
 from tests.servers.pulsar_topics import put, values
 
 Say = Callable[[str], None]
-#: A kill within this time after the start hits Spark while it starts.
-_START_TAKES_S = 12.0
-#: A kill within this time after a micro-batch was begun hits it, or one of the next.
-_BATCHES_TAKE_S = 3.0
 _BATCHES_PER_LIFE = 8
 
 
@@ -65,7 +60,7 @@ def run(
             if in_batch:
                 job.wait_until(lambda last=before: newest_batch(job.checkpoint) > last)  # type: ignore[misc]
             put(cluster, uris["telemetry"], piece[len(piece) // 2 :])
-            time.sleep(rng.uniform(0, _BATCHES_TAKE_S if in_batch else _START_TAKES_S))
+            time.sleep(rng.uniform(0, BATCHES_TAKE_S if in_batch else START_TAKES_S))
             say(
                 f"kill {number + 1}: {job.kill()} processes, "
                 f"{newest_batch(job.checkpoint) - before} micro-batches after the last life"
@@ -80,7 +75,7 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = kill_options("tests.faults.kill_pulsar_job", __doc__ or "", kills=10)
+    parser = options("tests.faults.kill_pulsar_job", __doc__ or "", kills=10)
     parser.add_argument(
         "--partitions",
         type=int,
@@ -89,27 +84,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     began, lines = time.monotonic(), list(open_recording(given.recording))
-    with tempfile.TemporaryDirectory(prefix="kill-pulsar-") as scratch:
-        folder = Path(scratch)
-        (folder / "cluster").mkdir()
-        with pulsar_cluster(folder / "cluster") as cluster:
-            say: Say = lambda text: print(text, file=sys.stderr)  # noqa: E731
-            found = run(
-                cluster,
-                folder / "job",
-                lines,
-                kills=given.kills,
-                seed=given.seed,
-                partitions=given.partitions,
-                say=say,
-            )
-    good = told(found)
-    verdict = "equals" if good else "differs from"
-    print(
-        f"{given.kills} kills in {time.monotonic() - began:.0f} s: what was published "
-        f"{verdict} the plain replay"
+    with scratch("kill-pulsar", "cluster") as (own, job), pulsar_cluster(own) as cluster:
+        found = run(
+            cluster,
+            job,
+            lines,
+            kills=given.kills,
+            seed=given.seed,
+            partitions=given.partitions,
+            say=say,
+        )
+    return verdict(
+        found,
+        f"{given.kills} kills in {time.monotonic() - began:.0f} s: what was published",
+        "the plain replay",
     )
-    return 0 if good else 1
 
 
 if __name__ == "__main__":

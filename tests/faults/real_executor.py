@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from sinks.secret_file import Secret
 from sinks.wire.signing import SigningKey
 from tests.control_topic import TOPICS, Control
+from tests.set_words import set_words
 
 PROJECT = Path(__file__).parents[2]
 TOKEN = "eyJhbGciOiJub25lIn0.the-token-nobody-may-see.c2ln"
@@ -28,6 +28,16 @@ class HasAdminUrls(Protocol):
 
     @property
     def admin_urls(self) -> str: ...
+
+
+def login(folder: Path, pulsar: HasAdminUrls, token: str) -> dict[str, object]:
+    """Settings that reach the cluster with this token, which a file of the folder contains."""
+    (folder / "token").write_text(token, "utf-8")
+    return {
+        "pulsar.cluster": "c",
+        "pulsar.admin_urls": pulsar.admin_urls,
+        "pulsar.token_file": folder / "token",
+    }
 
 
 class ExecutorEnded(AssertionError):
@@ -48,12 +58,9 @@ class RealExecutor:
         self.key = SigningKey(Secret(KEY.encode()))
         self.out, self.log = folder / "out.txt", folder / "log.txt"
         self.words_seen = ""
-        (folder / "token").write_text(TOKEN, "utf-8")
         (folder / "key").write_text(KEY, "utf-8")
         given = {
-            "pulsar.cluster": "c",
-            "pulsar.admin_urls": pulsar.admin_urls,
-            "pulsar.token_file": folder / "token",
+            **login(folder, pulsar, TOKEN),
             "pulsar.backoff_ms": 20,
             "signing.key_file": folder / "key",
             "executor.state": folder / "state",
@@ -62,20 +69,13 @@ class RealExecutor:
             **{f"topics.{name}": self.control.uri(name) for name in TOPICS},
             **{name.replace("__", "."): value for name, value in settings.items()},
         }
-        self._words = [
-            word for path, value in given.items() for word in ("--set", f"{path}={value}")
-        ]
+        self._words = set_words(given)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> RealExecutor:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     def start(self, *more: str) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 from uuid import uuid4
 
 from rebalancer.settings.load import load
@@ -99,12 +98,7 @@ class RealJob:
     def __enter__(self) -> RealJob:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     def publish(self, values: Sequence[bytes]) -> None:

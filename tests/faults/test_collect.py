@@ -17,9 +17,11 @@ from rebalancer.cli import exit_codes
 from sinks.wire.codec import decode
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import Control
-from tests.faults.real_executor import PROJECT, TOKEN
+from tests.faults.real_executor import TOKEN, login
+from tests.faults.started import started
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.set_words import set_words
 from tests.unit.test_collector import REPORT
 
 pytestmark = [
@@ -39,33 +41,16 @@ def collecting(
     pulsar: FakePulsar, folder: Path, token: str = TOKEN
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The command; tracebacks are not hidden. Killed at the end if it still runs."""
-    (folder / "token").write_text(token, "utf-8")
-    given = {
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "pulsar.token_file": folder / "token",
+    given = login(folder, pulsar, token) | {
         "collector.pass_interval_ms": 100,
         "collector.state": folder / "listed",
         "topics.telemetry": Control(folder).uri("telemetry"),
     }
-    words = [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
-    } | {"REBALANCER_DEBUG": "1"}
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rebalancer.cli.main", "collect", *words],
-            cwd=PROJECT,
-            env=environment,
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
-        )
-    try:
+    }
+    with started("collect", set_words(given), environment, folder / "log") as process:
         yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def files_with(secret: str, folder: Path) -> list[Path]:

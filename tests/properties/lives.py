@@ -12,24 +12,8 @@ import numpy as np
 
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
+from strategies import model
 from strategies.engine import Engine, EngineSettings
-from strategies.model import (
-    BundleStats,
-    Command,
-    Event,
-    Figures,
-    LoadReport,
-    Note,
-    Outcome,
-    OutcomeReport,
-    OutcomeStatus,
-    Policies,
-    Resource,
-    Sweep,
-    TelemetryRecord,
-    Tombstone,
-    Traffic,
-)
 from strategies.settings import RoundSettings
 from strategies.store import InMemoryStore, StateStore
 from tests.properties.legal import EAGER, MODES
@@ -61,7 +45,7 @@ BUNDLES = (
 )
 #: Idle, ordinary and absurd, but all of them legal.
 FIGURES = (0.0, 0.001, 3.0, 3.0, 40.0, 40.0, 55.5, 70.0, 99.5, 250.0, 1e7, 1e9, 2.0**63)
-_STATUSES: tuple[OutcomeStatus, ...] = (
+_STATUSES: tuple[model.OutcomeStatus, ...] = (
     "applied",
     "already-done",
     "refused",
@@ -77,7 +61,7 @@ class Move:
     newest command.
     """
 
-    record: TelemetryRecord
+    record: model.TelemetryRecord
     about: int | None = None
 
 
@@ -85,39 +69,39 @@ class Move:
 class Story:
     """What happened: every record that was told, and the events of each."""
 
-    records: list[TelemetryRecord] = field(default_factory=list)
-    told: list[list[Event]] = field(default_factory=list)
+    records: list[model.TelemetryRecord] = field(default_factory=list)
+    told: list[list[model.Event]] = field(default_factory=list)
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[model.Event]:
         return [event for events in self.told for event in events]
 
 
 def live(settings: EngineSettings, moves: Sequence[Move]) -> Story:
     """Folds the moves one by one; outcomes answer the commands that were given by then."""
     engine, store, story = Engine(settings), InMemoryStore(), Story()
-    given: list[Command] = []
+    given: list[model.Command] = []
     for number, move in enumerate(moves):
         record = replace(
             _resolved(move, given),
             origin=pack_origin(Position("t", 0, number), b"{}", compress=False),
         )
         events = engine.fold(record, store)
-        given += [event for event in events if isinstance(event, Command)]
+        given += [event for event in events if isinstance(event, model.Command)]
         story.records.append(record)
         story.told.append(events)
     return story
 
 
 def fold_again(
-    settings: EngineSettings, records: Sequence[TelemetryRecord], store: StateStore
-) -> list[list[Event]]:
+    settings: EngineSettings, records: Sequence[model.TelemetryRecord], store: StateStore
+) -> list[list[model.Event]]:
     """The events of each record, with a new engine for every one of them."""
     return [Engine(settings).fold(record, store) for record in records]
 
 
-def _resolved(move: Move, given: Sequence[Command]) -> TelemetryRecord:
-    if move.about is None or not isinstance(move.record, OutcomeReport) or not given:
+def _resolved(move: Move, given: Sequence[model.Command]) -> model.TelemetryRecord:
+    if move.about is None or not isinstance(move.record, model.OutcomeReport) or not given:
         return move.record
     command = given[-1 - move.about % len(given)]
     return replace(
@@ -155,28 +139,28 @@ def _move(rng: Random, ts: int) -> Move:
             return Move(_sweep(rng, ts))
         case "outcome":
             owner = rng.choice((None, *BROKERS, "elsewhere:1"))
-            outcome = Outcome(
+            outcome = model.Outcome(
                 "unknown", "c", rng.choice(BUNDLES), rng.choice(_STATUSES), None, None, owner, 3, ts
             )
-            return Move(OutcomeReport("c", ts, outcome), rng.choice((None, 0, 0, 1, 2, 5)))
+            return Move(model.OutcomeReport("c", ts, outcome), rng.choice((None, 0, 0, 1, 2, 5)))
         case "tombstone":
-            return Move(Tombstone("c", broker, ts))
+            return Move(model.Tombstone("c", broker, ts))
         case "policies":
-            return Move(Policies("c", ts, '{"größe":1}'))
+            return Move(model.Policies("c", ts, '{"größe":1}'))
         case "note":
-            return Move(Note("c", ts))
+            return Move(model.Note("c", ts))
         case _:
             return Move(
                 _report(rng, broker, ts, figures=kind != "bundles", bundles=kind != "figures")
             )
 
 
-def _sweep(rng: Random, ts: int) -> Sweep:
+def _sweep(rng: Random, ts: int) -> model.Sweep:
     answers = {
         broker: rng.choice(("answers", "answers", "missing", "unlisted")) for broker in BROKERS
     }
     listed = tuple(broker for broker, answer in answers.items() if answer == "answers")
-    return Sweep(
+    return model.Sweep(
         "c",
         ts,
         7,
@@ -185,24 +169,24 @@ def _sweep(rng: Random, ts: int) -> Sweep:
     )
 
 
-def _report(rng: Random, broker: str, ts: int, *, figures: bool, bundles: bool) -> LoadReport:
+def _report(rng: Random, broker: str, ts: int, *, figures: bool, bundles: bool) -> model.LoadReport:
     names = tuple(rng.sample(BUNDLES, rng.randrange(6)))
     loads = [rng.choice(FIGURES) for _ in names]
     cpu = rng.choice(
         (
-            Resource(rng.choice(FIGURES), rng.choice((100.0, 1e-6, 2.0**63))),
-            Resource(rng.choice(FIGURES), 100.0),
-            Resource(-1, -1),
+            model.Resource(rng.choice(FIGURES), rng.choice((100.0, 1e-6, 2.0**63))),
+            model.Resource(rng.choice(FIGURES), 100.0),
+            model.Resource(-1, -1),
         )
     )
     traffic = np.array([[load / 1024, load / 2048, load, load / 2] for load in loads]).reshape(
         -1, 4
     )
-    totals = Traffic(*traffic.sum(axis=0).tolist())
+    totals = model.Traffic(*traffic.sum(axis=0).tolist())
     ones = np.ones(len(names), dtype=np.int64)
-    said = Figures(
+    said = model.Figures(
         cpu=cpu,
-        bandwidth_out=Resource(totals.msg_throughput, 5e6),
+        bandwidth_out=model.Resource(totals.msg_throughput, 5e6),
         traffic=totals,
         bundle_count=len(names),
     )
@@ -215,8 +199,8 @@ def _report(rng: Random, broker: str, ts: int, *, figures: bool, bundles: bool) 
             throughput_average=rng.choice(FIGURES),
             updated_at_ms=max(0, ts - 3_000),
         )
-    stats = BundleStats(names, traffic, ones, ones)
-    return LoadReport(
+    stats = model.BundleStats(names, traffic, ones, ones)
+    return model.LoadReport(
         "c",
         broker,
         ts,

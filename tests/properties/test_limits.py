@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from strategies.averages.bundle_averages import unpack_history
 from strategies.engine import EngineSettings, rules_of
@@ -22,27 +21,15 @@ from strategies.model import Command
 from strategies.round import run_round
 from strategies.round_input import RoundInput, RoundResult
 from strategies.settings import Mode
-from strategies.shedding.registry import SHEDDERS, shedder
+from strategies.shedding.registry import shedder
 from strategies.splitting.limits import SplitSettings
-from tests.properties.legal import (
-    BROKERS,
-    BUNDLES,
-    EAGER,
-    NOW_MS,
-    WEIGHTS,
-    a_view,
-    memories,
-    modes,
-    seeds,
-    sizes,
-)
-from tests.properties.test_round import SETTINGS, an_input
+from tests.properties.legal import BROKERS, BUNDLES, EAGER, NOW_MS, WEIGHTS, modes, seeds
+from tests.properties.test_round import SETTINGS, any_strategy, inputs
 
 MIB = 1024 * 1024
 #: The views are of early in a Thursday.
 CLOSED = "Fri-Wed 00:00-24:00, Thu 12:00-24:00"
 NAMESPACES = sorted({namespace_of(bundle) for bundle in BUNDLES})
-any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
 
 
 @dataclass(frozen=True)
@@ -130,9 +117,6 @@ def a_case(strategy: str, mode: Mode, given_: RoundInput, seed: int) -> Case:
         only,
         draining,
     )
-
-
-inputs = st.builds(an_input, st.builds(a_view, seeds, sizes, sizes), memories, seeds)
 
 
 @any_strategy

@@ -28,7 +28,8 @@ from strategies.settings import Mode
 from strategies.shedding.contract import Shedder
 from strategies.shedding.registry import SHEDDERS, shedder
 from tests.properties.legal import EAGER, WEIGHTS, memories, modes, mostly, seeds, shuffled, views
-from tests.unit.shedding_builders import ns, play
+from tests.unit.shedding_builders import ns
+from tests.unit.shedding_rounds import play
 
 any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
 histories = st.lists(views, min_size=1, max_size=3)

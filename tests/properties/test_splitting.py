@@ -10,61 +10,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.bundles.ranges import FULL, KeyRange, bundle_of, initial_boundaries, topic_hash
+from strategies.bundles.ranges import FULL, bundle_of, initial_boundaries, topic_hash
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
-from strategies.splitting.boundaries import (
-    Algorithm,
-    FlowSettings,
-    SplitFault,
-    SplitRequest,
-    TopicFlow,
-    applied,
-    cuts,
-)
+from strategies.splitting.boundaries import Algorithm, SplitFault, SplitRequest, applied, cuts
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
 from strategies.splitting.when_modular import java_modular_splits, modular_splits
 from tests.properties.legal import seeds
+from tests.properties.split_requests import algorithms, edges, requests
 from tests.unit.shedding_builders import ns
-from tests.unit.splitting_builders import broker, stats, topic_of
-
-edges = st.integers(0, FULL) | st.sampled_from([0, 1, 2, FULL - 1, FULL, 2**31])
-ranges = (
-    st.tuples(edges, edges).filter(lambda pair: pair[0] < pair[1]).map(lambda pair: KeyRange(*pair))
-)
-algorithms: st.SearchStrategy[Algorithm] = st.sampled_from(
-    [
-        "range_equally_divide",
-        "topic_count_equally_divide",
-        "specified_positions_divide",
-        "flow_or_qps_equally_divide",
-    ]
-)
-rates = st.sampled_from([0.0, 1.0, 40.0, 60.0, 100.0, 110.0]) | st.floats(0, 1e12)
-
-
-@st.composite
-def requests(draw: st.DrawFn) -> SplitRequest:
-    bundle = draw(ranges)
-    inside = st.integers(bundle.lower, min(bundle.upper, bundle.lower + 20)) | st.integers(
-        bundle.lower, bundle.upper
-    )
-    topics = [
-        topic_of(draw(inside), f"persistent://t/ns/{number}-")
-        for number in range(draw(st.integers(0, 6)))
-    ]
-    flows = {topic: TopicFlow(draw(rates), draw(rates)) for topic in topics if draw(st.booleans())}
-    positions = draw(st.lists(inside | edges, max_size=5))
-    limits = FlowSettings(
-        draw(st.sampled_from([0, 100, 30_000])),
-        draw(st.sampled_from([0, 1, 100])),
-        draw(st.sampled_from([0, 10])),
-    )
-    return SplitRequest(
-        bundle, draw(st.none() | st.just(topics)), flows, positions, draw(st.booleans()), limits
-    )
+from tests.unit.splitting_builders import broker, stats
 
 
 @given(algorithms, requests())

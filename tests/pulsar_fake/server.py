@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any
 
 from tests.pulsar_fake.model import Answer, Cluster, Request
@@ -64,12 +63,7 @@ class FakePulsar:
             self.join()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._run(self._close_all()).result(120)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(120)

@@ -32,30 +32,17 @@ class Certificates:
     """
 
     folder: Path
+    broker_store: Path
+    trusted_store: Path
+    ca: Path
+    broker_key: Path
+    client_cert: Path
+    client_key: Path
 
-    @property
-    def broker_store(self) -> Path:
-        return self.folder / "broker.p12"
 
-    @property
-    def trusted_store(self) -> Path:
-        return self.folder / "trusted.p12"
-
-    @property
-    def ca(self) -> Path:
-        return self.folder / "broker.pem"
-
-    @property
-    def broker_key(self) -> Path:
-        return self.folder / "broker.key"
-
-    @property
-    def client_cert(self) -> Path:
-        return self.folder / "client.pem"
-
-    @property
-    def client_key(self) -> Path:
-        return self.folder / "client.key"
+def _inside(folder: Path) -> Certificates:
+    files = ("broker.p12", "trusted.p12", "broker.pem", "broker.key", "client.pem", "client.key")
+    return Certificates(folder, *(folder / file for file in files))
 
 
 def certificates(cache: Path) -> Certificates:
@@ -63,14 +50,14 @@ def certificates(cache: Path) -> Certificates:
     kept = cache / "certificates-2"
     if not kept.exists():
         with tempfile.TemporaryDirectory(dir=cache) as folder:
-            _make(Certificates(Path(folder)))
+            _make(_inside(Path(folder)))
             new = Path(folder).rename(cache / f"{Path(folder).name}-done")
             Path(folder).mkdir()  # for the context manager to remove
         try:
             new.rename(kept)
         except OSError:  # somebody was faster
             shutil.rmtree(new)
-    return Certificates(kept)
+    return _inside(kept)
 
 
 def _make(made: Certificates) -> None:

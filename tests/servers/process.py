@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from tests.faults.real_job import environment_of_a_short_run
+from tests.set_words import set_words
 from tests.waiting import eventually
 
 PROJECT = Path(__file__).parents[2]
@@ -26,12 +26,8 @@ class Process:
         self, log: Path, *words: object, settings: Mapping[str, object] | None = None
     ) -> None:
         self._log = log
-        given = [
-            word
-            for path, value in (settings or {}).items()
-            for word in ("--set", f"{path}={value}")
-        ]
-        self._words = [sys.executable, "-m", "rebalancer.cli.main", *map(str, words), *given]
+        given = (*map(str, words), *set_words(settings or {}))
+        self._words = [sys.executable, "-m", "rebalancer.cli.main", *given]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:
@@ -47,12 +43,7 @@ class Process:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         process = self._process
         if process is not None:
             with suppress(ProcessLookupError):

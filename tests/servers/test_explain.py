@@ -10,11 +10,11 @@ import pytest
 from sinks.topics.access import TopicAccess
 from sinks.wire.codec import decode_command
 from sinks.wire.encoding import encode_outcome
-from strategies.model import Command, Outcome, OutcomeStatus
-from tests.control_topic import TOPICS, Control
+from tests.control_topic import TOPICS, Control, outcome
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.skewed_users import topic_in
+from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 
@@ -42,9 +42,12 @@ def test_from_the_topics_of_a_server(control: Control, tmp_path: Path) -> None:
     control.write(
         "outcomes",
         [
-            outcome(refused, "refused", "paused: a test"),
-            outcome(moved, "applied"),
-            outcome(dry, "dry-run"),
+            encode_outcome(one)
+            for one in (
+                outcome(refused, "refused", "paused: a test"),
+                outcome(moved, "applied"),
+                outcome(dry, "dry-run"),
+            )
         ],
     )
 
@@ -63,7 +66,7 @@ def asking(control: Control, folder: Path) -> Callable[..., str]:
     values = {f"topics.{name}": control.uri(name) for name in TOPICS}
     if control.access.pulsar.token_file:
         values |= {"pulsar.token_file": control.access.pulsar.token_file}
-    words = [word for path, value in values.items() for word in ("--set", f"{path}={value}")]
+    words = set_words(values)
 
     def explained(*subject: str) -> str:
         answer = rebalancer("explain", *subject, *words)
@@ -71,20 +74,3 @@ def asking(control: Control, folder: Path) -> Callable[..., str]:
         return answer.out
 
     return explained
-
-
-def outcome(of: Command, status: OutcomeStatus, reason: str | None = None) -> bytes:
-    after = of.destination if status == "applied" else of.source
-    return encode_outcome(
-        Outcome(
-            of.id,
-            of.cluster,
-            of.bundle,
-            status,
-            reason,
-            of.source,
-            after,
-            5,
-            of.issued_at_ms + 1_000,
-        )
-    )

@@ -17,6 +17,7 @@ from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.servers.jvm import free_ports
 from tests.servers.kafka_broker import USER, KafkaBroker
+from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import REPORT
 
@@ -84,9 +85,7 @@ def test_what_cannot_work_is_one_line(
     }
     words = [word.format(folder=tmp_path, telemetry=uris["telemetry"]) for word in COMMANDS[name]]
 
-    done = rebalancer(
-        *words, *(word for path, value in settings.items() for word in ("--set", f"{path}={value}"))
-    )
+    done = rebalancer(*words, *set_words(settings))
 
     assert done.code == exit_codes.ERROR
     # Of those that run for long each line begins with the time.
@@ -123,7 +122,7 @@ def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(
         "executor.state": tmp_path / "state",
         "collector.state": tmp_path / "listed",
     }
-    words = [word for path, value in settings.items() for word in ("--set", f"{path}={value}")]
+    words = set_words(settings)
     Control(tmp_path, uris).send(command("t/ns/0x00000000_0x80000000", pulsar.cluster.brokers[0]))
     for name, topic in (("collect", "telemetry"), ("execute", "outcomes")):
         done = rebalancer(name, *(["--once"] if name == "execute" else []), *words)

@@ -25,13 +25,13 @@ from sinks.topics.uri import TopicUri
 from sinks.wire.codec import decode_rejected
 from strategies.errors import SinkError
 from streaming.settings import JobSettings
-from tests.pulsar_fake.model import Cluster
-from tests.pulsar_fake.server import FakePulsar
+from tests.control_topic import TOPICS
 from tests.replayed import replayed
+from tests.servers.execute_once import execute_once
+from tests.servers.job_stories import drain
 from tests.servers.kafka_batches import batch, bomb, bombs, numbered, produce, with_header
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put, values
-from tests.servers.test_kafka_job import TOPICS, drain
 from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import rebalancer
@@ -276,19 +276,7 @@ def segment_of(kafka: KafkaBroker, topic: str | TopicUri) -> Path:
 
 def execute_all(words: Sequence[str], state: Path, commands: int) -> None:
     """The executor over all present commands; each has an outcome."""
-    with FakePulsar(Cluster()) as pulsar:
-        given = (
-            "pulsar.cluster=c",
-            f"pulsar.admin_urls={pulsar.admin_urls}",
-            f"executor.state={state}",
-        )
-        executed = rebalancer(
-            "execute",
-            "--apply",
-            "--once",
-            *words,
-            *(word for one in given for word in ("--set", one)),
-        )
+    executed = execute_once(state, *words)
     assert (executed.code, len(executed.out.splitlines())) == (exit_codes.OK, commands), (
         executed.err
     )

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 from sinks.topics.connections import Connections
 from streaming.job import run_job
 from streaming.settings import JobSettings
-from tests.pulsar_fake.model import Cluster
-from tests.pulsar_fake.server import FakePulsar
+from tests.servers.execute_once import execute_once
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put, values
 from tests.servers.test_kafka_job import topics
+from tests.set_words import set_words
 from tests.spark.workshop import eager, uneven
 from tests.unit.command_line import rebalancer
 
@@ -37,7 +37,7 @@ def words(job: JobSettings) -> list[str]:
         f"topics.{field.name}": getattr(job.connections.topics, field.name)
         for field in fields(job.connections.topics)
     }
-    return [word for path, value in places.items() for word in ("--set", f"{path}={value}")]
+    return set_words(places)
 
 
 def doctor(job: JobSettings) -> tuple[str, str]:
@@ -74,20 +74,7 @@ def test_the_older_of_two_jobs_on_one_control_topic_is_refused(
     status, text = doctor(newer)
     assert (status, "two jobs have written" in text) == ("warn", True)
 
-    with FakePulsar(Cluster()) as pulsar:
-        given = (
-            "pulsar.cluster=c",
-            f"pulsar.admin_urls={pulsar.admin_urls}",
-            f"executor.state={tmp_path / 'state'}",
-        )
-        done = rebalancer(
-            "execute",
-            "--apply",
-            "--once",
-            "--json",
-            *words(older),
-            *(word for one in given for word in ("--set", one)),
-        )
+    done = execute_once(tmp_path / "state", "--json", *words(older))
     assert done.code == 0, done.err
     reasons = {
         one["command_id"]: (one["status"], one["reason"].partition(":")[0])

@@ -5,7 +5,6 @@ partitions.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.settings import Topics
-from strategies.engine import EngineSettings
 from strategies.errors import SinkError
 from streaming.job import run_job
 from streaming.outputs.output_counts import KINDS
-from streaming.progress import BatchProgress
-from streaming.settings import JobSettings
+from tests.control_topic import TOPICS
 from tests.replayed import replayed
+from tests.servers.job_stories import drain, each_decided_as_alone, in_turn, job_on
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import everything, put, values
 from tests.spark.test_job import Running
@@ -31,28 +28,11 @@ from tests.topic_uris import topic_of, topics_of
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
-TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 
 
 def topics(kafka: KafkaBroker, name: str, partitions: int = 1) -> Topics:
     """Topics of one test; control topics are partitioned like the telemetry."""
     return topics_of(**{topic: kafka.topic(f"{name}-{topic}", partitions) for topic in TOPICS})
-
-
-def drain(spark: SparkSession, job: JobSettings, engine: EngineSettings) -> list[BatchProgress]:
-    progress: list[BatchProgress] = []
-    assert (
-        run_job(job, engine, drain=True, on_progress=progress.append, session=spark).stopped_by
-        == "drained"
-    )
-    return progress
-
-
-def by_cluster(records: Iterable[bytes]) -> dict[str, list[bytes]]:
-    found: dict[str, list[bytes]] = {}
-    for record in records:
-        found.setdefault(json.loads(record)["cluster"], []).append(record)
-    return found
 
 
 @pytest.mark.parametrize("partitions", [1, 4])
@@ -62,11 +42,7 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
     lines, engine = recording("modular-broker-killed"), eager()
     places = topics(kafka, f"recording-{partitions}", partitions)
     put(places.telemetry, lines)
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        max_records_per_batch=50,
-        connections=Connections(topics=places),
-    )
+    job = replace(job_on(places, tmp_path), max_records_per_batch=50)
     progress = drain(spark, job, engine)
     expected = replayed(lines, engine)
     assert len(expected["commands"]) > 0
@@ -80,37 +56,19 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
 def test_ten_clusters_in_four_partitions_each_decide_as_alone(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
-    clusters = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
     places, engine = topics(kafka, "ten", 4), eager()
-    put(
-        places.telemetry,
-        [line for together in zip(*clusters.values(), strict=True) for line in together],
-    )
+    put(places.telemetry, in_turn())
     assert len({one.partition for one in everything(places.telemetry)}) == 4
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        max_records_per_batch=37,
-        shuffle_partitions=2,
-        connections=Connections(topics=places),
-    )
+    job = replace(job_on(places, tmp_path), max_records_per_batch=37, shuffle_partitions=2)
     drain(spark, job, engine)
-    published = {kind: by_cluster(values(getattr(places, kind))) for kind in ("commands", "rounds")}
-    for cluster, lines in clusters.items():
-        expected = replayed(lines, engine)
-        assert (published["commands"][cluster], published["rounds"][cluster]) == (
-            expected["commands"],
-            expected["rounds"],
-        )
-        assert expected["commands"]
+    each_decided_as_alone(engine, values(places.commands), values(places.rounds))
 
 
 def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(kafka, "restart"), eager(), uneven(6)
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
-    )
+    job = job_on(places, tmp_path)
     for some in (lines[:10], [b"nonsense"], lines[10:]):
         put(places.telemetry, some)
         drain(spark, job, engine)
@@ -126,9 +84,7 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(kafka, "lost"), eager(), uneven(6)
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
-    )
+    job = job_on(places, tmp_path)
     put(places.telemetry, lines[:8])
     drain(spark, job, engine)
     put(places.telemetry, lines[8:])
@@ -146,9 +102,7 @@ def test_a_restart_of_the_broker_loses_and_changes_nothing(
     spark: SparkSession, own_kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(own_kafka, "broker"), eager(), uneven(8)
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
-    )
+    job = job_on(places, tmp_path)
     put(places.telemetry, lines[:16])
     with Running(spark, job, engine):
         eventually(lambda: len(values(places.rounds)) == 4)
@@ -173,9 +127,7 @@ def test_a_topic_that_is_missing_is_told_before_spark_starts(
         match=r"never-made: the topic does not exist; create it with: rebalancer topics create",
     ):
         run_job(
-            JobSettings(
-                checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
-            ),
+            job_on(places, tmp_path),
             eager(),
             drain=True,
         )

@@ -36,18 +36,24 @@ def pulsar() -> Iterator[FakePulsar]:
         yield running
 
 
+def settings_of(control: Control, pulsar: FakePulsar) -> dict[str, object]:
+    """What collector and executor have in common, with a pass every second."""
+    return {
+        **{f"topics.{name}": control.uri(name) for name in TOPICS},
+        "pulsar.cluster": "c",
+        "pulsar.admin_urls": pulsar.admin_urls,
+        "collector.pass_interval_ms": 1_000,
+        "executor.state": control.folder / "state",
+    }
+
+
 @pytest.mark.parametrize("seconds", [5, pytest.param(60, marks=pytest.mark.slow)])
 def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gone(
     own_kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path, seconds: float
 ) -> None:
     control = Control(tmp_path, {name: own_kafka.topic(f"out-{name}") for name in TOPICS})
-    settings = {
-        **{f"topics.{name}": control.uri(name) for name in TOPICS},
+    settings = settings_of(control, pulsar) | {
         "kafka.timeout_ms": 5_000,
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "collector.pass_interval_ms": 1_000,
-        "executor.state": tmp_path / "state",
         "collector.state": tmp_path / "listed",
     }
     with ExitStack() as stack:
@@ -112,15 +118,8 @@ def test_a_broker_that_answers_nothing_is_named_while_the_clients_still_wait(
     own_kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path
 ) -> None:
     control = Control(tmp_path, {name: own_kafka.topic(f"mute-{name}") for name in TOPICS})
-    settings = {
-        **{f"topics.{name}": control.uri(name) for name in TOPICS},
-        # What a client of these processes says by itself comes after four minutes.
-        "kafka.timeout_ms": 240_000,
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "collector.pass_interval_ms": 1_000,
-        "executor.state": tmp_path / "state",
-    }
+    # What a client of these processes says by itself comes after four minutes.
+    settings = settings_of(control, pulsar) | {"kafka.timeout_ms": 240_000}
     with ExitStack() as stack:
         commands = (
             ("collect",),

@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import kafka_access
 from streaming.settings import JobSettings
+from tests.control_topic import TOPICS
 from tests.replayed import replayed
+from tests.servers.job_stories import drain
 from tests.servers.kafka_broker import USER_PASSWORD, KafkaBroker
 from tests.servers.kafka_topics import put, values
-from tests.servers.test_kafka_job import TOPICS, drain
 from tests.servers.test_kafka_topics import Door, mutual, sasl
 from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topics_of

@@ -16,9 +16,10 @@ from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.raw import SourceSettings
 from streaming.settings import JobSettings
 from tests.replayed import replayed
+from tests.servers.job_stories import drain
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import Raw, put, put_raw, values
-from tests.servers.test_kafka_job import drain, topics
+from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import eager, uneven
 from tests.unit.command_line import rebalancer
 

@@ -18,6 +18,7 @@ from rebalancer.settings.load import load
 from tests.control_topic import TOPICS
 from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
 from tests.servers.pulsar_users import words as access
+from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
@@ -80,10 +81,7 @@ class Namespace:
         given = {
             f"topics.{topic}": f"{self.cluster.service_url}/{self.name}/{topic}" for topic in TOPICS
         }
-        return [
-            *access(self.cluster.settings(self.folder)),
-            *(word for path, uri in given.items() for word in ("--set", f"{path}={uri}")),
-        ]
+        return [*access(self.cluster.settings(self.folder)), *set_words(given)]
 
     def examined(self) -> Mapping[str, Finding]:
         found = check_topics(load(flags=self.words()[1::2]).connections)

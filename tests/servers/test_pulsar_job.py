@@ -19,11 +19,11 @@ from sinks.topics.uri import TopicUri
 from strategies.errors import SinkError
 from streaming.outputs.output_counts import KINDS
 from streaming.settings import JobSettings
-from tests.control_topic import now_ms
+from tests.control_topic import TOPICS, now_ms
 from tests.replayed import replayed
+from tests.servers.job_stories import drain, each_decided_as_alone, in_turn, job_on
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_topics import put, values
-from tests.servers.test_kafka_job import TOPICS, by_cluster, drain
 from tests.spark.test_job import Running
 from tests.spark.workshop import eager, recording, uneven
 from tests.topic_uris import topic_of, topics_of
@@ -44,11 +44,7 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
     lines, engine = recording("modular-broker-killed"), eager()
     places = topics(pulsar, f"recording-{partitions}", partitions)
     put(pulsar, places.telemetry, lines)
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        max_records_per_batch=50,
-        connections=Connections(topics=places),
-    )
+    job = replace(job_on(places, tmp_path), max_records_per_batch=50)
     progress = drain(spark, job, engine)
     expected = replayed(lines, engine)
     assert len(expected["commands"]) > 0
@@ -60,41 +56,18 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
 def test_ten_clusters_in_four_partitions_each_decide_as_alone(
     spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
 ) -> None:
-    clusters = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
     places, engine = topics(pulsar, "ten", 4), eager()
-    put(
-        pulsar,
-        places.telemetry,
-        [line for together in zip(*clusters.values(), strict=True) for line in together],
-    )
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        max_records_per_batch=37,
-        shuffle_partitions=2,
-        connections=Connections(topics=places),
-    )
+    put(pulsar, places.telemetry, in_turn())
+    job = replace(job_on(places, tmp_path), max_records_per_batch=37, shuffle_partitions=2)
     drain(spark, job, engine)
-    published = {
-        kind: by_cluster(values(pulsar, getattr(places, kind))) for kind in ("commands", "rounds")
-    }
-    for cluster, lines in clusters.items():
-        expected = replayed(lines, engine)
-        assert (published["commands"][cluster], published["rounds"][cluster]) == (
-            expected["commands"],
-            expected["rounds"],
-        )
-        assert expected["commands"]
+    each_decided_as_alone(engine, values(pulsar, places.commands), values(pulsar, places.rounds))
 
 
 def test_a_restart_goes_on_in_the_middle_of_an_entry_and_bad_records_are_rejected(
     spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(pulsar, "restart"), eager(), uneven(6)
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        max_records_per_batch=3,
-        connections=Connections(topics=places),
-    )
+    job = replace(job_on(places, tmp_path), max_records_per_batch=3)
     put(pulsar, places.telemetry, lines[:10])
     with Running(spark, job, engine):
         put(pulsar, places.telemetry, [b"nonsense"], batch=1)
@@ -113,9 +86,7 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
     spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
 ) -> None:
     places, engine, lines = topics(pulsar, "lost"), eager(), uneven(6)
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"), connections=Connections(topics=places)
-    )
+    job = job_on(places, tmp_path)
     put(pulsar, places.telemetry, lines[:8])
     drain(spark, job, engine)
     put(pulsar, places.telemetry, lines[8:12])

@@ -7,7 +7,6 @@ from __future__ import annotations
 import secrets
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -23,13 +22,13 @@ from sinks.wire.signing import SigningKey
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.faults.real_job import environment_of_a_short_run
+from tests.faults.started import started
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
 from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
 from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
-PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -156,7 +155,7 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
     common = [*words(settings), *around(control), "--set", f"signing.key_file={key}"]
     with ExitStack() as stack, traffic(used):
         collect = stack.enter_context(
-            started("collect", tmp_path, common, "--set", "collector.pass_interval_ms=2000")
+            running("collect", tmp_path, common, "--set", "collector.pass_interval_ms=2000")
         )
         eventually(
             lambda: any(
@@ -166,7 +165,7 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
             "no sweep",
         )
         run = stack.enter_context(
-            started(
+            running(
                 "run",
                 tmp_path,
                 common,
@@ -177,7 +176,7 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
         )
         bundle = used.all[0]
         control.send(command(bundle, used.owner(bundle), used.others(bundle)[0]), key=own)
-        act = stack.enter_context(started("execute", tmp_path, common, "--apply", "--once"))
+        act = stack.enter_context(running("execute", tmp_path, common, "--apply", "--once"))
         lines: set[str] = set()
 
         def both_ended() -> bool:
@@ -190,7 +189,7 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
             one.told() for one in (collect, run, act)
         ]
     (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
-    refused = started(
+    refused = running(
         "execute",
         tmp_path,
         [*common, "--set", f"pulsar.token_file={tmp_path / 'wrong'}"],
@@ -233,24 +232,11 @@ class Started:
 
 
 @contextmanager
-def started(name: str, folder: Path, given: Sequence[str], *more: str) -> Iterator[Started]:
-    """Tracebacks are not hidden from it; killed at the end if it still runs."""
-    environment = environment_of_a_short_run() | {"REBALANCER_DEBUG": "1"}
+def running(name: str, folder: Path, given: Sequence[str], *more: str) -> Iterator[Started]:
+    """Killed at the end if it still runs."""
     log = folder / f"{name}-{secrets.token_hex(4)}.log"
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rebalancer.cli.main", name, *given, *more],
-            cwd=PROJECT,
-            env=environment,
-            stdout=out,
-            stderr=out,
-            stdin=subprocess.DEVNULL,
-        )
-    try:
+    with started(name, [*given, *more], environment_of_a_short_run(), log) as process:
         yield Started(process, log)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def everybody() -> set[str]:

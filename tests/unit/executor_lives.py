@@ -139,20 +139,15 @@ def executor(
             rejected,
         )
         stack.callback(topics.close)
-        applier, limiter = (
-            MortalApplier(admin, life),
-            life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
-        )
-        clock_ms = lambda: now_ms() + life.later_ms  # noqa: E731
         yield Executor(
             config,
             topics,
             journal=journal,
             admin=admin,
-            applier=applier,
-            limiter=limiter,
+            applier=MortalApplier(admin, life),
+            limiter=life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
             frozen=frozen,
-            clock_ms=clock_ms,
+            clock_ms=lambda: now_ms() + life.later_ms,
         )
 
 

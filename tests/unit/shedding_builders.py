@@ -10,18 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.model import (
-    BrokerLoad,
-    ClusterView,
-    Figures,
-    Memory,
-    Resource,
-    Shedding,
-    Skip,
-    Traffic,
-)
+from strategies.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Weights
-from strategies.shedding.contract import Shedder
 
 MIB = 1048576
 WEIGHTS = Weights()
@@ -84,53 +74,3 @@ def loads(owned: Mapping[str, Load]) -> BundleLoads:
 
 def view(*brokers: BrokerLoad, cooling: Iterable[str] = ()) -> ClusterView:
     return ClusterView("c", 0, brokers, frozenset(cooling))
-
-
-def five_uneven_brokers() -> ClusterView:
-    """Five brokers at 20, 30, 52, 70 and 80 %."""
-    return view(
-        broker("b1", 20.0, rate=500),
-        broker("b2", 30.0, rate=3000),
-        broker("b3", 52.0),
-        broker("b4", 70.0, rate=2000, owned=talking(500, 500, first=8)),
-        broker("b5", 80.0, rate=10_000, owned=talking(6000, 3000, 1000)),
-    )
-
-
-def play(shedder: Shedder, *views: ClusterView, memory: Memory | None = None) -> list[Shedding]:
-    """One round after the other, each remembering what the last one left."""
-    memory, rounds = memory or Memory(), []
-    for seen in views:
-        rounds.append(shedder.shed(seen, memory))
-        memory = rounds[-1].memory
-    return rounds
-
-
-def picked(shedding: Shedding) -> dict[str, list[str]]:
-    """Source → bundles that leave, both in order of execution."""
-    result: dict[str, list[str]] = {}
-    for decision in shedding.decisions:
-        result.setdefault(decision.source, []).append(decision.bundle)
-    return result
-
-
-def skip_of(shedding: Shedding, name: str) -> Skip:
-    """The reason a broker or bundle was left alone; fails when there is none or more than one."""
-    (found,) = [skip for skip in shedding.skips if name in skip.names]
-    return found
-
-
-def codes(shedding: Shedding) -> dict[str, str]:
-    """Name → reason code of everything left alone."""
-    return {name: skip.code for skip in shedding.skips for name in skip.names}
-
-
-def ewmas(shedding: Shedding) -> dict[str, float]:
-    return {
-        name: kept.ewma for name, kept in shedding.memory.brokers.items() if kept.ewma is not None
-    }
-
-
-def hits(shedding: Shedding) -> dict[str, tuple[int | None, int | None]]:
-    """Broker → (hits of the high threshold, of the low one)."""
-    return {name: (kept.hit_high, kept.hit_low) for name, kept in shedding.memory.brokers.items()}

@@ -10,14 +10,7 @@ from dataclasses import replace
 import pytest
 
 from sinks.executor.settings import ExecutorSettings, admission_rules, pause_file
-from strategies.admission import (
-    AdmissionRules,
-    ClusterFacts,
-    CommandFacts,
-    Objection,
-    may_be_applied,
-    may_be_considered,
-)
+from strategies import admission
 from strategies.errors import SettingsError
 from strategies.filters.policies import read_policies
 from tests.control_topic import command
@@ -31,27 +24,27 @@ MOVE = command(
     issued_at_ms=NOON - 1000,
     expires_at_ms=NOON + 1000,
 )
-NOW = CommandFacts(NOON, newest_epoch=3)
-ALL = AdmissionRules()
+NOW = admission.CommandFacts(NOON, newest_epoch=3)
+ALL = admission.AdmissionRules()
 
 
-def rules(**given: str) -> AdmissionRules:
+def rules(**given: str) -> admission.AdmissionRules:
     return admission_rules(ExecutorSettings(**given))  # type: ignore[arg-type]
 
 
-def told(objection: Objection | None) -> tuple[str, str] | None:
+def told(objection: admission.Objection | None) -> tuple[str, str] | None:
     return None if objection is None else (objection.status, objection.code)
 
 
 def test_a_command_against_which_nothing_speaks() -> None:
-    assert may_be_considered(MOVE, NOW, ALL) is None
+    assert admission.may_be_considered(MOVE, NOW, ALL) is None
     assert (
-        may_be_considered(
+        admission.may_be_considered(
             MOVE, replace(NOW, signature="signed", earlier="dry-run", newest_epoch=0), ALL
         )
         is None
     )
-    assert may_be_applied(MOVE, ClusterFacts(("a:1", "b:1"), "a:1")) is None
+    assert admission.may_be_applied(MOVE, admission.ClusterFacts(("a:1", "b:1"), "a:1")) is None
 
 
 @pytest.mark.parametrize(
@@ -75,7 +68,7 @@ def test_a_command_against_which_nothing_speaks() -> None:
 def test_what_is_known_of_the_command(
     change: dict[str, object], expected: tuple[str, str] | None
 ) -> None:
-    assert told(may_be_considered(MOVE, replace(NOW, **change), ALL)) == expected  # type: ignore[arg-type]
+    assert told(admission.may_be_considered(MOVE, replace(NOW, **change), ALL)) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -86,11 +79,11 @@ def test_what_is_known_of_the_command(
     ],
 )
 def test_an_objection_to_a_time_says_by_how_many_seconds(now_ms: int, text: str) -> None:
-    assert text in str(may_be_considered(MOVE, replace(NOW, now_ms=now_ms), ALL))
+    assert text in str(admission.may_be_considered(MOVE, replace(NOW, now_ms=now_ms), ALL))
 
 
 def test_forgery_is_told_before_everything_else_and_the_pause_last() -> None:
-    worst = CommandFacts(NOON + 5000, "wrong", 9, "applied", True)
+    worst = admission.CommandFacts(NOON + 5000, "wrong", 9, "applied", True)
     nothing_allowed = rules(deny="*", windows="01:00-02:00")
     codes = []
     for standing in (
@@ -99,7 +92,7 @@ def test_forgery_is_told_before_everything_else_and_the_pause_last() -> None:
         replace(NOW, earlier="applied", paused=True),
         replace(NOW, paused=True),
     ):
-        objection = may_be_considered(MOVE, standing, nothing_allowed)
+        objection = admission.may_be_considered(MOVE, standing, nothing_allowed)
         assert objection is not None
         codes.append(objection.code)
     assert codes == ["wrong-signature", "older-epoch", "replayed", "namespace-denied"]
@@ -119,7 +112,7 @@ def test_forgery_is_told_before_everything_else_and_the_pause_last() -> None:
     ],
 )
 def test_what_is_never_carried_out(change: dict[str, object], code: str) -> None:
-    assert told(may_be_considered(replace(MOVE, **change), NOW, ALL)) == ("refused", code)  # type: ignore[arg-type]
+    assert told(admission.may_be_considered(replace(MOVE, **change), NOW, ALL)) == ("refused", code)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +130,7 @@ def test_what_is_never_carried_out(change: dict[str, object], code: str) -> None
     ],
 )
 def test_lists_of_the_operator(lists: dict[str, str], code: str | None) -> None:
-    assert told(may_be_considered(MOVE, NOW, rules(**lists))) == (
+    assert told(admission.may_be_considered(MOVE, NOW, rules(**lists))) == (
         None if code is None else ("refused", code)
     )
 
@@ -154,7 +147,7 @@ def test_lists_of_the_operator(lists: dict[str, str], code: str | None) -> None:
     ],
 )
 def test_times_of_day(windows: str, open_: bool) -> None:
-    assert told(may_be_considered(MOVE, NOW, rules(windows=windows))) == (
+    assert told(admission.may_be_considered(MOVE, NOW, rules(windows=windows))) == (
         None if open_ else ("refused", "outside-window")
     )
 
@@ -170,19 +163,24 @@ def test_times_of_day(windows: str, open_: bool) -> None:
 )
 def test_what_the_owner_says(owner: str | None, exists: bool, expected: tuple[str, str]) -> None:
     assert (
-        told(may_be_applied(MOVE, ClusterFacts(("a:1", "b:1", "c:1"), owner, exists=exists)))
+        told(
+            admission.may_be_applied(
+                MOVE, admission.ClusterFacts(("a:1", "b:1", "c:1"), owner, exists=exists)
+            )
+        )
         == expected
     )
 
 
 def test_a_destination_that_is_not_there() -> None:
-    assert told(may_be_applied(MOVE, ClusterFacts(("a:1",), "a:1"))) == (
+    assert told(admission.may_be_applied(MOVE, admission.ClusterFacts(("a:1",), "a:1"))) == (
         "refused",
         "destination-gone",
     )
     assert (
-        may_be_applied(
-            replace(MOVE, destination=None, action="unload"), ClusterFacts(("a:1",), "a:1")
+        admission.may_be_applied(
+            replace(MOVE, destination=None, action="unload"),
+            admission.ClusterFacts(("a:1",), "a:1"),
         )
         is None
     )
@@ -212,9 +210,11 @@ def test_isolation_which_pulsar_does_not_check(
     }
     policies = read_policies(json.dumps({"isolation": {"p": policy}}))
 
-    assert told(may_be_applied(MOVE, ClusterFacts(("a:1", "b:1", "c:1"), "a:1", policies))) == (
-        None if code is None else ("refused", code)
-    )
+    assert told(
+        admission.may_be_applied(
+            MOVE, admission.ClusterFacts(("a:1", "b:1", "c:1"), "a:1", policies)
+        )
+    ) == (None if code is None else ("refused", code))
 
 
 def test_lists_that_cannot_be_read_are_told_all_at_once() -> None:

@@ -4,7 +4,6 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import nan
 
@@ -13,33 +12,12 @@ import pytest
 from strategies.model import BrokerLoad, BrokerMemory, ClusterMemory, ClusterView, Memory
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.settings import AvgSettings
-from tests.unit.shedding_builders import (
-    WEIGHTS,
-    Load,
-    broker,
-    bundles,
-    codes,
-    five_uneven_brokers,
-    hits,
-    ns,
-    picked,
-    play,
-    skip_of,
-    talking,
-    view,
-)
+from tests.unit.avg_clusters import five_uneven_brokers, ten_ninety
+from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, ns, talking, view
+from tests.unit.shedding_rounds import codes, hits, picked, play, skip_of
 
 SHEDDER = AvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)
 SPARE = {ns(14): Load(), ns(15): Load()}
-
-
-def ten_ninety(
-    owned: Mapping[str, Load], *, rate: float = 0.0, mib: float = 0.0, fresh: bool = True
-) -> ClusterView:
-    """b1 at 10 %, b2 at 90 % with these bundles: urgent from the first round."""
-    return view(
-        broker("b1", 10.0, fresh=fresh), broker("b2", 90.0, mib, owned, rate=rate, fresh=fresh)
-    )
 
 
 def test_five_uneven_brokers_are_answered_as_by_java() -> None:

@@ -9,31 +9,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from strategies.model import BrokerLoad, ClusterView
+from strategies.model import BrokerLoad
 from strategies.shedding.avg.parity import ParityAvgShedder, plan_key
 from strategies.shedding.avg.settings import AvgSettings
-from tests.unit.shedding_builders import (
-    WEIGHTS,
-    Load,
-    broker,
-    bundles,
-    codes,
-    five_uneven_brokers,
-    hits,
-    ns,
-    picked,
-    play,
-    skip_of,
-    talking,
-    view,
-)
+from tests.unit.avg_clusters import five_uneven_brokers, ten_ninety
+from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, ns, talking, view
+from tests.unit.shedding_rounds import codes, hits, picked, play, skip_of
 
 SHEDDER = ParityAvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)
-
-
-def ten_ninety(owned: Mapping[str, Load], *, rate: float = 0.0, mib: float = 0.0) -> ClusterView:
-    """b1 at 10 %, b2 at 90 % with these bundles: urgent from the first round."""
-    return view(broker("b1", 10.0), broker("b2", 90.0, mib, owned, rate=rate))
 
 
 def test_pairs_from_both_ends_and_acts_on_the_second_urgent_hit() -> None:

@@ -13,7 +13,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable, NotOwned, Refused
 from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.server import FakePulsar, Fault, Faults
 
 BUNDLE = "t/ns/0x00000000_0x80000000"
 
@@ -34,6 +34,18 @@ def owner(
 ) -> str | None:
     with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0))) as admin:
         return admin.owner(bundle, likely, brokers)
+
+
+def redirecting(broker: str, to: str) -> Faults:
+    """`broker` names `to` as the owner of every bundle."""
+    redirect = Answer(
+        307, location=f"http://{to}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
+    )
+    return lambda request: (
+        Fault(instead=redirect)
+        if request.broker == broker and "/non-persistent/" in request.target
+        else None
+    )
 
 
 def test_an_owner_is_found_with_one_call_where_it_is_expected() -> None:
@@ -62,14 +74,7 @@ def test_an_owner_is_found_without_a_list_of_what_brokers_own(manager: str) -> N
 def test_what_another_broker_still_has_in_its_cache_is_not_believed() -> None:
     with running() as pulsar:
         one, two, three = pulsar.cluster.brokers
-        late = Fault(
-            instead=Answer(
-                307, location=f"http://{two}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
-            )
-        )
-        pulsar.faults = lambda request: (
-            late if request.broker == three and "/non-persistent/" in request.target else None
-        )
+        pulsar.faults = redirecting(three, to=two)
         pulsar.cluster.owners[BUNDLE], pulsar.cluster.lookups = None, False
         assert owner(pulsar, [three]) is None
 
@@ -108,14 +113,7 @@ def test_a_bundle_that_is_being_unloaded_has_no_certain_owner() -> None:
 def test_a_broker_that_names_itself_and_is_not_the_owner_is_not_believed() -> None:
     with running() as pulsar:
         one, two, three = pulsar.cluster.brokers
-        itself = Fault(
-            instead=Answer(
-                307, location=f"http://{three}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
-            )
-        )
-        pulsar.faults = lambda request: (
-            itself if request.broker == three and "/non-persistent/" in request.target else None
-        )
+        pulsar.faults = redirecting(three, to=three)
 
         assert owner(pulsar, [three, one]) == two
         with pytest.raises(NotOwned, match=f"names {three} .*, which does not own it"):

@@ -160,22 +160,22 @@ def test_an_entry_that_went_meanwhile_goes_here_too() -> None:
     assert behind.entries == kept.journal.entries == [1]
 
 
-def test_one_that_wrote_what_nobody_kept_is_of_no_use() -> None:
+@pytest.mark.parametrize(
+    ("both", "strayed_wrote", "was_kept"),
+    [
+        pytest.param([{"a": 1, "b": 1}], {"b": 2}, {"a": 2}, id="wrote what nobody kept"),
+        pytest.param([{"a": 1}, {"b": 1}], {"a": 2}, {"c": 1}, id="dropped what others kept"),
+    ],
+)
+def test_one_that_strayed_is_of_no_use(
+    both: list[dict[str, int]], strayed_wrote: dict[str, int], was_kept: dict[str, int]
+) -> None:
     kept = Kept()
-    kept.write(a=1, b=1)
+    for changed in both:
+        kept.write(**changed)
     strayed = deepcopy(kept)
-    strayed.write(b=2)
-    kept.write(a=2)
-    assert not follow(strayed.journal, kept)[0]
-
-
-def test_one_that_dropped_what_others_kept_is_of_no_use() -> None:
-    kept = Kept()
-    kept.write(a=1)
-    kept.write(b=1)
-    strayed = deepcopy(kept)
-    strayed.write(a=2)
-    kept.write(c=1)
+    strayed.write(**strayed_wrote)
+    kept.write(**was_kept)
     assert not follow(strayed.journal, kept)[0]
 
 

@@ -22,7 +22,8 @@ from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.usage import weighted_usage
 from tests.unit.placement_builders import best, brokers
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, codes, play, talking, view
+from tests.unit.shedding_builders import WEIGHTS, broker, bundles, talking, view
+from tests.unit.shedding_rounds import codes, play
 from tests.unit.strategies_page import PAGE, rows
 
 TESTS = Path(__file__).parents[1]

@@ -12,6 +12,7 @@ import pytest
 
 from sinks.executor.settings import ExecutorConfig
 from strategies.errors import Unauthorized
+from strategies.model import Command
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, Faults
@@ -223,6 +224,19 @@ class TestWhenCallsFail:
         assert run(pulsar, control) == [("applied", "")]
 
 
+def dies(
+    pulsar: FakePulsar,
+    control: Control,
+    *commands: Command,
+    at: Any,
+    config: ExecutorConfig = APPLY,
+) -> None:
+    """A life of the executor over these commands, which ends at this moment of the first."""
+    control.send(*commands)
+    with pytest.raises(Death):
+        run(pulsar, control, config, Life(at))
+
+
 class TestAfterADeath:
     """The process died at some point between reading a command and committing it; the next one
     makes the best of it.
@@ -235,9 +249,8 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control, moment: Any
     ) -> None:
         one, two, three = pulsar.cluster.brokers
-        control.send(move := command(ONE, one, two), command(TWO, two, three))
-        with pytest.raises(Death):
-            run(pulsar, control, replace(APPLY, at_once=1), Life(moment))
+        move, other = command(ONE, one, two), command(TWO, two, three)
+        dies(pulsar, control, move, other, at=moment, config=replace(APPLY, at_once=1))
 
         assert run(pulsar, control) == [("applied", ""), ("refused", "moved-on")]
         assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
@@ -253,9 +266,7 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control, moment: Any
     ) -> None:
         one, _, _ = pulsar.cluster.brokers
-        control.send(command(ONE, one, action="split"))
-        with pytest.raises(Death):
-            run(pulsar, control, life=Life(moment))
+        dies(pulsar, control, command(ONE, one, action="split"), at=moment)
 
         assert run(pulsar, control) == [("applied", "")]
         assert [done.action for done in pulsar.cluster.applied] == ["split"]
@@ -264,9 +275,7 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control
     ) -> None:
         one, _, _ = pulsar.cluster.brokers
-        control.send(command(ONE, one))
-        with pytest.raises(Death):
-            run(pulsar, control, life=Life("before the call"))
+        dies(pulsar, control, command(ONE, one), at="before the call")
 
         assert run(pulsar, control) == [("failed", "interrupted")]
         assert pulsar.cluster.applied == []
@@ -275,9 +284,7 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control
     ) -> None:
         one, two, _ = pulsar.cluster.brokers
-        control.send(command(ONE, one, two))
-        with pytest.raises(Death):
-            run(pulsar, control, life=Life("before the call"))
+        dies(pulsar, control, command(ONE, one, two), at="before the call")
 
         assert run(pulsar, control, life=Life(later_ms=400_000)) == [("expired", "expired")]
         assert pulsar.cluster.applied == []
@@ -286,9 +293,7 @@ class TestAfterADeath:
         self, pulsar: FakePulsar, control: Control
     ) -> None:
         one, two, _ = pulsar.cluster.brokers
-        control.send(command(ONE, one, two))
-        with pytest.raises(Death):
-            run(pulsar, control, life=Life("before the call"))
+        dies(pulsar, control, command(ONE, one, two), at="before the call")
 
         assert run(pulsar, control, ExecutorConfig("c")) == [("dry-run", "dry-run")]
         assert pulsar.asked("PUT") == []

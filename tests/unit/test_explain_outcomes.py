@@ -19,7 +19,8 @@ from sinks.wire.codec import (
 )
 from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
 from strategies.bundles.ranges import parse_bundle, topic_hash
-from strategies.model import Command, Outcome, OutcomeStatus, Skip
+from strategies.model import Command, Outcome, Skip
+from tests.control_topic import outcome
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
@@ -41,23 +42,6 @@ def commands(folder: Path) -> list[Command]:
 def say(folder: Path, *outcomes: Outcome) -> None:
     with (folder / "outcomes.jsonl").open("ab") as file:
         file.writelines(encode_outcome(one) + b"\n" for one in outcomes)
-
-
-def outcome(
-    of: Command, status: OutcomeStatus, reason: str | None = None, seconds: float = 5
-) -> Outcome:
-    after = of.destination if status == "applied" else of.source
-    return Outcome(
-        of.id,
-        of.cluster,
-        of.bundle,
-        status,
-        reason,
-        of.source,
-        after,
-        120,
-        of.issued_at_ms + int(seconds * 1000),
-    )
 
 
 def explained(folder: Path, *words: object) -> Answer:

@@ -76,6 +76,15 @@ def told(done: Pass) -> list[tuple[str, Kind, bytes]]:
     return [(report.broker, report.kind, report.body) for report in done.reports]
 
 
+def both_known() -> Cluster:
+    """A pass after both brokers have published."""
+    cluster = Cluster()
+    cluster.says(A, 1)
+    cluster.says(B, 2)
+    cluster.run()
+    return cluster
+
+
 def test_all_that_was_said_in_its_order_and_then_what_still_holds() -> None:
     cluster = Cluster()
     cluster.says(A, 1)
@@ -109,10 +118,7 @@ def test_who_has_not_said_anything_yet_is_named() -> None:
 
 
 def test_who_withdrew_is_named_until_new_figures_come_and_is_not_repeated() -> None:
-    cluster = Cluster()
-    cluster.says(A, 1)
-    cluster.says(B, 2)
-    cluster.run()
+    cluster = both_known()
     cluster.says(A, None)
     first = cluster.run()
     second = cluster.run()
@@ -125,10 +131,7 @@ def test_who_withdrew_is_named_until_new_figures_come_and_is_not_repeated() -> N
 
 
 def test_a_word_that_is_too_old_does_not_hold() -> None:
-    cluster = Cluster()
-    cluster.says(A, 1)
-    cluster.says(B, 2)
-    cluster.run()
+    cluster = both_known()
     cluster.says(B, 3)
     assert cluster.run(after_s=40).missing == {}
     done = cluster.run(after_s=20)
@@ -137,10 +140,7 @@ def test_a_word_that_is_too_old_does_not_hold() -> None:
 
 
 def test_who_is_gone_is_forgotten_but_its_last_word_is_passed_on() -> None:
-    cluster = Cluster()
-    cluster.says(A, 1)
-    cluster.says(B, 2)
-    cluster.run()
+    cluster = both_known()
     cluster.says(B, None)
     done = cluster.run(A)
     assert told(done)[0] == (B, "broker-load-data", WITHDRAWN)

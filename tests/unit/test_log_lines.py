@@ -14,6 +14,7 @@ from strategies.errors import SettingsError
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.test_collector import REPORT
 
@@ -81,7 +82,7 @@ def executed(folder: Path, *more: str) -> Answer:
             "execute",
             "--once",
             *more,
-            *(word for path, value in given.items() for word in ("--set", f"{path}={value}")),
+            *set_words(given),
         )
 
 

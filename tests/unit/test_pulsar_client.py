@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.pulsar.client import open_client, pulsar_errors, token_supplier
-from strategies.errors import PublishTimeout, SettingsError
+from sinks.topics.pulsar.client import open_client, token_supplier
+from strategies.errors import SettingsError
+from tests.unit.client_complaint import client_says
 
-IMPATIENT = PulsarSettings("c", "http://127.0.0.1:1", deadline_ms=1_000, connect_timeout_ms=500)
+IMPATIENT = PulsarSettings("c", "http://127.0.0.1:1", connect_timeout_ms=500)
 
 
 @pytest.fixture
@@ -26,13 +27,7 @@ def silent() -> Iterator[str]:
 
 
 def why(service_url: str) -> str:
-    with (
-        closing(open_client(service_url, IMPATIENT)) as client,
-        pytest.raises(PublishTimeout) as caught,
-        pulsar_errors("the load topic", service_url, IMPATIENT),
-    ):
-        client.create_producer("persistent://t/ns/topic")
-    return str(caught.value)
+    return client_says(service_url, IMPATIENT)
 
 
 def test_a_broker_that_is_not_there_is_named() -> None:

@@ -9,7 +9,6 @@ import os
 import shutil
 import ssl
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -23,6 +22,8 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.pulsar.client import open_client, pulsar_errors
 from strategies.errors import BrokerUnavailable, PublishTimeout
+from tests.python_process import python
+from tests.unit.client_complaint import client_says
 from tests.unit.command_line import rebalancer
 
 pytestmark = pytest.mark.skipif(
@@ -157,15 +158,10 @@ def rest_says(given: PulsarSettings) -> str:
     return str(caught.value)
 
 
-def client_says(url: str, given: PulsarSettings) -> str:
-    hurried = replace(given, deadline_ms=1_000)
-    with (
-        closing(open_client(url, hurried)) as client,
-        pytest.raises(PublishTimeout) as caught,
-        pulsar_errors("the load topic", url, hurried),
-    ):
-        client.create_producer("persistent://t/ns/topic")
-    return str(caught.value)
+def both_say(broker: str, ca: Path) -> tuple[str, str]:
+    """REST and client, both by TLS."""
+    given = settings(broker, ca)
+    return rest_says(given), client_says(f"pulsar+ssl://{broker}", given)
 
 
 def test_http_where_tls_is_spoken_names_https(broker: str, ours: Path) -> None:
@@ -178,10 +174,7 @@ def test_http_where_tls_is_spoken_names_https(broker: str, ours: Path) -> None:
 
 def test_https_where_no_tls_is_spoken_names_the_port(ours: Path) -> None:
     with serving(None) as broker:
-        said = (
-            rest_says(settings(broker, ours)),
-            client_says(f"pulsar+ssl://{broker}", settings(broker, ours)),
-        )
+        said = both_say(broker, ours)
     for sentence in said:
         assert "does not speak TLS at this port" in sentence
         assert "webServicePortTls" in sentence
@@ -191,10 +184,7 @@ def test_https_where_no_tls_is_spoken_names_the_port(ours: Path) -> None:
 def test_a_certificate_for_another_name_is_no_matter_of_authorities(tmp_path: Path) -> None:
     elsewhere = certificate(tmp_path, "elsewhere", "DNS:elsewhere.example")
     with serving(elsewhere) as broker:
-        said = (
-            rest_says(settings(broker, elsewhere)),
-            client_says(f"pulsar+ssl://{broker}", settings(broker, elsewhere)),
-        )
+        said = both_say(broker, elsewhere)
     for sentence in said:
         assert "use a host name that its certificate contains" in sentence
         assert "tls_ca_file" not in sentence
@@ -205,10 +195,10 @@ def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(
 ) -> None:
     theirs = certificate(tmp_path, "theirs")
     with serving(ours, wanted=theirs) as broker:
-        none = settings(broker, ours)
-        for sentence in (rest_says(none), client_says(f"pulsar+ssl://{broker}", none)):
+        for sentence in both_say(broker, ours):
             assert "requires a client certificate" in sentence
             assert "pulsar.tls_cert_file" in sentence
+        none = settings(broker, ours)
         wrong = replace(none, tls_cert_file=str(ours), tls_key_file=str(ours.with_suffix(".key")))
         assert "does not accept our certificate" in rest_says(wrong)
         right = replace(
@@ -226,19 +216,11 @@ def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_th
     fault.
     """
     code = (
-        "from tests.unit.test_pulsar_tls import client_says; from sinks.pulsar_api.settings "
+        "from tests.unit.client_complaint import client_says; from sinks.pulsar_api.settings "
         "import PulsarSettings;"
         f"print(client_says('pulsar+ssl://{broker}', PulsarSettings('c', "
         "'http://127.0.0.1:1', connect_timeout_ms=10_000)))"
     )
-    environment = os.environ | {"SSL_CERT_FILE": str(ours)}
-    told = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    ).stdout
+    told = python(code, environment=os.environ | {"SSL_CERT_FILE": str(ours)})
     assert "certificate" not in told
     assert "timeout" in told

@@ -12,20 +12,9 @@ import pytest
 from strategies.model import BrokerLoad, BrokerMemory, ClusterView, Memory, Resource, Shedding
 from strategies.shedding.threshold.fixed import ThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings
-from tests.unit.shedding_builders import (
-    MIB,
-    WEIGHTS,
-    Load,
-    broker,
-    bundles,
-    codes,
-    ewmas,
-    ns,
-    picked,
-    play,
-    skip_of,
-    view,
-)
+from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view
+from tests.unit.shedding_rounds import codes, ewmas, picked, play, skip_of
+from tests.unit.threshold_clusters import forty_ten_ten, hot_then_balanced
 
 SHEDDER = ThresholdShedder(ThresholdSettings(), WEIGHTS)
 LOWER = ThresholdShedder(ThresholdSettings(lower_boundary=True), WEIGHTS)
@@ -33,10 +22,6 @@ LOWER = ThresholdShedder(ThresholdSettings(lower_boundary=True), WEIGHTS)
 
 def shed(*brokers: BrokerLoad, cooling: tuple[str, ...] = ()) -> Shedding:
     return play(SHEDDER, view(*brokers, cooling=cooling))[0]
-
-
-def forty_ten_ten(b1: BrokerLoad) -> tuple[BrokerLoad, ...]:
-    return b1, broker("b2", 10.0, 25.0), broker("b3", 10.0, 25.0)
 
 
 def with_cpu(load: BrokerLoad, cpu: float) -> BrokerLoad:
@@ -94,14 +79,7 @@ def test_a_reason_tells_the_figures_in_one_sentence() -> None:
 
 
 def test_nothing_more_is_shed_once_balance_is_reached() -> None:
-    first = view(
-        broker("b1", 80.0, 100.0, bundles(60, 40)),
-        broker("b2", 20.0, 20.0, bundles(10, 10, first=4)),
-    )
-    later = view(
-        broker("b1", 50.0, 60.0, bundles(60, 40)),
-        broker("b2", 50.0, 60.0, bundles(10, 10, first=4)),
-    )
+    first, later = hot_then_balanced()
     rounds = play(SHEDDER, first, *[later] * 4)
     assert [picked(round_) for round_ in rounds] == [{"b1:1": [ns(1)]}, {}, {}, {}, {}]
     assert skip_of(rounds[1], "b1:1").code == "already-fell"

@@ -11,20 +11,9 @@ from rebalancer.conformance.active_brokers import only_active
 from strategies.model import BrokerLoad, ClusterView, Resource, Shedding
 from strategies.shedding.threshold.parity import ParityThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings
-from tests.unit.shedding_builders import (
-    MIB,
-    WEIGHTS,
-    Load,
-    broker,
-    bundles,
-    codes,
-    ewmas,
-    ns,
-    picked,
-    play,
-    skip_of,
-    view,
-)
+from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view
+from tests.unit.shedding_rounds import codes, ewmas, picked, play, skip_of
+from tests.unit.threshold_clusters import forty_ten_ten, hot_then_balanced
 
 
 def shedder(
@@ -38,10 +27,6 @@ def shedder(
 def shed(*brokers: BrokerLoad, cooling: tuple[str, ...] = ()) -> Shedding:
     (round_,) = play(shedder(), view(*brokers, cooling=cooling))
     return round_
-
-
-def forty_ten_ten(b1: BrokerLoad) -> tuple[BrokerLoad, ...]:
-    return b1, broker("b2", 10.0, 25.0), broker("b3", 10.0, 25.0)
 
 
 def blinded(load: BrokerLoad) -> BrokerLoad:
@@ -91,14 +76,7 @@ def test_the_lower_boundary_relieves_the_fullest_broker() -> None:
 
 
 def test_the_lagging_average_sheds_three_times_more_after_balance_was_reached() -> None:
-    first = view(
-        broker("b1", 80.0, 100.0, bundles(60, 40)),
-        broker("b2", 20.0, 20.0, bundles(10, 10, first=4)),
-    )
-    later = view(
-        broker("b1", 50.0, 60.0, bundles(60, 40)),
-        broker("b2", 50.0, 60.0, bundles(10, 10, first=4)),
-    )
+    first, later = hot_then_balanced()
     rounds = play(shedder(), first, later, later, later, later)
     assert [ewmas(round_)["b1:1"] for round_ in rounds] == pytest.approx(
         [0.8, 0.77, 0.743, 0.7187, 0.69683]
@@ -155,13 +133,15 @@ def test_a_quiet_round_moves_the_average_twice_with_the_lower_boundary_on(
     assert ewmas(rounds[1])["b1:1"] == pytest.approx(history)
 
 
+def average_of_b1(*views: ClusterView) -> float:
+    """After one round of each."""
+    return ewmas(play(shedder(), *views)[-1])["b1:1"]
+
+
 def test_an_average_of_zero_is_history() -> None:
-    rounds = play(
-        shedder(),
-        view(broker("b1", 0.0), broker("b2", 80.0)),
-        view(broker("b1", 50.0), broker("b2", 80.0)),
-    )
-    assert ewmas(rounds[1])["b1:1"] == pytest.approx(0.05)
+    before = view(broker("b1", 0.0), broker("b2", 80.0))
+    after = view(broker("b1", 50.0), broker("b2", 80.0))
+    assert average_of_b1(before, after) == pytest.approx(0.05)
 
 
 def test_averages_of_departed_brokers_are_forgotten() -> None:
@@ -251,12 +231,9 @@ def test_published_5_the_average_turns_the_imbalance_round() -> None:
 
 
 def test_published_6_eighty_then_fifty_averages_seventy_seven() -> None:
-    rounds = play(
-        shedder(),
-        view(broker("b1", 80.0), broker("b2", 80.0)),
-        view(broker("b1", 50.0), broker("b2", 50.0)),
-    )
-    assert ewmas(rounds[1])["b1:1"] == pytest.approx(0.77)
+    eighty = view(broker("b1", 80.0), broker("b2", 80.0))
+    fifty = view(broker("b1", 50.0), broker("b2", 50.0))
+    assert average_of_b1(eighty, fifty) == pytest.approx(0.77)
 
 
 def test_published_8_ten_at_eighty_and_one_at_five() -> None:

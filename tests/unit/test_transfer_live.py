@@ -13,20 +13,8 @@ from strategies.model import BrokerLoad, ClusterView, Shedding
 from strategies.settings import Mode
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
-from tests.unit.shedding_builders import (
-    MIB,
-    WEIGHTS,
-    Load,
-    broker,
-    bundles,
-    codes,
-    ewmas,
-    ns,
-    picked,
-    play,
-    skip_of,
-    view,
-)
+from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view
+from tests.unit.shedding_rounds import codes, ewmas, picked, play, skip_of
 
 ONE_HOT_OF_THREE = (
     broker("b1", 90.0, 100.0, bundles(2, 5, 10, 30)),

@@ -10,19 +10,8 @@ from strategies.model import BrokerLoad, Shedding
 from strategies.shedding.uniform.fixed import UniformLoadShedder
 from strategies.shedding.uniform.parity import ParityUniformLoadShedder
 from strategies.shedding.uniform.settings import UniformSettings
-from tests.unit.shedding_builders import (
-    MIB,
-    WEIGHTS,
-    broker,
-    bundles,
-    codes,
-    ns,
-    picked,
-    play,
-    skip_of,
-    talking,
-    view,
-)
+from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ns, talking, view
+from tests.unit.shedding_rounds import codes, picked, play, skip_of
 
 
 def java(*brokers: BrokerLoad, settings: UniformSettings | None = None) -> Shedding:

@@ -22,6 +22,7 @@ from sinks.wire.codec import (
     decode_round,
 )
 from strategies.errors import WireError
+from tests.changed_records import changed, without
 from tests.illegal_records import (
     CODES,
     MAKERS,
@@ -35,13 +36,11 @@ from tests.illegal_records import (
 from tests.telemetry_lines import (
     broker_load,
     bundle,
-    changed,
     load_report,
     one_of_each,
     outcome,
     sweep,
     top_bundles,
-    without,
 )
 
 LEGAL = [

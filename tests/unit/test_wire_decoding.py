@@ -15,44 +15,32 @@ from sinks.wire.codec import cluster_of, decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits, clip
+from strategies import model
 from strategies.errors import WireError
-from strategies.model import (
-    LoadReport,
-    Note,
-    Outcome,
-    OutcomeReport,
-    Policies,
-    Resource,
-    Sweep,
-    TelemetryRecord,
-    Tombstone,
-    Traffic,
-)
 from strategies.usage import percent
+from tests.changed_records import changed, without
 from tests.telemetry_lines import (
     T0,
     broker_load,
     bundle,
-    changed,
     line,
     load_report,
     one_of_each,
     outcome,
     sweep,
     top_bundles,
-    without,
 )
 
 RECORDINGS = Path(__file__).parents[2].parent / "shared" / "recordings"
 
 
-def read(record: bytes) -> TelemetryRecord:
+def read(record: bytes) -> model.TelemetryRecord:
     return decode(record, b"")
 
 
-def report_of(record: bytes) -> LoadReport:
+def report_of(record: bytes) -> model.LoadReport:
     report = read(record)
-    assert isinstance(report, LoadReport)
+    assert isinstance(report, model.LoadReport)
     return report
 
 
@@ -60,8 +48,8 @@ def test_a_load_report_gives_figures_and_a_table_of_its_bundles() -> None:
     report = report_of(load_report("b1:8080", 1, {bundle(3): 100.0, bundle(1): 50.0}, cpu=70.0))
     assert (report.cluster, report.broker, report.ts) == ("c", "b1:8080", T0 + 1000)
     assert report.figures is not None
-    assert report.figures.cpu == Resource(70.0, 100.0)
-    assert report.figures.traffic == Traffic(150.0, 150.0, 153600.0, 153600.0)
+    assert report.figures.cpu == model.Resource(70.0, 100.0)
+    assert report.figures.traffic == model.Traffic(150.0, 150.0, 153600.0, 153600.0)
     assert report.figures.bundle_count == 2
     assert report.bundles is not None
     assert report.bundles.names == (bundle(3), bundle(1))
@@ -128,7 +116,7 @@ def test_an_extensible_broker_sends_its_own_averages_and_they_are_no_sample() ->
 
 
 def test_null_withdraws_figures_and_empties_the_table() -> None:
-    assert read(line("broker-load-data", broker="b1:8080", report=None)) == Tombstone(
+    assert read(line("broker-load-data", broker="b1:8080", report=None)) == model.Tombstone(
         "c", "b1:8080", T0
     )
     withdrawn = report_of(line("top-bundles-load-data", broker="b1:8080", report=None))
@@ -137,13 +125,13 @@ def test_null_withdraws_figures_and_empties_the_table() -> None:
 
 
 def test_the_other_kinds() -> None:
-    assert read(sweep(2, "b1:1", "b2:1", missing={"b3:1": "refused"})) == Sweep(
+    assert read(sweep(2, "b1:1", "b2:1", missing={"b3:1": "refused"})) == model.Sweep(
         "c", T0 + 2000, 2, ("b1:1", "b2:1"), {"b3:1": "refused"}
     )
-    assert read(sweep(2)) == Sweep("c", T0 + 2000, 2, (), {})
-    applied = Outcome("c-1", "c", bundle(0), "applied", None, "b1:8080", "b2:8080", 12, T0)
-    assert read(outcome(3)) == OutcomeReport("c", T0 + 3000, applied)
-    assert read(b'{"v":1,"kind":"note","cluster":"c"}') == Note("c", 0)
+    assert read(sweep(2)) == model.Sweep("c", T0 + 2000, 2, (), {})
+    applied = model.Outcome("c-1", "c", bundle(0), "applied", None, "b1:8080", "b2:8080", 12, T0)
+    assert read(outcome(3)) == model.OutcomeReport("c", T0 + 3000, applied)
+    assert read(b'{"v":1,"kind":"note","cluster":"c"}') == model.Note("c", 0)
 
 
 def test_policies_are_kept_as_text_in_their_own_order() -> None:
@@ -152,7 +140,7 @@ def test_policies_are_kept_as_text_in_their_own_order() -> None:
     """
     isolation = {"z": {"namespaces": ["t/.*"]}, "a": {"namespaces": ["t/n.*"]}}
     record = read(line("policies", report={"topic_counts": {bundle(0): 3}, "isolation": isolation}))
-    assert isinstance(record, Policies)
+    assert isinstance(record, model.Policies)
     assert record.snapshot == (
         '{"topic_counts":{"t/ns/0x00000000_0x01000000":3},"isolation":{"z":{"namespaces":["t/.*"]},"a":{"namespaces":["t/n.*"]}}}'
     )
@@ -183,7 +171,7 @@ def test_a_network_card_of_unknown_speed_is_a_resource_without_a_limit() -> None
 def test_a_resource_that_was_not_measured_yet_is_legal() -> None:
     report = report_of(changed(load_report(), "report", "cpu", to={"usage": -1.0, "limit": -1}))
     assert report.figures is not None
-    assert report.figures.cpu == Resource(-1.0, -1.0)
+    assert report.figures.cpu == model.Resource(-1.0, -1.0)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from sinks.wire.contracts.telemetry import KINDS
 from sinks.wire.nesting_limits import check_shape, check_utf8
 from strategies.errors import WireError
 from strategies.model import Policies
+from tests.changed_records import changed
 from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile, hostile_records
-from tests.telemetry_lines import bundle, bundle_stats, changed, load_report
+from tests.telemetry_lines import bundle, bundle_stats, load_report
 
 _PROJECT = Path(__file__).parents[2]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -51,6 +51,17 @@ final class Given {
         return number(parent.path(field));
     }
 
+    /** The names whose count has grown, each as often as it has. */
+    static ArrayNode grown(Map<String, Long> before, Map<String, Long> after) {
+        ArrayNode grown = array();
+        after.forEach((name, count) -> {
+            for (long more = before.get(name); more < count; more++) {
+                grown.add(name);
+            }
+        });
+        return grown;
+    }
+
     static List<String> names(JsonNode array) {
         List<String> names = new ArrayList<>();
         array.forEach(name -> names.add(name.asText()));

@@ -80,12 +80,7 @@ final class SplitDeciders {
             Set<SplitDecision> decisions = strategy.findBundlesToSplit(context(), pulsar.service);
             ObjectNode answer = rounds.addObject();
             answer.set("decisions", listed(decisions));
-            ArrayNode counted = answer.putArray("counted");
-            counted(counter).forEach((name, count) -> {
-                for (long more = before.get(name); more < count; more++) {
-                    counted.add(name);
-                }
-            });
+            answer.set("counted", Given.grown(before, counted(counter)));
             Map<String, Integer> hits = Inside.get(strategy, "splitConditionHitCounts");
             ObjectNode hitCounts = answer.putObject("hitCounts");
             new TreeMap<>(hits).forEach(hitCounts::put);

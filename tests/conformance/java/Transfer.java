@@ -55,12 +55,7 @@ final class Transfer {
         Set<UnloadDecision> decisions = shedder.findBundlesForUnloading(stores.context(), unloadedBundles, unloadedBrokers);
         ObjectNode answer = Given.object();
         answer.set("decisions", listed(decisions));
-        ArrayNode counted = answer.putArray("counted");
-        counted(counter).forEach((name, count) -> {
-            for (long more = before.get(name); more < count; more++) {
-                counted.add(name);
-            }
-        });
+        answer.set("counted", Given.grown(before, counted(counter)));
         Object stats = Inside.get(shedder, "stats");
         answer.put("hitCount", Inside.<Integer>get(shedder, "unloadConditionHitCount"));
         Given.put(answer, "avg", Inside.<Double>get(stats, "avg"));

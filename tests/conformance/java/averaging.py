@@ -7,16 +7,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from tests.conformance.java.draws import (
-    FAMILIES,
-    Numbers,
-    broker_names,
-    bundle_names,
-    drawn,
-    often,
-    share,
-    weights,
-)
+from tests.conformance.java.draws import FAMILIES, Numbers, drawn, often, share, weights
+from tests.conformance.java.names import broker_names, bundle_names
 from tests.conformance.java.shedding import figures
 
 _RESOURCES = ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut")

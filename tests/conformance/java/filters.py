@@ -7,7 +7,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from tests.conformance.java.draws import broker_names, often, share
+from tests.conformance.java.draws import often, share
+from tests.conformance.java.names import broker_names
 from tests.conformance.java.topk import isolation_policy
 
 _NAMESPACES = [f"t/n{index}" for index in range(6)]

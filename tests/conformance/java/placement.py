@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.conformance.java.draws import FAMILIES, broker_names, drawn, often, share, sizes, weights
+from tests.conformance.java.draws import FAMILIES, drawn, often, share, sizes, weights
+from tests.conformance.java.names import broker_names
 from tests.conformance.java.shedding import CONF, Cluster, cluster, figures, next_round
 
 _CONF = {

@@ -7,17 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.conformance.java.draws import (
-    FAMILIES,
-    Numbers,
-    broker_names,
-    bundle_names,
-    drawn,
-    often,
-    share,
-    sizes,
-    weights,
-)
+from tests.conformance.java.draws import FAMILIES, Numbers, drawn, often, share, sizes, weights
+from tests.conformance.java.names import broker_names, bundle_names
 
 Case = dict[str, Any]
 

@@ -11,6 +11,13 @@ from tests.conformance.java.draws import drawn, often
 
 _SECOND = 1_000_000_000
 _STARTS = (0, 987_654_321, 12_345_678_901)
+#: Operations; one that is listed several times is drawn more often.
+_OF_A_BUCKET = (
+    *("at",) * 3,
+    *("consume",) * 2,
+    *("tokens", "contains", "consumeAndCheck", "throttle", "throttleFor"),
+)
+_OF_A_LIMITER = (*("at",) * 3, *("consume",) * 3, *("available",) * 2, "rates", "update", "publish")
 
 
 def _later(random: Random, now: int, step: int) -> int:
@@ -56,20 +63,7 @@ def _bucket(random: Random, nasty: bool) -> dict[str, Any]:
     operations: list[list[Any]] = []
     now = case["startNanos"]
     for _ in range(random.randint(1, 60)):
-        kind = random.choice(
-            (
-                "at",
-                "at",
-                "at",
-                "consume",
-                "consume",
-                "tokens",
-                "contains",
-                "consumeAndCheck",
-                "throttle",
-                "throttleFor",
-            )
-        )
+        kind = random.choice(_OF_A_BUCKET)
         if kind == "at":
             now = _later(random, now, random.choice((resolution, period, max(1, period // rate))))
             operations.append(["at", now])
@@ -127,21 +121,7 @@ def _limiter(random: Random, nasty: bool) -> dict[str, Any]:
         case |= {"rate": _rate(random), "publish": {"msg": messages, "byte": bytes_}}
     now, operations = case["startNanos"], list[list[Any]]()
     for _ in range(random.randint(1, 60)):
-        kind = random.choice(
-            (
-                "at",
-                "at",
-                "at",
-                "consume",
-                "consume",
-                "consume",
-                "available",
-                "available",
-                "rates",
-                "update",
-                "publish",
-            )
-        )
+        kind = random.choice(_OF_A_LIMITER)
         if kind == "at":
             now = _later(random, now, random.choice((_SECOND, _SECOND, _SECOND // 2, 10 * _SECOND)))
             operations.append(["at", now])

@@ -6,15 +6,8 @@ from random import Random
 from typing import Any
 
 from tests.conformance.java.averaging import stats
-from tests.conformance.java.draws import (
-    FAMILIES,
-    Numbers,
-    broker_names,
-    bundle_names,
-    drawn,
-    often,
-    share,
-)
+from tests.conformance.java.draws import FAMILIES, Numbers, drawn, often, share
+from tests.conformance.java.names import broker_names, bundle_names
 
 
 def isolation_policy(random: Random, namespaces: list[str]) -> dict[str, Any]:

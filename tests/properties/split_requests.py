@@ -1,0 +1,45 @@
+"""Random requests to cut a bundle, for property tests: topics and positions in its corners too."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from strategies.bundles.ranges import FULL, KeyRange
+from strategies.splitting.boundaries import Algorithm, FlowSettings, SplitRequest, TopicFlow
+from tests.unit.splitting_builders import topic_of
+
+edges = st.integers(0, FULL) | st.sampled_from([0, 1, 2, FULL - 1, FULL, 2**31])
+ranges = (
+    st.tuples(edges, edges).filter(lambda pair: pair[0] < pair[1]).map(lambda pair: KeyRange(*pair))
+)
+algorithms: st.SearchStrategy[Algorithm] = st.sampled_from(
+    [
+        "range_equally_divide",
+        "topic_count_equally_divide",
+        "specified_positions_divide",
+        "flow_or_qps_equally_divide",
+    ]
+)
+rates = st.sampled_from([0.0, 1.0, 40.0, 60.0, 100.0, 110.0]) | st.floats(0, 1e12)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> SplitRequest:
+    bundle = draw(ranges)
+    inside = st.integers(bundle.lower, min(bundle.upper, bundle.lower + 20)) | st.integers(
+        bundle.lower, bundle.upper
+    )
+    topics = [
+        topic_of(draw(inside), f"persistent://t/ns/{number}-")
+        for number in range(draw(st.integers(0, 6)))
+    ]
+    flows = {topic: TopicFlow(draw(rates), draw(rates)) for topic in topics if draw(st.booleans())}
+    positions = draw(st.lists(inside | edges, max_size=5))
+    limits = FlowSettings(
+        draw(st.sampled_from([0, 100, 30_000])),
+        draw(st.sampled_from([0, 1, 100])),
+        draw(st.sampled_from([0, 10])),
+    )
+    return SplitRequest(
+        bundle, draw(st.none() | st.just(topics)), flows, positions, draw(st.booleans()), limits
+    )

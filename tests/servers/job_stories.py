@@ -1,0 +1,65 @@
+"""What the tests of the streaming job on Kafka and on Pulsar share: a job on the topics of a test,
+and ten clusters that it decides about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sinks.topics.connections import Connections
+from sinks.topics.settings import Topics
+from strategies.engine import EngineSettings
+from streaming.job import run_job
+from streaming.progress import BatchProgress
+from streaming.settings import JobSettings
+from tests.replayed import replayed
+from tests.spark.workshop import uneven
+
+#: Telemetry of ten clusters.
+TEN = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
+
+
+def job_on(places: Topics, folder: Path) -> JobSettings:
+    """A job on these topics with a new checkpoint."""
+    return JobSettings(
+        checkpoint=str(folder / "checkpoint"), connections=Connections(topics=places)
+    )
+
+
+def drain(spark: SparkSession, job: JobSettings, engine: EngineSettings) -> list[BatchProgress]:
+    progress: list[BatchProgress] = []
+    assert (
+        run_job(job, engine, drain=True, on_progress=progress.append, session=spark).stopped_by
+        == "drained"
+    )
+    return progress
+
+
+def in_turn() -> list[bytes]:
+    """The telemetry of the ten clusters, a record of each after the other."""
+    return [line for together in zip(*TEN.values(), strict=True) for line in together]
+
+
+def each_decided_as_alone(
+    engine: EngineSettings, commands: Iterable[bytes], rounds: Iterable[bytes]
+) -> None:
+    """Fails unless each of the ten clusters has the commands and rounds of its own replay."""
+    commands_of, rounds_of = _by_cluster(commands), _by_cluster(rounds)
+    for cluster, lines in TEN.items():
+        expected = replayed(lines, engine)
+        assert (commands_of[cluster], rounds_of[cluster]) == (
+            expected["commands"],
+            expected["rounds"],
+        )
+        assert expected["commands"]
+
+
+def _by_cluster(records: Iterable[bytes]) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for record in records:
+        found.setdefault(json.loads(record)["cluster"], []).append(record)
+    return found

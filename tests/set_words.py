@@ -1,0 +1,10 @@
+"""Settings as words of a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def set_words(settings: Mapping[str, object]) -> list[str]:
+    """`--set PATH=VALUE` of each."""
+    return [word for path, value in settings.items() for word in ("--set", f"{path}={value}")]
