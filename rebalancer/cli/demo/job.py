@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from strategies.errors import RebalancerError
 
@@ -57,12 +56,7 @@ class JobProcess:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.stop(STOP_SECONDS if error is None else HURRIED_STOP_SECONDS)
 
     def check(self) -> None:
