@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 
 from strategies.errors import RebalancerError
 
@@ -56,7 +57,12 @@ class JobProcess:
             )
         return self
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stop(STOP_SECONDS if error is None else HURRIED_STOP_SECONDS)
 
     def check(self) -> None:
