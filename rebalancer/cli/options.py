@@ -5,25 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from rebalancer.settings.load import Settings
-
-
-def value(metavar: str, text: str, *names: str, **rules: Any) -> Any:
-    """An option with a value; its name is that of the parameter unless `names` are given. `rules`:
-    `min`, `max` and others of typer.Option.
-    """
-    return typer.Option(*names, metavar=metavar, help=text, **rules)
-
-
-def switch(name: str, text: str, *more: str) -> Any:
-    """An option without a value. `more`: other names of it."""
-    return typer.Option(name, *more, help=text)
-
 
 Config = Annotated[
     Path | None,

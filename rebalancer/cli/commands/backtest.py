@@ -37,19 +37,25 @@ def backtest(
     *,
     strategy: Annotated[
         list[str] | None,
-        options.value(
-            "NAME", "Strategy instead of the one in the settings. Repeatable: one run each."
+        typer.Option(
+            "--strategy",
+            metavar="NAME",
+            help="Strategy instead of the one in the settings. Repeatable: one run each.",
         ),
     ] = None,
     variant: Annotated[
         list[str] | None,
-        options.value(
-            "PATH=VALUE[;…]", "Additional run of each strategy with these settings. Repeatable."
+        typer.Option(
+            "--variant",
+            metavar="PATH=VALUE[;…]",
+            help="Additional run of each strategy with these settings. Repeatable.",
         ),
     ] = None,
     loop: Annotated[
         Literal["closed", "open"],
-        typer.Option(help="closed: recorded loads follow the moves; open: reports do not react."),
+        typer.Option(
+            "--loop", help="closed: recorded loads follow the moves; open: reports do not react."
+        ),
     ] = "closed",
     config: options.Config = None,
     overrides: options.Overrides = None,

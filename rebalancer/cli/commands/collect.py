@@ -37,14 +37,14 @@ def collect(
     ctx: typer.Context,
     *,
     once: Annotated[
-        bool, options.switch("--once", "Run one pass and print it as a table; publish nothing.")
+        bool, typer.Option("--once", help="Run one pass and print it as a table; publish nothing.")
     ] = False,
     telemetry: options.Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: Annotated[
         bool,
-        options.switch("--json", "With --once: print one JSON document instead of a table."),
+        typer.Option("--json", help="With --once: print one JSON document instead of a table."),
     ] = False,
 ) -> None:
     """Collect load reports of a Pulsar cluster, or of all clusters in the settings, at regular

@@ -32,7 +32,7 @@ def show(
     overrides: options.Overrides = None,
     *,
     changed: Annotated[
-        bool, options.switch("--changed", "Only settings that differ from their defaults.")
+        bool, typer.Option("--changed", help="Only settings that differ from their defaults.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:

@@ -22,11 +22,13 @@ def conformance(
     ] = None,
     *,
     as_json: options.Json = False,
-    first: Annotated[int, options.value("K", "Show the first K differences.", min=0)] = 0,
+    first: Annotated[
+        int, typer.Option("--first", metavar="K", min=0, help="Show the first K differences.")
+    ] = 0,
     listed: Annotated[
         bool,
-        options.switch(
-            "--list", "Also list every case with its result; without FILE, list the suites."
+        typer.Option(
+            "--list", help="Also list every case with its result; without FILE, list the suites."
         ),
     ] = False,
 ) -> None:

@@ -24,7 +24,9 @@ def demo(
     *,
     strategy: Annotated[
         str | None,
-        options.value("NAME", "Strategy, by its name in docs/STRATEGIES.md; default avg."),
+        typer.Option(
+            metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default avg."
+        ),
     ] = None,
     mode: Annotated[
         Literal["fixed", "parity"] | None,
@@ -33,23 +35,31 @@ def demo(
         ),
     ] = None,
     overrides: options.Overrides = None,
-    rounds: Annotated[int, options.value("N", "Maximum number of rounds.", min=2, max=1000)] = 20,
-    seed: Annotated[int, options.value("N", "Seed of the simulated cluster.", min=0)] = 1,
+    rounds: Annotated[
+        int, typer.Option(min=2, max=1000, metavar="N", help="Maximum number of rounds.")
+    ] = 20,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Seed of the simulated cluster.")
+    ] = 1,
     out: Annotated[
         Path | None,
-        options.value(
-            "DIR", "Folder for all files, instead of ./rebalancer-demo.", show_default=False
+        typer.Option(
+            metavar="DIR",
+            help="Folder for all files, instead of ./rebalancer-demo.",
+            show_default=False,
         ),
     ] = None,
     keep: Annotated[
         bool,
-        options.switch(
-            "--keep", "Keep the files of an earlier demo and write new ones beside them."
+        typer.Option(
+            "--keep", help="Keep the files of an earlier demo and write new ones beside them."
         ),
     ] = False,
     kafka: Annotated[
         str | None,
-        options.value("HOST:PORT", "Use new topics on this Kafka cluster instead of folders."),
+        typer.Option(
+            metavar="HOST:PORT", help="Use new topics on this Kafka cluster instead of folders."
+        ),
     ] = None,
     engine: Annotated[
         Literal["spark", "plain"],

@@ -41,20 +41,20 @@ def doctor(
     overrides: options.Overrides = None,
     spark_start: Annotated[
         bool,
-        options.switch(
+        typer.Option(
             "--spark-start/--no-spark-start",
-            "Start Spark for a small job, which takes some seconds.",
+            help="Start Spark for a small job, which takes some seconds.",
         ),
     ] = True,
     shadow: Annotated[
         bool,
-        options.switch("--shadow", "Shadow mode: expect Pulsar's own shedder to be enabled."),
+        typer.Option("--shadow", help="Shadow mode: expect Pulsar's own shedder to be enabled."),
     ] = False,
     health: Annotated[
-        bool, options.switch("--health", "Only check that the job runs and closes rounds.")
+        bool, typer.Option("--health", help="Only check that the job runs and closes rounds.")
     ] = False,
     quiet: Annotated[
-        bool, options.switch("--quiet", "Print warnings and failures only.", "-q")
+        bool, typer.Option("--quiet", "-q", help="Print warnings and failures only.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:

@@ -28,10 +28,10 @@ def execute(
     ctx: typer.Context,
     *,
     apply: Annotated[
-        bool, options.switch("--apply", "Apply commands. Without it nothing is changed.")
+        bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")
     ] = False,
     once: Annotated[
-        bool, options.switch("--once", "Process all present commands, then stop.")
+        bool, typer.Option("--once", help="Process all present commands, then stop.")
     ] = False,
     commands: options.Topic = None,
     outcomes: options.Topic = None,
@@ -39,7 +39,7 @@ def execute(
     overrides: options.Overrides = None,
     as_json: Annotated[
         bool,
-        options.switch("--json", "Print each outcome as the JSON record that is published."),
+        typer.Option("--json", help="Print each outcome as the JSON record that is published."),
     ] = False,
 ) -> None:
     """Apply commands to a Pulsar cluster; without --apply, a dry run.

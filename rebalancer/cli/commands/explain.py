@@ -53,20 +53,22 @@ def explain_command(
     *,
     folder: Annotated[
         Path | None,
-        options.value("DIR", "Folder written by replay --out or demo.", "--from"),
+        typer.Option("--from", metavar="DIR", help="Folder written by replay --out or demo."),
     ] = None,
     rounds: _Source = None,
     commands: _Source = None,
     outcomes: _Source = None,
     telemetry: _Source = None,
-    cluster: Annotated[str | None, options.value("NAME", "Only this cluster.")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
     epoch: Annotated[
         int | None,
-        options.value("N", "This epoch instead of the newest one with the subject.", min=1),
+        typer.Option(
+            metavar="N", min=1, help="This epoch instead of the newest one with the subject."
+        ),
     ] = None,
     last: Annotated[
         int,
-        options.value("N", "Show the newest N rounds of a broker or bundle.", min=1),
+        typer.Option(metavar="N", min=1, help="Show the newest N rounds of a broker or bundle."),
     ] = 10,
     config: options.Config = None,
     overrides: options.Overrides = None,

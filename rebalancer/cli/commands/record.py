@@ -34,15 +34,22 @@ def record(
     *,
     topic: Annotated[
         str | None,
-        options.value("URI", "Topic to copy; by default the telemetry topic of the settings."),
+        typer.Option(
+            metavar="URI", help="Topic to copy; by default the telemetry topic of the settings."
+        ),
     ] = None,
     follow: Annotated[
         bool,
-        options.switch("--follow", "Continue with new records until Ctrl-C or SIGTERM.", "-f"),
+        typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C or SIGTERM."),
     ] = False,
     until_idle: Annotated[
         float | None,
-        options.value("SECONDS", "Continue until no record has arrived for this time.", min=0),
+        typer.Option(
+            "--until-idle",
+            metavar="SECONDS",
+            min=0,
+            help="Continue until no record has arrived for this time.",
+        ),
     ] = None,
     form: Annotated[
         Literal["jsonl", "parquet"] | None,

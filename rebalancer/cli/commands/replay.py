@@ -46,29 +46,43 @@ def replay(
     *,
     from_topic: Annotated[
         str | None,
-        options.value("URI", "Use all present records of a topic instead of a recording."),
+        typer.Option(
+            "--from-topic",
+            metavar="URI",
+            help="Use all present records of a topic instead of a recording.",
+        ),
     ] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     out: Annotated[
         Path | None,
-        options.value("DIR", "Write the output topics as files to DIR.", "--out", "-o"),
+        typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
     ] = None,
     engine: Annotated[
         EngineKind,
-        typer.Option(help="Decide in this process, or in the streaming job."),
+        typer.Option("--engine", help="Decide in this process, or in the streaming job."),
     ] = "plain",
     records_per_batch: Annotated[
         int | None,
-        options.value("N", "With --engine spark: records per micro-batch."),
+        typer.Option(
+            "--records-per-batch", metavar="N", help="With --engine spark: records per micro-batch."
+        ),
     ] = None,
     shuffle_partitions: Annotated[
         int | None,
-        options.value("N", "With --engine spark: number of state partitions."),
+        typer.Option(
+            "--shuffle-partitions",
+            metavar="N",
+            help="With --engine spark: number of state partitions.",
+        ),
     ] = None,
     rejected: Annotated[
         Path | None,
-        options.value("FILE", "With -: write rejected records to this file as JSON lines."),
+        typer.Option(
+            "--rejected",
+            metavar="FILE",
+            help="With -: write rejected records to this file as JSON lines.",
+        ),
     ] = None,
     html: options.Html = None,
     fail_on_imbalance: options.FailOnImbalance = False,

@@ -26,7 +26,7 @@ def run(
     overrides: options.Overrides = None,
     checkpoint: Annotated[
         str | None,
-        options.value("DIR", "Folder for progress and state; overrides the setting."),
+        typer.Option(metavar="DIR", help="Folder for progress and state; overrides the setting."),
     ] = None,
     telemetry: options.Topic = None,
     commands: options.Topic = None,
@@ -34,10 +34,12 @@ def run(
     rejected: options.Topic = None,
     master: Annotated[
         str | None,
-        options.value("URL", "Spark master, for example local[2,3] or spark://host:7077."),
+        typer.Option(
+            metavar="URL", help="Spark master, for example local[2,3] or spark://host:7077."
+        ),
     ] = None,
     drain: Annotated[
-        bool, options.switch("--drain", "Process all present telemetry, then stop.")
+        bool, typer.Option("--drain", help="Process all present telemetry, then stop.")
     ] = False,
 ) -> None:
     """Run the streaming job: read telemetry, publish commands.

@@ -39,21 +39,24 @@ def shadow(
     *,
     within: Annotated[
         float,
-        options.value(
-            "SECONDS",
-            "Maximum time between a move and a command for the same bundle that are matched.",
+        typer.Option(
+            metavar="SECONDS",
             min=0,
+            help="Maximum time between a move and a command for the same bundle that are matched.",
         ),
     ] = 600.0,
     since: Annotated[
         str | None,
-        options.value(
-            "WHEN", "Only records after this time: 2h before the newest record, or a UTC time."
+        typer.Option(
+            metavar="WHEN",
+            help="Only records after this time: 2h before the newest record, or a UTC time.",
         ),
     ] = None,
     until: Annotated[
         str | None,
-        options.value("WHEN", "Only records before this time: 30m or 2026-11-20T23:51."),
+        typer.Option(
+            metavar="WHEN", help="Only records before this time: 30m or 2026-11-20T23:51."
+        ),
     ] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,

@@ -34,41 +34,46 @@ def simulate(
         ),
     ] = None,
     *,
-    listed: Annotated[bool, options.switch("--list", "List the built-in scenarios.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the built-in scenarios.")] = False,
     strategy: Annotated[
         list[str] | None,
-        options.value(
-            "NAME", "name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable."
+        typer.Option(
+            "--strategy",
+            metavar="NAME",
+            help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable.",
         ),
     ] = None,
     mode: Annotated[
         str | None,
-        options.value(
-            "MODE",
-            "fixed or parity, if --strategy does not name it; by default that of the scenario.",
+        typer.Option(
+            metavar="MODE",
+            help="fixed or parity, if --strategy does not name it; by "
+            "default that of the scenario.",
         ),
     ] = None,
     seeds: Annotated[
         int | None,
-        options.value(
-            "N",
-            "Runs of each scenario, with different traffic; default 5, for published 20.",
+        typer.Option(
             min=1,
             max=10_000,
+            metavar="N",
+            help="Runs of each scenario, with different traffic; default 5, for published 20.",
         ),
     ] = None,
-    first_seed: Annotated[int, options.value("N", "First seed.", min=0)] = 1,
+    first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="First seed.")] = 1,
     bundles: Annotated[
         int | None,
-        options.value("N", "Number of bundles instead of the scenario's.", min=1),
+        typer.Option(min=1, metavar="N", help="Number of bundles instead of the scenario's."),
     ] = None,
     minutes: Annotated[
         int | None,
-        options.value("N", "Length in minutes instead of the scenario's.", min=2),
+        typer.Option(min=2, metavar="N", help="Length in minutes instead of the scenario's."),
     ] = None,
     jobs: Annotated[
         int | None,
-        options.value("N", "Number of processes; default: the machine's cores.", min=1, max=256),
+        typer.Option(
+            min=1, max=256, metavar="N", help="Number of processes; default: the machine's cores."
+        ),
     ] = None,
     overrides: options.Overrides = None,
     html: options.Html = None,

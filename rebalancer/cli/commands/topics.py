@@ -38,24 +38,30 @@ def create(
     *,
     partitions: Annotated[
         int,
-        options.value(
-            "N", "Partitions per topic; a cluster's records share one.", min=1, max=10_000
+        typer.Option(
+            min=1,
+            max=10_000,
+            metavar="N",
+            help="Partitions per topic; a cluster's records share one.",
         ),
     ] = 1,
     replication: Annotated[
         int,
-        options.value(
-            "N", "Replicas per partition; -1 is the cluster's own default.", min=-1, max=100
+        typer.Option(
+            min=-1,
+            max=100,
+            metavar="N",
+            help="Replicas per partition; -1 is the cluster's own default.",
         ),
     ] = -1,
     retention_hours: Annotated[
-        int, options.value("N", "Minimum retention of records.", min=1, max=87_600)
+        int, typer.Option(min=1, max=87_600, metavar="N", help="Minimum retention of records.")
     ] = 168,
     update: Annotated[
         bool,
-        options.switch(
+        typer.Option(
             "--update",
-            "Also set the retention and inactive topic policies of existing Pulsar topics.",
+            help="Also set the retention and inactive topic policies of existing Pulsar topics.",
         ),
     ] = False,
     config: options.Config = None,

@@ -33,15 +33,19 @@ def trace(
     *,
     interval: Annotated[
         float,
-        options.value("SECONDS", "Interval of one figure.", min=1, max=86_400),
+        typer.Option(
+            "--interval", min=1, max=86_400, metavar="SECONDS", help="Interval of one figure."
+        ),
     ] = 60,
     per: Annotated[
         Literal["cluster", "namespace"],
-        typer.Option(help="One figure for all traffic, or one for each namespace."),
+        typer.Option("--per", help="One figure for all traffic, or one for each namespace."),
     ] = "cluster",
     cluster: Annotated[
         str | None,
-        options.value("NAME", "Cluster, if the recording contains several."),
+        typer.Option(
+            "--cluster", metavar="NAME", help="Cluster, if the recording contains several."
+        ),
     ] = None,
     force: options.Force = False,
     config: options.Config = None,

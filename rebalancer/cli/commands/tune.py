@@ -24,19 +24,29 @@ def tune(
     *,
     strategy: Annotated[
         str | None,
-        options.value("NAME", "Strategy instead of the one in the settings."),
+        typer.Option(
+            "--strategy", metavar="NAME", help="Strategy instead of the one in the settings."
+        ),
     ] = None,
     trials: Annotated[
         int,
-        options.value("N", "Number of sets of settings to try.", min=1, max=10_000),
+        typer.Option(
+            "--trials", min=1, max=10_000, metavar="N", help="Number of sets of settings to try."
+        ),
     ] = 24,
     training: Annotated[
         float,
-        options.value(
-            "PART", "Part of the time for the search; the rest is the test.", min=0.1, max=0.9
+        typer.Option(
+            "--training",
+            min=0.1,
+            max=0.9,
+            metavar="PART",
+            help="Part of the time for the search; the rest is the test.",
         ),
     ] = 0.6,
-    seed: Annotated[int, options.value("N", "Seed for drawing the sets.", min=0)] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Seed for drawing the sets.")
+    ] = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
     html: options.Html = None,
