@@ -32,21 +32,12 @@ Recording = Annotated[
     typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
 #: A topic instead of the one in the settings.
 Topic = Annotated[
     str | None,
     typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting."),
-]
-Html = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file."),
-]
-FailOnImbalance = Annotated[
-    bool,
-    typer.Option(
-        "--fail-on-imbalance",
-        help="Exit with 3 if the last round of a cluster is above the strategy's target spread.",
-    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 

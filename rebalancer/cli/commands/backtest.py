@@ -59,8 +59,17 @@ def backtest(
     ] = "closed",
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: options.Html = None,
-    fail_on_imbalance: options.FailOnImbalance = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file."),
+    ] = None,
+    fail_on_imbalance: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-imbalance",
+            help="Exit with 3 if the last round of a run is above its strategy's target spread.",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Test strategies and settings on a recording, and compare them in a table and a report.

@@ -65,7 +65,12 @@ def demo(
         Literal["spark", "plain"],
         typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java)."),
     ] = "spark",
-    html: options.Html = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Also write the report to this file.", show_default=False
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Balance a simulated cluster on this machine, without servers.

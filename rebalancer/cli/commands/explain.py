@@ -40,9 +40,6 @@ app = typer.Typer()
 
 #: Kind of record → its source.
 Sources = dict[str, Source]
-_Source = Annotated[
-    str | None, typer.Option(metavar="SOURCE", help="Read from a file, a folder or a topic URI.")
-]
 
 
 @app.command("explain")
@@ -55,10 +52,21 @@ def explain_command(
         Path | None,
         typer.Option("--from", metavar="DIR", help="Folder written by replay --out or demo."),
     ] = None,
-    rounds: _Source = None,
-    commands: _Source = None,
-    outcomes: _Source = None,
-    telemetry: _Source = None,
+    rounds: Annotated[
+        str | None, typer.Option(metavar="SOURCE", help="Rounds: a file, a folder or a topic URI.")
+    ] = None,
+    commands: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="Commands: a file, a folder or a topic URI."),
+    ] = None,
+    outcomes: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="Outcomes: a file, a folder or a topic URI."),
+    ] = None,
+    telemetry: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="Load reports, for bundles that no round names."),
+    ] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
     epoch: Annotated[
         int | None,
@@ -78,8 +86,7 @@ def explain_command(
     command.
 
     Without a SUBJECT, explains the newest round. Reads the topics in the settings, or --from,
-    --rounds, --commands and --outcomes instead; with --telemetry also the load reports, for bundles
-    that no round names.
+    --rounds, --commands and --outcomes instead.
     """
     named = {"rounds": rounds, "commands": commands, "outcomes": outcomes, "telemetry": telemetry}
     given = {kind: source_of(text) for kind, text in named.items() if text is not None}

@@ -84,8 +84,17 @@ def replay(
             help="With -: write rejected records to this file as JSON lines.",
         ),
     ] = None,
-    html: options.Html = None,
-    fail_on_imbalance: options.FailOnImbalance = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file."),
+    ] = None,
+    fail_on_imbalance: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-imbalance",
+            help="Exit with 3 if a cluster's last round is above the strategy's target spread.",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Compute decisions for a recording or piped records; print or store them.

@@ -76,14 +76,22 @@ def simulate(
         ),
     ] = None,
     overrides: options.Overrides = None,
-    html: options.Html = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write one report with charts of the first seed of each run.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Run strategies on modelled clusters in virtual time.
 
     The same seed gives the same figures on every machine and with any number of processes. The
-    scenario `published` runs the cards E1–E10 and prints, for each published figure, its percentile
-    among the figures of the seeds. The report of --html shows the first seed of each run.
+    scenario
+    `published` runs the cards E1–E10 and prints, for each published figure, its percentile among
+    the figures of the seeds.
     """
     if listed:
         _list(as_json)

@@ -49,15 +49,19 @@ def tune(
     ] = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: options.Html = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Write a report of the best set on the test part."
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Search for better settings on a recording.
 
     Searches on the first part of the time and tests on the rest. The loop is closed: recorded loads
     of bundles follow the moves (see `backtest`). Prints the sets of settings that no other set
-    beats, and whether one of them is better than the current settings. The report of --html shows
-    the best set on the test part.
+    beats, and whether one of them is better than the current settings.
     """
     from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.backtest.several_clusters import run_all
