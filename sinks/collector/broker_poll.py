@@ -52,11 +52,9 @@ class Poll(Protocol):
 
     def run(self, brokers: Sequence[str]) -> Pass:
         """Runs one pass over these brokers. Raises SinkError if their topics cannot be read."""
-        ...
 
     def close(self) -> None:
         """Closes connections and readers."""
-        ...
 
 
 @dataclass(slots=True)

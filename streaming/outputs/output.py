@@ -32,21 +32,17 @@ class Output(Protocol):
     @property
     def busy(self) -> bool:
         """Whether rows are being published, which must not be interrupted."""
-        ...
 
     def explained(self, error: Exception) -> Exception | None:
         """Our error behind an error of the query, if the output knows more than Spark reports."""
-        ...
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
         """The writer of the query, which publishes the rows of each micro-batch; the micro-batch
         ends when all are stored.
         """
-        ...
 
     def close(self) -> None:
         """Closes the topics."""
-        ...
 
 
 class JobStopping(RebalancerError):
@@ -60,11 +56,9 @@ class Appender(Protocol):
 
     def append(self, rows: Sequence[Any]) -> None:
         """Returns when all rows (of `processor.OUTPUT`) are stored."""
-        ...
 
     def close(self) -> None:
         """Closes the topics."""
-        ...
 
 
 class CollectedOutput:
