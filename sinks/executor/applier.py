@@ -24,6 +24,13 @@ from sinks.wire.contracts.commands import CommandRecord
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Unauthorized
 
 _FIRST_LOOK_S = 0.1
+#: Reason codes of failed calls; the first match counts.
+_CODES = {
+    Unanswered: "unanswered",
+    BrokerUnavailable: "broker-unavailable",
+    NotFound: "not-found",
+    NotOwned: "not-owned",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +105,10 @@ class Applier:
     def _call(self, command: CommandRecord) -> AdminError | None:
         try:
             if command.action == "split":
-                boundaries = None if command.boundaries is UNSET else command.boundaries
                 self._admin.split(
                     command.bundle,
                     None if command.algorithm is UNSET else command.algorithm,
-                    boundaries,
+                    None if command.boundaries is UNSET else command.boundaries,
                 )
             else:
                 self._admin.unload(command.bundle, command.destination)
@@ -212,15 +218,5 @@ def _is_plain(command: CommandRecord) -> bool:
 
 
 def _failed(failure: AdminError, owner: str | None) -> Effect:
-    match failure:
-        case Unanswered():
-            code = "unanswered"
-        case BrokerUnavailable():
-            code = "broker-unavailable"
-        case NotFound():
-            code = "not-found"
-        case NotOwned():
-            code = "not-owned"
-        case _:
-            code = "refused-by-broker"
-    return Effect("failed", f"{code}: {failure}", owner)
+    codes = (code for kind, code in _CODES.items() if isinstance(failure, kind))
+    return Effect("failed", f"{next(codes, 'refused-by-broker')}: {failure}", owner)

@@ -136,7 +136,7 @@ class PulsarHttp:
         for error in failed:
             if isinstance(error.__cause__, Unauthorized):
                 return error.__cause__
-        fallbacks = sum(self.known.is_fallback(base) for base in bases)
+        fallbacks = sum(map(self.known.is_fallback, bases))
         if not fallbacks or len(bases) == 1:
             return last
         return type(last)(
@@ -213,9 +213,8 @@ class PulsarHttp:
         if call.body is not None:
             headers["Content-Type"] = "application/json"
         try:
-            pool = self._pool(url)
             return exchange(
-                pool,
+                self._pool(url),
                 call.method,
                 url,
                 headers=headers,
@@ -269,9 +268,12 @@ class PulsarHttp:
         """Checks a plain port for TLS, after an answer that was not HTTP."""
         host, _, port = _host(url).rpartition(":")
         timeout_s = min(self._settings.connect_timeout_ms / 1000, window.until - time.monotonic())
-        if urlsplit(url).scheme != "http" or not port.isdecimal() or timeout_s <= 0:
-            return ""
-        if not speaks_tls(host.strip("[]"), int(port), timeout_s):
+        if (
+            urlsplit(url).scheme != "http"
+            or not port.isdecimal()
+            or timeout_s <= 0
+            or not speaks_tls(host.strip("[]"), int(port), timeout_s)
+        ):
             return ""
         return (
             "speaks TLS at this port; write https:// in pulsar.admin_urls, or name the port "
@@ -328,7 +330,7 @@ class PulsarHttp:
         """
         if netloc in self._known:
             return True
-        if self._refreshes():
+        if hasattr(self._refreshing, "until"):  # this thread checks another call's redirect
             return False
         self._refreshing.until = deadline
         try:
@@ -340,10 +342,6 @@ class PulsarHttp:
             del self._refreshing.until
         self._known = frozenset(listed) | {url.netloc for url in self._urls}
         return netloc in self._known
-
-    def _refreshes(self) -> bool:
-        """Whether this thread is listing the brokers to check another call's redirect."""
-        return hasattr(self._refreshing, "until")
 
     def _without_token(self, body: bytes) -> bytes:
         """Removes the token from a body: a proxy may repeat what it received."""
