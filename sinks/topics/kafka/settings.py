@@ -21,8 +21,6 @@ LARGEST_REQUEST_BYTES = 64 * 2**20
 _BOOTSTRAP_MS = 10_000
 #: Longest backoff between connection attempts, so that a broker that is back is noticed soon.
 _LONGEST_PAUSE_MS = 5_000
-_MODULES = {"PLAIN": "plain.PlainLoginModule"}
-_SCRAM_MODULE = "scram.ScramLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +195,10 @@ def _optional(
 
 
 def _jaas(settings: KafkaSettings, password: Secret) -> str:
-    module = _MODULES.get(settings.mechanism, _SCRAM_MODULE)
+    login = "plain.Plain" if settings.mechanism == "PLAIN" else "scram.Scram"
     user, secret = _quoted(settings.username), _quoted(password.reveal().decode())
-    return f"org.apache.kafka.common.security.{module} required username={user} password={secret};"
+    module = f"org.apache.kafka.common.security.{login}LoginModule"
+    return f"{module} required username={user} password={secret};"
 
 
 def _quoted(text: str) -> str:
