@@ -15,6 +15,7 @@ from sinks.wire.contracts.fields import (
     Fraction,
     Milliseconds,
     Scalar,
+    Signature,
     Text,
     Version,
 )
@@ -74,14 +75,4 @@ class CommandRecord(Struct, frozen=True):
         | UnsetType
     ) = UNSET
     limits: Annotated[dict[str, Any], Meta(description="throttle only: advice")] | UnsetType = UNSET
-    sig: (
-        Annotated[
-            str,
-            Meta(
-                description="HMAC-SHA256 (hex) over the bytes of the record "
-                "without this field; the last "
-                "one, if there is a key"
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    sig: Signature | UnsetType = UNSET
