@@ -86,9 +86,8 @@ class BrokerPoll:
         self._failures = {
             broker: failures for broker, failures in self._failures.items() if broker in brokers
         }
-        off = {broker for broker in brokers if self._is_off(broker)}
         asked = sorted(
-            (broker for broker in brokers if broker not in off),
+            (broker for broker in brokers if not self._is_off(broker)),
             key=lambda broker: broker in self._failures,
         )
         with ThreadPoolExecutor(

@@ -10,7 +10,7 @@ destination, because the bundle may have been released and have come back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned,
 
 _FIRST_LOOK_S = 0.1
 #: Reason codes of failed calls; the first match counts.
-_CODES = {
+_CODES: Mapping[type[Exception], str] = {
     Unanswered: "unanswered",
     BrokerUnavailable: "broker-unavailable",
     NotFound: "not-found",
@@ -71,8 +71,9 @@ class Applier:
             failure = self._call(command)
             if failure is None:
                 return self._arrival(command)
-            last = attempt == self._retry.attempts
-            effect = self._after_failure(command, failure, last or not failure.retryable)
+            effect = self._after_failure(
+                command, failure, attempt == self._retry.attempts or not failure.retryable
+            )
             if effect is not None:
                 return effect
             if self._wait(self._retry.backoff_ms / 1000 * 2 ** (attempt - 1)) or not may_go_on():
@@ -194,9 +195,7 @@ class Applier:
         try:
             if command.action == "split":
                 return Place(command.source, split=range_ not in self._admin.ranges(namespace))
-            likely = [
-                broker for broker in (command.destination, command.source) if broker is not None
-            ]
+            likely = filter(None, (command.destination, command.source))
             return Place(self._admin.owner(command.bundle, likely))
         except Unauthorized:
             raise

@@ -172,9 +172,14 @@ class PulsarAdmin:
         try again.
         """
         query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
-        path = _path("namespaces", *bundle.split("/"), "unload") + query
         self._http.ask(
-            Call(f"the unload of {bundle}", "PUT", path, repeatable=False, missing=frozenset({412}))
+            Call(
+                f"the unload of {bundle}",
+                "PUT",
+                _path("namespaces", *bundle.split("/"), "unload") + query,
+                repeatable=False,
+                missing=frozenset({412}),
+            )
         )
 
     def split(self, bundle: str, algorithm: str | None, boundaries: Sequence[int] | None) -> None:
@@ -236,9 +241,13 @@ class PulsarAdmin:
         """The owner by one broker's answer: 200 is itself, 307 another, 204 none. Neither load
         manager acquires the bundle for it.
         """
-        path = _path("non-persistent", *bundle.split("/"))
         call = Call(
-            f"the owner of {bundle}", "GET", path, at=broker, missing=frozenset({412}), follow=False
+            f"the owner of {bundle}",
+            "GET",
+            _path("non-persistent", *bundle.split("/")),
+            at=broker,
+            missing=frozenset({412}),
+            follow=False,
         )
         try:
             return broker if self._http.ask(call).strip() else None

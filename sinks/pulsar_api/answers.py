@@ -9,24 +9,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from strategies.errors import (
-    AdminError,
-    BrokerUnavailable,
-    NotFound,
-    NotOwned,
-    Refused,
-    Unauthorized,
-)
+from strategies import errors
 
 _LONGEST_REASON = 300
 _BEING_UNLOADED = re.compile(r"\bNamespace bundle \S+ is being unloaded\b")
 
 
-class Unanswered(BrokerUnavailable):
+class Unanswered(errors.BrokerUnavailable):
     """The call was sent and may or may not have been executed: check before you repeat it."""
 
 
-class Elsewhere(NotOwned):
+class Elsewhere(errors.NotOwned):
     """A redirect of a call with `follow=False`. `netloc`: host:port of the web service in the
     redirect, a broker of the cluster.
     """
@@ -60,35 +53,35 @@ class Call:
     proof: Callable[[bytes], bool] = lambda _: True
 
 
-_BUSY = (BrokerUnavailable, ": the broker is busy or starting; try again later.")
+_BUSY = (errors.BrokerUnavailable, ": the broker is busy or starting; try again later.")
 #: A proxy or the broker stopped waiting for work that may have been done.
 _GAVE_UP = (Unanswered, ": the call timed out; check its effect before you try again.")
 _REDIRECT = (
-    Refused,
+    errors.Refused,
     ", a redirect without usable address; if there is a proxy, name the brokers themselves in "
     "pulsar.admin_urls.",
 )
-_OTHER = (Refused, "; see the broker's log.")
+_OTHER = (errors.Refused, "; see the broker's log.")
 #: Status → our error and the end of its text.
-_MEANINGS: Mapping[int, tuple[type[AdminError], str]] = {
+_MEANINGS: Mapping[int, tuple[type[errors.AdminError], str]] = {
     **dict.fromkeys(range(300, 400), _REDIRECT),
     401: (
-        Unauthorized,
+        errors.Unauthorized,
         ": the token is missing, invalid or expired, or its role is not a super user; check the "
         "token in pulsar.token_file, and that its role is in the brokers' superUserRoles.",
     ),
     403: (
-        Unauthorized,
+        errors.Unauthorized,
         ": the token's role lacks the permission; make it a super user (superUserRoles of the "
         "brokers).",
     ),
     404: (
-        NotFound,
+        errors.NotFound,
         ": it does not exist (any more); check the name, or wait for the decision of the next "
         "round.",
     ),
     409: (
-        Refused,
+        errors.Refused,
         ": the subject of the call is not available; check that the destination is alive.",
     ),
     **dict.fromkeys((425, 429, 503), _BUSY),
@@ -120,9 +113,9 @@ def reason_of(body: bytes) -> str:
     return "".join(c if c.isprintable() else " " for c in line)[:_LONGEST_REASON]
 
 
-def _error(call: Call, host: str, status: int, reason: str) -> AdminError:
+def _error(call: Call, host: str, status: int, reason: str) -> errors.AdminError:
     kind, step = _MEANINGS.get(404 if status in call.missing else status, _OTHER)
-    if kind is Refused and _BEING_UNLOADED.search(reason):
-        kind, step = NotOwned, ": ownership is changing; the next round decides again."
+    if kind is errors.Refused and _BEING_UNLOADED.search(reason):
+        kind, step = errors.NotOwned, ": ownership is changing; the next round decides again."
     said = f"{host} answered {status} to {call.what}" + (f" ({reason})" if reason else "")
     return kind(said + step)

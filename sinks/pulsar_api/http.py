@@ -118,8 +118,9 @@ class PulsarHttp:
                 if call.at is None:
                     self.known.failed(base)
                 failed.append(error)
-                may = call.repeatable or isinstance(error, _NeverSent)
-                if not may or attempt >= max(self._settings.attempts, len(bases)):
+                if not (call.repeatable or isinstance(error, _NeverSent)) or attempt >= max(
+                    self._settings.attempts, len(bases)
+                ):
                     raise self._all_failed(failed, bases) from error
                 rounds, place = divmod(attempt, len(bases))
                 if place == 0 and not self._pause(rounds, deadline):
@@ -252,11 +253,11 @@ class PulsarHttp:
         if obstacle:
             return f"{_host(url)} {obstacle}: {call.what} was not asked."
         if "handshake" in str(error):
-            seconds = self._settings.connect_timeout_ms / 1000
             return (
-                f"{_host(url)} did not finish the TLS handshake within {seconds:g} s: "
-                f"{call.what} was not asked; check that this port is "
-                "one with TLS (webServicePortTls), or raise pulsar.connect_timeout_ms."
+                f"{_host(url)} did not finish the TLS handshake within "
+                f"{self._settings.connect_timeout_ms / 1000:g} s: {call.what} was not asked; "
+                "check that this port is one with TLS (webServicePortTls), or raise "
+                "pulsar.connect_timeout_ms."
             )
         return (
             f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not "
@@ -293,10 +294,9 @@ class PulsarHttp:
             return self._pools[host]
 
     def _late(self, call: Call, url: str, window: _Window) -> Unanswered:
-        seconds = window.until - window.began
         return Unanswered(
-            f"{_host(url)} did not answer {call.what} within {seconds:.3g} s; check the "
-            f"broker, or raise {self._deadline_name}."
+            f"{_host(url)} did not answer {call.what} within {window.until - window.began:.3g} s; "
+            f"check the broker, or raise {self._deadline_name}."
         )
 
     def _redirected(self, call: Call, url: str, location: str, deadline: float) -> str:
@@ -345,9 +345,8 @@ class PulsarHttp:
 
     def _without_token(self, body: bytes) -> bytes:
         """Removes the token from a body: a proxy may repeat what it received."""
-        header = token_header(self._settings).get("Authorization", "")
-        token = header.removeprefix("Bearer ").encode()
-        return body.replace(token, b"(token)") if token else body
+        token = token_header(self._settings).get("Authorization", "").removeprefix("Bearer ")
+        return body.replace(token.encode(), b"(token)") if token else body
 
 
 class _NeverSent(BrokerUnavailable):
