@@ -18,7 +18,6 @@ from typing import Any
 
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES
 
-Decode = Callable[[Any, int], bytes]
 #: Largest decompressed batch, equal to our largest request. Reading it takes about three times as
 #: much memory.
 LARGEST_BATCH_BYTES = LARGEST_REQUEST_BYTES
@@ -217,4 +216,9 @@ def _check(size: int, limit: int) -> None:
         raise _TooLarge
 
 
-_DECODERS: Mapping[str, Decode] = {"gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}
+_DECODERS: Mapping[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _gzip,
+    "snappy": _snappy,
+    "lz4": _lz4,
+    "zstd": _zstd,
+}

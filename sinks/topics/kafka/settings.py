@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from sinks.secret_file import Secret, read_pem, read_secret
@@ -162,26 +163,24 @@ def kafka_access(settings: KafkaSettings) -> KafkaAccess:
         complaints.append(
             f"{missing}: a certificate and its key are used together; name both files, or neither"
         )
+    certificate = partial(read_pem, holds="CERTIFICATE")
     read = [
         _optional(
             settings.password_file if sasl else "", "kafka.password_file", complaints, read_secret
         ),
-        _optional(settings.cert_file if ssl else "", "kafka.cert_file", complaints, _certificate),
-        _optional(settings.key_file if ssl else "", "kafka.key_file", complaints, _key),
-        _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints, _certificate),
+        _optional(settings.cert_file if ssl else "", "kafka.cert_file", complaints, certificate),
+        _optional(
+            settings.key_file if ssl else "",
+            "kafka.key_file",
+            complaints,
+            partial(read_pem, holds="PRIVATE KEY"),
+        ),
+        _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints, certificate),
     ]
     complaints += start_complaints("kafka.start", settings.start)
     if complaints:
         raise SettingsError(complaints)
     return KafkaAccess(settings, *read)
-
-
-def _certificate(path: str, setting: str) -> Secret:
-    return read_pem(path, setting, "CERTIFICATE")
-
-
-def _key(path: str, setting: str) -> Secret:
-    return read_pem(path, setting, "PRIVATE KEY")
 
 
 def _optional(

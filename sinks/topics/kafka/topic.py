@@ -80,11 +80,7 @@ class KafkaTopicConsumer:
     def poll(
         self, max_records: int, timeout_s: float, max_bytes: int | None = None
     ) -> Sequence[TopicRecord]:
-        """The next records, up to the one that reaches `max_bytes`; none if none arrive within
-        `timeout_s`.
-
-        Waits longer for records that exist already.
-        """
+        """See Consumer. Waits longer for records that exist already."""
         if max_bytes is not None:
             return self._up_to(max_bytes, max_records, timeout_s)
         with self._reported():

@@ -61,10 +61,6 @@ _SILENT = (
 )
 
 
-_TLS_HERE = (
-    "speaks TLS at this port; write pulsar+ssl:// in the topic or pulsar.service_url, or name "
-    "the port without TLS"
-)
 _ALERT_WAIT_S = 0.5
 
 
@@ -146,7 +142,12 @@ def _tls_problem(host: str, port: int, settings: PulsarSettings, secure: bool) -
     timeout_s = settings.connect_timeout_ms / 1000
     if not secure:
         socket.create_connection((host, port), timeout_s).close()
-        return _TLS_HERE if speaks_tls(host, port, timeout_s) else ""
+        return (
+            "speaks TLS at this port; write pulsar+ssl:// in the topic or pulsar.service_url, or "
+            "name the port without TLS"
+            if speaks_tls(host, port, timeout_s)
+            else ""
+        )
     with socket.create_connection((host, port), timeout_s) as plain:
         try:
             with tls_context(settings, secure=True).wrap_socket(
