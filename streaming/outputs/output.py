@@ -73,13 +73,9 @@ class CollectedOutput:
         self._topics = topics
         self._explained = explained
         self._stop = stop
-        self._busy = False
+        #: See Output.
+        self.busy = False
         self._error: Exception | None = None
-
-    @property
-    def busy(self) -> bool:
-        """See Output."""
-        return self._busy
 
     def explained(self, error: Exception) -> Exception | None:
         """See Output. The original error of publishing."""
@@ -96,7 +92,7 @@ class CollectedOutput:
     def _publish(self, rows: DataFrame, _batch: int) -> None:
         if self._stop.is_set():
             raise JobStopping("the job is stopping: this micro-batch is left for the next start")
-        self._busy = True
+        self.busy = True
         self._error = None
         try:
             self._topics.append(rows.collect())
@@ -104,7 +100,7 @@ class CollectedOutput:
             self._error = self._explained(error)
             raise
         finally:
-            self._busy = False
+            self.busy = False
 
 
 class FileTopics:
