@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import msgspec
@@ -168,7 +169,9 @@ def _packed(
         *(("key", "headers", "ts") if raw else ()),
     )
     columns = (
-        _one_by_one(batch.column(name)) if name in _LARGE else batch.column(name).to_pylist()
+        map(methodcaller("as_py"), batch.column(name))
+        if name in _LARGE
+        else batch.column(name).to_pylist()
         for name in names
     )
     found: defaultdict[str, list[DecodedEntry]] = defaultdict(list)
@@ -179,10 +182,6 @@ def _packed(
         data = one.rejected if one.record is None else pack_record(one.record)
         found[one.cluster].append(DecodedEntry(partition, offset, one.ts, one.record is None, data))
     return found
-
-
-def _one_by_one(column: Any) -> Iterator[Any]:
-    return (scalar.as_py() for scalar in column)
 
 
 def _enveloped(

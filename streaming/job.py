@@ -195,8 +195,9 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
         keyed = records.coalesce(1).withColumn("shard", F.lit(""))
         read_rows = decoding(used.wire, used.source, side_by_side=side_by_side)
     else:
-        pack = packer(used.wire, used.source, side_by_side=side_by_side)
-        keyed = records.mapInArrow(pack, PACKED).withColumn("shard", F.col("cluster"))
+        keyed = records.mapInArrow(
+            packer(used.wire, used.source, side_by_side=side_by_side), PACKED
+        ).withColumn("shard", F.col("cluster"))
         read_rows = unpacking
     processor = ClusterProcessor(engine, used.signing, read_rows)
     with _own_workers(records.sparkSession, job.checkpoint):

@@ -62,10 +62,11 @@ class ClusterProcessor(StatefulProcessor):
         self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        clusters = by_cluster(self._read_rows(rows))
-        outputs = [
-            row for cluster, records in clusters.items() for row in self._fold(cluster, records)
-        ]
+        outputs = (
+            row
+            for cluster, records in by_cluster(self._read_rows(rows)).items()
+            for row in self._fold(cluster, records)
+        )
         return iter(
             [
                 Row(kind=row.kind, key=row.key, value=row.value, seq=seq)
@@ -85,7 +86,7 @@ class ClusterProcessor(StatefulProcessor):
         return outputs
 
     def close(self) -> None:
-        pass
+        """Does nothing: the cache of stores outlives the task."""
 
 
 def fold(

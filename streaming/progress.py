@@ -69,21 +69,13 @@ class Progress:
 
     def __init__(self, report: OnProgress) -> None:
         self._report = report
-        self._batches = 0
-        self._total = Written()
+        #: Number of committed micro-batches.
+        self.batches = 0
+        #: Number of published records.
+        self.total = Written()
         self._newest: int | None = None
         # An idle query reports itself under the number of its next micro-batch.
         self._looked_at: tuple[int, str] | None = None
-
-    @property
-    def batches(self) -> int:
-        """Number of committed micro-batches."""
-        return self._batches
-
-    @property
-    def total(self) -> Written:
-        """Number of published records."""
-        return self._total
 
     def poll(self, query: StreamingQuery) -> None:
         """Reports micro-batches committed since the last call. Call it at least once in a hundred
@@ -106,9 +98,9 @@ class Progress:
 
     def _take(self, progress: StreamingQueryProgress) -> None:
         self._newest = progress.batchId
-        self._batches += 1
+        self.batches += 1
         done = batch_progress(progress)
-        self._total += done.written
+        self.total += done.written
         self._report(done)
 
 

@@ -179,8 +179,9 @@ def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> Non
     middle of a batch. It ends with this process.
     """
     with spark_log.open("ab") as log:
-        options = {"stdout": log, "stderr": log, "start_new_session": True, "pass_fds": keep_open}
-        gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            conf, {"stdout": log, "stderr": log, "start_new_session": True, "pass_fds": keep_open}
+        )
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 

@@ -52,11 +52,9 @@ class Poll(Protocol):
 
     def run(self, brokers: Sequence[str]) -> Pass:
         """Runs one pass over these brokers. Raises SinkError if their topics cannot be read."""
-        ...
 
     def close(self) -> None:
         """Closes connections and readers."""
-        ...
 
 
 @dataclass(slots=True)
@@ -88,9 +86,8 @@ class BrokerPoll:
         self._failures = {
             broker: failures for broker, failures in self._failures.items() if broker in brokers
         }
-        off = {broker for broker in brokers if self._is_off(broker)}
         asked = sorted(
-            (broker for broker in brokers if broker not in off),
+            (broker for broker in brokers if not self._is_off(broker)),
             key=lambda broker: broker in self._failures,
         )
         with ThreadPoolExecutor(

@@ -79,8 +79,9 @@ class OwnerPoll:
 
     def _bundles(self) -> Iterator[str]:
         for tenant in self.admin.tenants():
-            for namespace in _of(self.admin.namespaces, tenant):
-                yield from (f"{namespace}/{range_}" for range_ in _of(self.admin.ranges, namespace))
+            for namespace in names_of(self.admin.namespaces, tenant):
+                for range_ in names_of(self.admin.ranges, namespace):
+                    yield f"{namespace}/{range_}"
 
     def _look(self, brokers: Sequence[str], bundle: str) -> str | None:
         """The owner; the last known one while ownership changes or no broker answers."""
@@ -114,7 +115,7 @@ class OwnerPoll:
         return changed
 
 
-def _of(ask: Callable[[str], Sequence[str]], name: str) -> Sequence[str]:
+def names_of(ask: Callable[[str], Sequence[str]], name: str) -> Sequence[str]:
     """The names; empty for a tenant or namespace that was deleted meanwhile."""
     try:
         return ask(name)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from sinks.collector.broker_poll import Report
+from sinks.collector.bundle_owners import names_of
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, NotFound, Unauthorized
 
@@ -46,7 +48,12 @@ def collect_policies(
 
 def reported_facts(reports: Iterable[Report]) -> dict[str, Any]:
     """Facts of each broker from modular load reports: broker → facts."""
-    return dict(_reported(reports))
+    found = {}
+    for report in sorted(reports, key=lambda report: report.broker):
+        # The job rejects a report that cannot be decoded, with a reason.
+        with suppress(ValueError, RecursionError):
+            found[report.broker] = _entry(_FACTS.decode(report.body))
+    return found
 
 
 def asked_facts(admin: PulsarAdmin, brokers: Sequence[str], at_once: int) -> dict[str, Any]:
@@ -65,7 +72,7 @@ def text_of(snapshot: Mapping[str, Any]) -> str:
 
 def _groups(admin: PulsarAdmin, at_once: int) -> Iterator[tuple[str, str]]:
     namespaces = sorted(
-        namespace for tenant in admin.tenants() for namespace in _namespaces(admin, tenant)
+        namespace for tenant in admin.tenants() for namespace in names_of(admin.namespaces, tenant)
     )
     with ThreadPoolExecutor(at_once, thread_name_prefix="policies") as pool:
         for namespace, group in zip(
@@ -75,27 +82,11 @@ def _groups(admin: PulsarAdmin, at_once: int) -> Iterator[tuple[str, str]]:
                 yield namespace, group
 
 
-def _namespaces(admin: PulsarAdmin, tenant: str) -> tuple[str, ...]:
-    try:
-        return admin.namespaces(tenant)
-    except NotFound:
-        return ()  # deleted meanwhile
-
-
 def _group(admin: PulsarAdmin, namespace: str) -> str | None:
     try:
         return admin.anti_affinity(namespace)
     except NotFound:
         return None
-
-
-def _reported(reports: Iterable[Report]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for report in sorted(reports, key=lambda report: report.broker):
-        try:
-            facts = _FACTS.decode(report.body)
-        except (ValueError, RecursionError):
-            continue  # the job rejects the report with a reason
-        yield report.broker, _entry(facts)
 
 
 def _ask(admin: PulsarAdmin, broker: str) -> dict[str, Any] | None:

@@ -24,11 +24,9 @@ class Arrivals(Protocol):
 
     def take(self) -> list[Report]:
         """The reports since the last call, in order of arrival. Raises SinkError."""
-        ...
 
     def close(self) -> None:
         """Closes the readers."""
-        ...
 
 
 class Owners(Protocol):
@@ -36,7 +34,6 @@ class Owners(Protocol):
 
     def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
         """The bundles of each of these brokers, where they changed. Raises Unauthorized."""
-        ...
 
 
 def liveness_call(admin: PulsarAdmin) -> Callable[[str], bytes]:

@@ -107,14 +107,15 @@ def open_poll(
             collector.most_passes_off,
             clock_ms,
         )
-    arrivals = LoadTopics(service_url_of(admin, settings), settings, clock_ms)
-    liveness = BrokerPoll(
-        liveness_call(quick), collector.max_concurrent, collector.most_passes_off, clock_ms
+    return ExtensiblePoll(
+        LoadTopics(service_url_of(admin, settings), settings, clock_ms),
+        BrokerPoll(
+            liveness_call(quick), collector.max_concurrent, collector.most_passes_off, clock_ms
+        ),
+        OwnerPoll(quick, collector.max_concurrent, collector.broker_deadline_ms / 1000, clock_ms),
+        collector.keep_ms,
+        clock_ms,
     )
-    owners = OwnerPoll(
-        quick, collector.max_concurrent, collector.broker_deadline_ms / 1000, clock_ms
-    )
-    return ExtensiblePoll(arrivals, liveness, owners, collector.keep_ms, clock_ms)
 
 
 #: The setting behind the deadline of `single_try`, for messages.

@@ -10,7 +10,7 @@ destination, because the bundle may have been released and have come back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,6 +24,13 @@ from sinks.wire.contracts.commands import CommandRecord
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Unauthorized
 
 _FIRST_LOOK_S = 0.1
+#: Reason codes of failed calls; the first match counts.
+_CODES: Mapping[type[Exception], str] = {
+    Unanswered: "unanswered",
+    BrokerUnavailable: "broker-unavailable",
+    NotFound: "not-found",
+    NotOwned: "not-owned",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,9 @@ class Applier:
             failure = self._call(command)
             if failure is None:
                 return self._arrival(command)
-            last = attempt == self._retry.attempts
-            effect = self._after_failure(command, failure, last or not failure.retryable)
+            effect = self._after_failure(
+                command, failure, attempt == self._retry.attempts or not failure.retryable
+            )
             if effect is not None:
                 return effect
             if self._wait(self._retry.backoff_ms / 1000 * 2 ** (attempt - 1)) or not may_go_on():
@@ -98,11 +106,10 @@ class Applier:
     def _call(self, command: CommandRecord) -> AdminError | None:
         try:
             if command.action == "split":
-                boundaries = None if command.boundaries is UNSET else command.boundaries
                 self._admin.split(
                     command.bundle,
                     None if command.algorithm is UNSET else command.algorithm,
-                    boundaries,
+                    None if command.boundaries is UNSET else command.boundaries,
                 )
             else:
                 self._admin.unload(command.bundle, command.destination)
@@ -188,9 +195,7 @@ class Applier:
         try:
             if command.action == "split":
                 return Place(command.source, split=range_ not in self._admin.ranges(namespace))
-            likely = [
-                broker for broker in (command.destination, command.source) if broker is not None
-            ]
+            likely = filter(None, (command.destination, command.source))
             return Place(self._admin.owner(command.bundle, likely))
         except Unauthorized:
             raise
@@ -212,15 +217,5 @@ def _is_plain(command: CommandRecord) -> bool:
 
 
 def _failed(failure: AdminError, owner: str | None) -> Effect:
-    match failure:
-        case Unanswered():
-            code = "unanswered"
-        case BrokerUnavailable():
-            code = "broker-unavailable"
-        case NotFound():
-            code = "not-found"
-        case NotOwned():
-            code = "not-owned"
-        case _:
-            code = "refused-by-broker"
-    return Effect("failed", f"{code}: {failure}", owner)
+    codes = (code for kind, code in _CODES.items() if isinstance(failure, kind))
+    return Effect("failed", f"{next(codes, 'refused-by-broker')}: {failure}", owner)

@@ -54,16 +54,21 @@ class Facts:
             return ClusterFacts(brokers, None, frozen=frozen)
         owner = self.admin.owner(
             command.bundle,
-            [command.source, *([command.destination] if command.destination else [])],
+            filter(None, (command.source, command.destination)),
             brokers,
         )
-        exists = owner is not None or self._exists(command.bundle)
-        return ClusterFacts(brokers, owner, isolation_of(self.admin.isolation_policies()), exists)
+        return ClusterFacts(
+            brokers,
+            owner,
+            exists=owner is not None or self._exists(command.bundle),
+            policies=isolation_of(self.admin.isolation_policies()),
+        )
 
     def objection(self, task: Task, brokers: Sequence[str]) -> Objection | None:
         """What speaks against calling Pulsar now, after a command was judged and has waited."""
-        known = may_be_considered(task.command, self.of_command(task), self.config.rules)
-        return known or frozen_objection(self.frozen(brokers))
+        return may_be_considered(
+            task.command, self.of_command(task), self.config.rules
+        ) or frozen_objection(self.frozen(brokers))
 
     def _exists(self, bundle: str) -> bool:
         namespace, _, range_ = bundle.rpartition("/")

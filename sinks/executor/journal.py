@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -69,11 +69,8 @@ def unfinished_commands(folder: Path) -> int | None:
     """
     if not (folder / _FILE).exists():
         return None
-    journal = Journal(folder)
-    try:
+    with closing(Journal(folder)) as journal:
         return len(journal.unfinished())
-    finally:
-        journal.close()
 
 
 class Journal:

@@ -37,23 +37,17 @@ class ResultPublisher:
         others.
         """
         match result:
-            case Done():
-                self._publish_outcome(result)
-            case RefusedRecord():
-                self._publish_rejection(result)
-
-    def _publish_outcome(self, done: Done) -> None:
-        task, outcome = done.task, done.outcome
-        self.outcomes.publish(outcome.cluster, encode_outcome(outcome))
-        self.telemetry.publish(outcome.cluster, encode_outcome_telemetry(outcome))
-        self.outcomes.flush()
-        self.telemetry.flush()
-        self.journal.publish(task.received, task.command.expires_at_ms if task.believed else 0)
-        self.on_outcome(done)
-
-    def _publish_rejection(self, rejection: RefusedRecord) -> None:
-        record = rejection.record
-        cluster = cluster_of(record.value)
-        origin = Origin(record.position, record.value, record.size)
-        self.rejected.publish(cluster, encode_rejected(rejection.error, origin, cluster))
-        self.rejected.flush()
+            case Done(task, outcome):
+                self.outcomes.publish(outcome.cluster, encode_outcome(outcome))
+                self.telemetry.publish(outcome.cluster, encode_outcome_telemetry(outcome))
+                self.outcomes.flush()
+                self.telemetry.flush()
+                self.journal.publish(
+                    task.received, task.command.expires_at_ms if task.believed else 0
+                )
+                self.on_outcome(result)
+            case RefusedRecord(record, error):
+                cluster = cluster_of(record.value)
+                origin = Origin(record.position, record.value, record.size)
+                self.rejected.publish(cluster, encode_rejected(error, origin, cluster))
+                self.rejected.flush()

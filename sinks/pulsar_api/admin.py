@@ -82,18 +82,9 @@ class PulsarAdmin:
             _path("brokers", self._settings.cluster),
             proof=_lists_brokers,
         )
-        found = _broker_names(_json(call, self._http.ask(call), list))
+        found = _broker_names(self._json(call, list))
         self._http.known.learn(found)
         return found
-
-    def leader(self) -> str | None:
-        """Broker id of the leader; None while there is none."""
-        call = Call("the leader broker", "GET", _path("brokers", "leaderBroker"))
-        try:
-            broker_id = _json(call, self._http.ask(call), dict).get("brokerId")
-        except NotFound:
-            return None
-        return broker_id if isinstance(broker_id, str) else None
 
     def configuration(self, broker: str | None = None) -> dict[str, str]:
         """The runtime configuration of a broker, or of any broker, by Pulsar's keys."""
@@ -104,15 +95,14 @@ class PulsarAdmin:
             at=broker,
         )
         return {
-            key: value
-            for key, value in _json(call, self._http.ask(call), dict).items()
-            if isinstance(value, str)
+            key: value for key, value in self._json(call, dict).items() if isinstance(value, str)
         }
 
     def version(self, broker: str | None = None) -> str:
         """The Pulsar version of a broker, or of any broker."""
-        call = Call(_of("the version", broker), "GET", _path("brokers", "version"), at=broker)
-        return self._http.ask(call).decode("utf-8", errors="replace").strip()[:100]
+        return self._text(
+            Call(_of("the version", broker), "GET", _path("brokers", "version"), at=broker)
+        ).strip()[:100]
 
     def read_metadata(self, broker: str) -> None:
         """Makes a broker read from both of its metadata stores: milliseconds on a healthy broker,
@@ -172,7 +162,7 @@ class PulsarAdmin:
             "GET",
             _path("namespaces", *namespace.split("/"), "bundles"),
         )
-        bounds = _json(call, self._http.ask(call), dict).get("boundaries")
+        bounds = self._json(call, dict).get("boundaries")
         if not isinstance(bounds, list) or not all(isinstance(bound, str) for bound in bounds):
             raise _unexpected_answer(call)
         return tuple(f"{low}_{high}" for low, high in pairwise(bounds))
@@ -182,9 +172,14 @@ class PulsarAdmin:
         try again.
         """
         query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
-        path = _path("namespaces", *bundle.split("/"), "unload") + query
         self._http.ask(
-            Call(f"the unload of {bundle}", "PUT", path, repeatable=False, missing=frozenset({412}))
+            Call(
+                f"the unload of {bundle}",
+                "PUT",
+                _path("namespaces", *bundle.split("/"), "unload") + query,
+                repeatable=False,
+                missing=frozenset({412}),
+            )
         )
 
     def split(self, bundle: str, algorithm: str | None, boundaries: Sequence[int] | None) -> None:
@@ -200,32 +195,18 @@ class PulsarAdmin:
         """Policies by name, in Pulsar's order; empty after 404, Pulsar's answer if there are
         none.
         """
-        call = Call(
-            "the isolation policies",
-            "GET",
-            _path("clusters", self._settings.cluster, "namespaceIsolationPolicies"),
-        )
-        return self._object_or_nothing(call)
+        return self._of_cluster("the isolation policies", "namespaceIsolationPolicies")
 
     def failure_domains(self) -> dict[str, Any]:
         """Domain → `{"brokers": […]}`."""
-        call = Call(
-            "the failure domains",
-            "GET",
-            _path("clusters", self._settings.cluster, "failureDomains"),
-        )
-        return self._object_or_nothing(call)
+        return self._of_cluster("the failure domains", "failureDomains")
 
     def anti_affinity(self, namespace: str) -> str | None:
         """The anti-affinity group of a namespace; None if it has none (Pulsar answers with an empty
         body).
         """
-        call = Call(
-            f"the anti-affinity group of {namespace}",
-            "GET",
-            _path("namespaces", *namespace.split("/"), "antiAffinity"),
-        )
-        return self._http.ask(call).decode("utf-8", errors="replace") or None
+        path = _path("namespaces", *namespace.split("/"), "antiAffinity")
+        return self._text(Call(f"the anti-affinity group of {namespace}", "GET", path)) or None
 
     def tenants(self) -> tuple[str, ...]:
         """Names of all tenants."""
@@ -260,9 +241,13 @@ class PulsarAdmin:
         """The owner by one broker's answer: 200 is itself, 307 another, 204 none. Neither load
         manager acquires the bundle for it.
         """
-        path = _path("non-persistent", *bundle.split("/"))
         call = Call(
-            f"the owner of {bundle}", "GET", path, at=broker, missing=frozenset({412}), follow=False
+            f"the owner of {bundle}",
+            "GET",
+            _path("non-persistent", *bundle.split("/")),
+            at=broker,
+            missing=frozenset({412}),
+            follow=False,
         )
         try:
             return broker if self._http.ask(call).strip() else None
@@ -291,16 +276,22 @@ class PulsarAdmin:
         )
 
     def _names(self, call: Call) -> tuple[str, ...]:
-        return tuple(
-            name for name in _json(call, self._http.ask(call), list) if isinstance(name, str)
-        )
+        return tuple(name for name in self._json(call, list) if isinstance(name, str))
 
-    def _object_or_nothing(self, call: Call) -> dict[str, Any]:
+    def _of_cluster(self, what: str, part: str) -> dict[str, Any]:
+        """An object; empty if there is none."""
+        call = Call(what, "GET", _path("clusters", self._settings.cluster, part))
         try:
             body = self._http.ask(call)
         except NotFound:
             return {}
         return _json(call, body, dict) if body.strip() else {}
+
+    def _json(self, call: Call, kind: type[T]) -> T:
+        return _json(call, self._http.ask(call), kind)
+
+    def _text(self, call: Call) -> str:
+        return self._http.ask(call).decode("utf-8", errors="replace")
 
 
 def _of(what: str, broker: str | None) -> str:

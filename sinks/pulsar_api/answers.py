@@ -6,30 +6,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from strategies.errors import (
-    AdminError,
-    BrokerUnavailable,
-    NotFound,
-    NotOwned,
-    Refused,
-    Unauthorized,
-)
+from strategies import errors
 
 _LONGEST_REASON = 300
-_AGAIN_LATER = frozenset({425, 429, 503})
-#: A proxy or the broker stopped waiting for work that may have been done.
-_GAVE_UP = frozenset({408, 502, 504})
 _BEING_UNLOADED = re.compile(r"\bNamespace bundle \S+ is being unloaded\b")
 
 
-class Unanswered(BrokerUnavailable):
+class Unanswered(errors.BrokerUnavailable):
     """The call was sent and may or may not have been executed: check before you repeat it."""
 
 
-class Elsewhere(NotOwned):
+class Elsewhere(errors.NotOwned):
     """A redirect of a call with `follow=False`. `netloc`: host:port of the web service in the
     redirect, a broker of the cluster.
     """
@@ -63,6 +53,42 @@ class Call:
     proof: Callable[[bytes], bool] = lambda _: True
 
 
+_BUSY = (errors.BrokerUnavailable, ": the broker is busy or starting; try again later.")
+#: A proxy or the broker stopped waiting for work that may have been done.
+_GAVE_UP = (Unanswered, ": the call timed out; check its effect before you try again.")
+_REDIRECT = (
+    errors.Refused,
+    ", a redirect without usable address; if there is a proxy, name the brokers themselves in "
+    "pulsar.admin_urls.",
+)
+_OTHER = (errors.Refused, "; see the broker's log.")
+#: Status → our error and the end of its text.
+_MEANINGS: Mapping[int, tuple[type[errors.AdminError], str]] = {
+    **dict.fromkeys(range(300, 400), _REDIRECT),
+    401: (
+        errors.Unauthorized,
+        ": the token is missing, invalid or expired, or its role is not a super user; check the "
+        "token in pulsar.token_file, and that its role is in the brokers' superUserRoles.",
+    ),
+    403: (
+        errors.Unauthorized,
+        ": the token's role lacks the permission; make it a super user (superUserRoles of the "
+        "brokers).",
+    ),
+    404: (
+        errors.NotFound,
+        ": it does not exist (any more); check the name, or wait for the decision of the next "
+        "round.",
+    ),
+    409: (
+        errors.Refused,
+        ": the subject of the call is not available; check that the destination is alive.",
+    ),
+    **dict.fromkeys((425, 429, 503), _BUSY),
+    **dict.fromkeys((408, 502, 504), _GAVE_UP),
+}
+
+
 def check_status(call: Call, host: str, status: int, body: bytes) -> None:
     """Returns for a success; raises the AdminError of any other status."""
     if not 200 <= status < 300:
@@ -87,42 +113,9 @@ def reason_of(body: bytes) -> str:
     return "".join(c if c.isprintable() else " " for c in line)[:_LONGEST_REASON]
 
 
-def _error(call: Call, host: str, status: int, reason: str) -> AdminError:
+def _error(call: Call, host: str, status: int, reason: str) -> errors.AdminError:
+    kind, step = _MEANINGS.get(404 if status in call.missing else status, _OTHER)
+    if kind is errors.Refused and _BEING_UNLOADED.search(reason):
+        kind, step = errors.NotOwned, ": ownership is changing; the next round decides again."
     said = f"{host} answered {status} to {call.what}" + (f" ({reason})" if reason else "")
-    if status == 401:
-        return Unauthorized(
-            f"{said}: the token is missing, invalid or expired, or its role is not a super "
-            "user; check the token in "
-            "pulsar.token_file, and that its role is in the brokers' superUserRoles."
-        )
-    if status == 403:
-        return Unauthorized(
-            f"{said}: the token's role lacks the permission; make it a super user "
-            "(superUserRoles of the brokers)."
-        )
-    if status == 404 or status in call.missing:
-        return NotFound(
-            f"{said}: it does not exist (any more); check the name, or wait for the decision "
-            "of the next round."
-        )
-    if status in _AGAIN_LATER:
-        return BrokerUnavailable(f"{said}: the broker is busy or starting; try again later.")
-    if status in _GAVE_UP:
-        return Unanswered(f"{said}: the call timed out; check its effect before you try again.")
-    if _BEING_UNLOADED.search(reason):
-        return NotOwned(f"{said}: ownership is changing; the next round decides again.")
-    return _refused(said, status)
-
-
-def _refused(said: str, status: int) -> Refused:
-    if status == 409:
-        return Refused(
-            f"{said}: the subject of the call is not available; check that the destination is "
-            "alive."
-        )
-    if 300 <= status < 400:
-        return Refused(
-            f"{said}, a redirect without usable address; if there is a proxy, name the "
-            "brokers themselves in pulsar.admin_urls."
-        )
-    return Refused(f"{said}; see the broker's log.")
+    return kind(said + step)

@@ -162,19 +162,19 @@ class FrozenReports:
             self._frozen.discard(broker)
             return
         seconds = self._clock() - self._stuck_since[broker]
-        if broker in self._frozen or (seconds >= _LONG_S and self._others_read(broker)):
+        if broker in self._frozen or (
+            seconds >= _LONG_S
+            and any(
+                look(self._admin, other) == "reads"
+                for other in self._admin.brokers()
+                if other != broker
+            )
+        ):
             self._frozen.add(broker)
             raise BrokerUnavailable(str(Stuck((broker,))))
         raise BrokerUnavailable(
             f"{broker} answers, but has finished no read of metadata for {seconds:.0f} s; "
             "wait, or check the broker"
-        )
-
-    def _others_read(self, broker: str) -> bool:
-        return any(
-            look(self._admin, other) == "reads"
-            for other in self._admin.brokers()
-            if other != broker
         )
 
 

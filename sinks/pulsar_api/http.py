@@ -118,8 +118,9 @@ class PulsarHttp:
                 if call.at is None:
                     self.known.failed(base)
                 failed.append(error)
-                may = call.repeatable or isinstance(error, _NeverSent)
-                if not may or attempt >= max(self._settings.attempts, len(bases)):
+                if not (call.repeatable or isinstance(error, _NeverSent)) or attempt >= max(
+                    self._settings.attempts, len(bases)
+                ):
                     raise self._all_failed(failed, bases) from error
                 rounds, place = divmod(attempt, len(bases))
                 if place == 0 and not self._pause(rounds, deadline):
@@ -136,7 +137,7 @@ class PulsarHttp:
         for error in failed:
             if isinstance(error.__cause__, Unauthorized):
                 return error.__cause__
-        fallbacks = sum(self.known.is_fallback(base) for base in bases)
+        fallbacks = sum(map(self.known.is_fallback, bases))
         if not fallbacks or len(bases) == 1:
             return last
         return type(last)(
@@ -213,9 +214,8 @@ class PulsarHttp:
         if call.body is not None:
             headers["Content-Type"] = "application/json"
         try:
-            pool = self._pool(url)
             return exchange(
-                pool,
+                self._pool(url),
                 call.method,
                 url,
                 headers=headers,
@@ -253,11 +253,11 @@ class PulsarHttp:
         if obstacle:
             return f"{_host(url)} {obstacle}: {call.what} was not asked."
         if "handshake" in str(error):
-            seconds = self._settings.connect_timeout_ms / 1000
             return (
-                f"{_host(url)} did not finish the TLS handshake within {seconds:g} s: "
-                f"{call.what} was not asked; check that this port is "
-                "one with TLS (webServicePortTls), or raise pulsar.connect_timeout_ms."
+                f"{_host(url)} did not finish the TLS handshake within "
+                f"{self._settings.connect_timeout_ms / 1000:g} s: {call.what} was not asked; "
+                "check that this port is one with TLS (webServicePortTls), or raise "
+                "pulsar.connect_timeout_ms."
             )
         return (
             f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not "
@@ -269,9 +269,12 @@ class PulsarHttp:
         """Checks a plain port for TLS, after an answer that was not HTTP."""
         host, _, port = _host(url).rpartition(":")
         timeout_s = min(self._settings.connect_timeout_ms / 1000, window.until - time.monotonic())
-        if urlsplit(url).scheme != "http" or not port.isdecimal() or timeout_s <= 0:
-            return ""
-        if not speaks_tls(host.strip("[]"), int(port), timeout_s):
+        if (
+            urlsplit(url).scheme != "http"
+            or not port.isdecimal()
+            or timeout_s <= 0
+            or not speaks_tls(host.strip("[]"), int(port), timeout_s)
+        ):
             return ""
         return (
             "speaks TLS at this port; write https:// in pulsar.admin_urls, or name the port "
@@ -291,10 +294,9 @@ class PulsarHttp:
             return self._pools[host]
 
     def _late(self, call: Call, url: str, window: _Window) -> Unanswered:
-        seconds = window.until - window.began
         return Unanswered(
-            f"{_host(url)} did not answer {call.what} within {seconds:.3g} s; check the "
-            f"broker, or raise {self._deadline_name}."
+            f"{_host(url)} did not answer {call.what} within {window.until - window.began:.3g} s; "
+            f"check the broker, or raise {self._deadline_name}."
         )
 
     def _redirected(self, call: Call, url: str, location: str, deadline: float) -> str:
@@ -328,7 +330,7 @@ class PulsarHttp:
         """
         if netloc in self._known:
             return True
-        if self._refreshes():
+        if hasattr(self._refreshing, "until"):  # this thread checks another call's redirect
             return False
         self._refreshing.until = deadline
         try:
@@ -341,15 +343,10 @@ class PulsarHttp:
         self._known = frozenset(listed) | {url.netloc for url in self._urls}
         return netloc in self._known
 
-    def _refreshes(self) -> bool:
-        """Whether this thread is listing the brokers to check another call's redirect."""
-        return hasattr(self._refreshing, "until")
-
     def _without_token(self, body: bytes) -> bytes:
         """Removes the token from a body: a proxy may repeat what it received."""
-        header = token_header(self._settings).get("Authorization", "")
-        token = header.removeprefix("Bearer ").encode()
-        return body.replace(token, b"(token)") if token else body
+        token = token_header(self._settings).get("Authorization", "").removeprefix("Bearer ")
+        return body.replace(token.encode(), b"(token)") if token else body
 
 
 class _NeverSent(BrokerUnavailable):

@@ -75,9 +75,12 @@ def exchange(
     )
     content = body if body is not None or method == "GET" else b""
     moments = dict.fromkeys(("connect", "read", "write"), until)
-    sent = {"Host": parsed.netloc.decode("ascii"), **headers}
     with pool.stream(
-        method, target, headers=list(sent.items()), content=content, extensions={"timeout": moments}
+        method,
+        target,
+        headers=[("Host", parsed.netloc.decode("ascii")), *headers.items()],
+        content=content,
+        extensions={"timeout": moments},
     ) as answer:
         found = bytearray()
         for part in answer.iter_stream():

@@ -32,10 +32,6 @@ MOST_FALLBACKS = 8
 Say = Callable[[str], None]
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class KnownBrokers:
     """Addresses of a cluster's brokers. Thread-safe."""
 
@@ -46,7 +42,7 @@ class KnownBrokers:
         log: Say = lambda _: None,
         *,
         write: bool = True,
-        clock_ms: Callable[[], int] = _now_ms,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """Reads the files in `folders`, without requests. Raises SettingsError.
 
@@ -70,8 +66,7 @@ class KnownBrokers:
 
     def bases(self) -> tuple[AdminUrl, ...]:
         """Addresses in the order to ask them; those that failed last come last."""
-        listed = [base for base in self._order if base not in self._urls]
-        left_out = frozenset(listed[MOST_FALLBACKS:])
+        left_out = frozenset([*filter(self.is_fallback, self._order)][MOST_FALLBACKS:])
         return tuple(base for base in self._order if base not in left_out)
 
     def is_fallback(self, base: AdminUrl) -> bool:

@@ -9,10 +9,15 @@ from contextlib import suppress
 
 from sinks.pulsar_api.settings import PulsarSettings
 
-#: X509_V_ERR_…: the certificate is expired, not yet valid, for another host name, for another
-#: address.
-_EXPIRED, _NOT_YET = 10, 9
-_OTHER_NAME = frozenset({62, 63, 64})
+_OTHER_NAME = "use a host name that its certificate contains"
+#: X509_V_ERR_… → the next step.
+_UNTRUSTED = {
+    9: "compare the clocks of the broker and this machine",
+    10: "renew the broker's certificate, or correct the clock of this machine",
+    62: _OTHER_NAME,
+    63: _OTHER_NAME,
+    64: _OTHER_NAME,
+}
 #: OpenSSL's messages for bytes that are not TLS.
 _PLAIN = (
     "WRONG_VERSION_NUMBER",
@@ -21,8 +26,10 @@ _PLAIN = (
     "UNKNOWN_PROTOCOL",
     "PACKET_LENGTH_TOO_LONG",
 )
-_WANTED = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE")
-_UNWANTED = (
+#: A missing certificate of ours, or one that the broker does not accept.
+_OWN = (
+    "CERTIFICATE_REQUIRED",
+    "HANDSHAKE_FAILURE",
     "ALERT_UNKNOWN_CA",
     "ALERT_BAD_CERTIFICATE",
     "ALERT_CERTIFICATE_UNKNOWN",
@@ -47,7 +54,7 @@ def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
             "brokers' webServicePortTls, brokerServicePortTls), "
             "or write http:// (pulsar:// for topics) if they have none"
         )
-    if any(word in reason for word in (*_WANTED, *_UNWANTED)):
+    if any(word in reason for word in _OWN):
         return _own_certificate(reason, settings)
     return (
         f"ended the TLS handshake ({reason}); check that this port is one with TLS "
@@ -70,14 +77,11 @@ def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
 
 
 def _untrusted(error: ssl.SSLCertVerificationError) -> str:
-    shown = f"presents a TLS certificate that is not trusted ({error.verify_message or error})"
-    if error.verify_code in _OTHER_NAME:
-        return f"{shown}; use a host name that its certificate contains"
-    if error.verify_code == _EXPIRED:
-        return f"{shown}; renew the broker's certificate, or correct the clock of this machine"
-    if error.verify_code == _NOT_YET:
-        return f"{shown}; compare the clocks of the broker and this machine"
-    return f"{shown}; add the certificate of its authority to pulsar.tls_ca_file"
+    step = _UNTRUSTED.get(
+        error.verify_code, "add the certificate of its authority to pulsar.tls_ca_file"
+    )
+    shown = error.verify_message or error
+    return f"presents a TLS certificate that is not trusted ({shown}); {step}"
 
 
 def _own_certificate(reason: str, settings: PulsarSettings) -> str:

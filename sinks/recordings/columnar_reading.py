@@ -56,10 +56,7 @@ class _Handle:
         # once.
         self._file = parquet.ParquetFile(path, read_dictionary=[*REPEATED, "original"])
         self._lock = Lock()
-
-    @property
-    def groups(self) -> int:
-        return int(self._file.num_row_groups)
+        self.groups = int(self._file.num_row_groups)
 
     def check_sizes(self, path: Path) -> None:
         """Raises SinkError for a row group that needs more memory than any that `rebalancer

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -92,12 +91,7 @@ class ColumnarRecording:
     def __enter__(self) -> ColumnarRecording:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _decoded(self, value: bytes) -> TelemetryRecord | None:

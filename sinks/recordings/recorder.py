@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.columnar_writing import ColumnarRecording
-from sinks.recordings.json_lines import Recording, open_recording, write_recording
+from sinks.recordings.json_lines import open_recording, write_recording
 from sinks.stopping import Stop
 from sinks.topics.access import Reader, TopicAccess, TopicRecord, open_reader
 from sinks.topics.readable import Skipped, readable
@@ -78,7 +78,9 @@ def record(
     lost: list[SinkError] = []
     unread = unread or Skipped("the topic", "record")
     try:
-        with _begin(part) as recording:
+        with (
+            ColumnarRecording(part) if part.suffix == ENDING else write_recording(part)
+        ) as recording:
             for found in _until_lost(_blocks(reader, until, stop, outage), until, lost):
                 values = [value for _, value in readable(found, as_line, unread)]
                 recording.append(values)
@@ -134,10 +136,6 @@ def check_use(origin: str, records: int, rejected: int) -> None:
 def _progress(sentence: str) -> None:
     """Prints one line to standard error."""
     print(sentence, file=sys.stderr, flush=True)
-
-
-def _begin(path: Path) -> Recording | ColumnarRecording:
-    return ColumnarRecording(path) if path.suffix == ENDING else write_recording(path)
 
 
 def _blocks(

@@ -60,17 +60,14 @@ class Consumer(Protocol):
 
         Stops after the record that reaches `max_bytes`.
         """
-        ...
 
     def commit(self, record: TopicRecord) -> None:
         """Stores the position after this record, on the disk or on the server. The next start
         continues there.
         """
-        ...
 
     def close(self) -> None:
         """Closes the consumer; uncommitted records are delivered again."""
-        ...
 
 
 class Publisher(Protocol):
@@ -78,15 +75,12 @@ class Publisher(Protocol):
 
     def publish(self, key: str, value: bytes) -> None:
         """Sends a record; it may be buffered until `flush`."""
-        ...
 
     def flush(self) -> None:
         """Returns when all records published before are stored on the topic."""
-        ...
 
     def close(self) -> None:
         """Closes the publisher without flushing."""
-        ...
 
 
 class Reader(Protocol):
@@ -96,11 +90,9 @@ class Reader(Protocol):
         """The next records; none at the end of what existed at the start or, when following, if
         none have arrived.
         """
-        ...
 
     def close(self) -> None:
         """Closes the reader."""
-        ...
 
 
 class FilePublisher:

@@ -107,8 +107,7 @@ def place(position: Position) -> str:
     uncompressed file.
     """
     topic, partition, offset = position
-    scheme = topic.partition("://")[0] if "://" in topic else ""
-    match scheme:
+    match topic.partition("://")[0] if "://" in topic else "":
         case "kafka":
             return f"partition {partition}, offset {offset}"
         case "pulsar" | "pulsar+ssl":
@@ -124,10 +123,9 @@ def place(position: Position) -> str:
 
 
 def _line(skipped: Skipped, code: str, reason: _Reason) -> str:
-    one = reason.count == 1
     what = (
         f"1 record that is no {skipped.kind}"
-        if one
+        if reason.count == 1
         else f"{reason.count} records that are no {skipped.kind}s"
     )
     more = (

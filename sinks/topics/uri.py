@@ -112,5 +112,9 @@ def _file(uri: str, host: str, path: str) -> TopicUri:
 
 
 def _complaint(uri: str, what: str) -> SettingsError:
-    shapes = "file:///folder, kafka://host:port/topic or pulsar://host:port/tenant/namespace/topic"
-    return SettingsError([f"{uri}: {what}; write {shapes}."])
+    return SettingsError(
+        [
+            f"{uri}: {what}; write file:///folder, kafka://host:port/topic or "
+            "pulsar://host:port/tenant/namespace/topic."
+        ]
+    )

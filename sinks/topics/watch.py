@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
 
 from sinks.topics.access import TopicAccess
 from sinks.topics.kafka.admin import missing_topics
-from sinks.topics.kafka.settings import KafkaAccess, kafka_access
+from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.probe import PulsarProbe
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
 from strategies.errors import PublishTimeout, RebalancerError
 
+#: Raises SinkError, PublishTimeout if servers do not answer.
+_Probe = Callable[[], object]
 _EVERY_S = 3.0
 #: Timeout of a probe, which is a small request.
 _ANSWERS_MS = 5_000
@@ -43,13 +45,17 @@ def watched(
 
     `every_s`: pause before each probe.
     """
-    probes = _probes(topics, access)
+    opened = ExitStack()
+    probes = _probes(topics, access, opened)
     if not probes:
         yield
         return
     ended = threading.Event()
     thread = threading.Thread(
-        target=_watch, args=(probes, outage, ended, every_s), name="watch-topics", daemon=True
+        target=_watch,
+        args=(probes, opened, outage, ended, every_s),
+        name="watch-topics",
+        daemon=True,
     )
     thread.start()
     try:
@@ -59,61 +65,40 @@ def watched(
         thread.join(_END_S)
 
 
-class _Probe(Protocol):
-    """Raises SinkError, PublishTimeout if servers do not answer."""
-
-    def __call__(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class _KafkaProbe:
-    """Requests the metadata of topics, over a new connection each time."""
-
-    def __init__(self, topics: Collection[TopicUri], access: KafkaAccess) -> None:
-        self._topics, self._access = topics, access
-
-    def __call__(self) -> None:
-        missing_topics(self._topics, self._access)
-
-    def close(self) -> None:
-        """Does nothing: no connection is open between two probes."""
-
-
-def _probes(topics: Collection[TopicUri], access: TopicAccess) -> list[_Probe]:
+def _probes(topics: Collection[TopicUri], access: TopicAccess, opened: ExitStack) -> list[_Probe]:
+    """One probe per kind of server; `opened` closes them."""
     on_kafka, on_pulsar = (
         [topic for topic in topics if topic.scheme == scheme] for scheme in ("kafka", "pulsar")
     )
     found: list[_Probe] = []
     if on_kafka:
-        found.append(
-            _KafkaProbe(
-                on_kafka,
-                kafka_access(
-                    replace(access.kafka, timeout_ms=min(access.kafka.timeout_ms, _ANSWERS_MS))
-                ),
-            )
-        )
+        short = replace(access.kafka, timeout_ms=min(access.kafka.timeout_ms, _ANSWERS_MS))
+        # Over a new connection each time.
+        found.append(partial(missing_topics, on_kafka, kafka_access(short)))
     if on_pulsar:
         limits = {"deadline_ms": _ANSWERS_MS, "connect_timeout_ms": _CONNECTS_MS}
         shortened = {name: min(getattr(access.pulsar, name), most) for name, most in limits.items()}
-        found.append(PulsarProbe(on_pulsar, replace(access.pulsar, **shortened)))
+        probe = PulsarProbe(on_pulsar, replace(access.pulsar, **shortened))
+        opened.callback(probe.close)
+        found.append(probe)
     return found
 
 
 def _watch(
-    probes: Sequence[_Probe], outage: RetryBackoff, ended: threading.Event, every_s: float
+    probes: Sequence[_Probe],
+    opened: ExitStack,
+    outage: RetryBackoff,
+    ended: threading.Event,
+    every_s: float,
 ) -> None:
-    try:
+    with opened:
         while not ended.wait(every_s):
             error = next(filter(None, map(_answer, probes)), None)
             if not ended.is_set():
                 outage.probed(error)
-    finally:
-        for probe in probes:
-            probe.close()
 
 
-def _answer(ask: Callable[[], None]) -> RebalancerError | None:
+def _answer(ask: _Probe) -> RebalancerError | None:
     """The error of a probe without answer. A deleted topic or a refused login is no outage; it ends
     the work itself.
     """

@@ -71,12 +71,11 @@ def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> 
     """
     size = origin_size(origin) if origin else len(value)
     if size > limits.max_record_bytes:
-        largest = limits.max_record_bytes
-        text = (
-            f"The record has {size} bytes, more than wire.max_record_bytes = {largest}; send "
-            "smaller records or raise the limit."
+        raise WireError(
+            "too-large",
+            f"The record has {size} bytes, more than wire.max_record_bytes = "
+            f"{limits.max_record_bytes}; send smaller records or raise the limit.",
         )
-        raise WireError("too-large", text)
     return to_record(_decode(_TELEMETRY, value, KINDS), origin)
 
 

@@ -210,11 +210,10 @@ def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]]) -> None
     if not isinstance(kind, str):
         raise _wrong_type("$.kind", kind, "a string")
     if kind not in contract:
-        known = ", ".join(contract)
         raise WireError(
             "unknown-kind",
-            f"$.kind is {quoted(kind)}; known are {known}. Update this program, or do not "
-            "send that kind to it.",
+            f"$.kind is {quoted(kind)}; known are {', '.join(contract)}. Update this program, or "
+            "do not send that kind to it.",
         )
 
 

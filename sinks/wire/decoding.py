@@ -16,7 +16,7 @@ import numpy as np
 from sinks.wire.contracts.fields import UNKNOWN_SPEED
 from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.telemetry import (
-    BrokerLoadData,
+    BrokerFigures,
     BrokerLoadRecord,
     LoadReportRecord,
     LocalBrokerData,
@@ -29,41 +29,28 @@ from sinks.wire.contracts.telemetry import (
     TopBundlesRecord,
 )
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_bundle, quoted
+from strategies import model
 from strategies.errors import WireError
-from strategies.model import (
-    BundleStats,
-    Figures,
-    LoadReport,
-    Note,
-    Outcome,
-    OutcomeReport,
-    Policies,
-    Resource,
-    Sweep,
-    TelemetryRecord,
-    Tombstone,
-    Traffic,
-)
 
 #: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
 _SMALLEST_LIMIT = 1e-6
 _SIX_FIGURES = struct.Struct(">6d")
 
 
-def to_record(message: Any, origin: bytes) -> TelemetryRecord:
+def to_record(message: Any, origin: bytes) -> model.TelemetryRecord:
     """Converts a telemetry message to the engine's record. Raises WireError."""
     check_cluster(message.cluster)
     return _READERS[type(message)](message, origin)
 
 
-def _load_report(message: LoadReportRecord, origin: bytes) -> LoadReport:
+def _load_report(message: LoadReportRecord, origin: bytes) -> model.LoadReport:
     check_broker(message.broker, "$.broker")
     report = message.report
     names = tuple(report.lastStats)
     check_bundles(names, "$.report.lastStats[{}]")
     bundles = _bundle_stats(names, report.lastStats.values())
     figures = _figures(report, _served(report))
-    return LoadReport(
+    return model.LoadReport(
         message.cluster,
         message.broker,
         message.ts,
@@ -90,10 +77,10 @@ def _served(report: LocalBrokerData) -> int:
     return len(set(report.bundles))
 
 
-def _broker_load(message: BrokerLoadRecord, origin: bytes) -> LoadReport | Tombstone:
+def _broker_load(message: BrokerLoadRecord, origin: bytes) -> model.LoadReport | model.Tombstone:
     check_broker(message.broker, "$.broker")
     if message.report is None:
-        return Tombstone(message.cluster, message.broker, message.ts, origin)
+        return model.Tombstone(message.cluster, message.broker, message.ts, origin)
     said = message.report
     figures = _figures(
         said,
@@ -102,12 +89,12 @@ def _broker_load(message: BrokerLoadRecord, origin: bytes) -> LoadReport | Tombs
         _unsigned(said.msgThroughputEMA),
         said.updatedAt,
     )
-    return LoadReport(
+    return model.LoadReport(
         message.cluster, message.broker, message.ts, figures, None, _digest(figures, None), origin
     )
 
 
-def _top_bundles(message: TopBundlesRecord, origin: bytes) -> LoadReport:
+def _top_bundles(message: TopBundlesRecord, origin: bytes) -> model.LoadReport:
     """A withdrawn list becomes an empty list: the broker no longer reports on any bundle."""
     check_broker(message.broker, "$.broker")
     entries = [] if message.report is None else message.report.topBundlesLoadData
@@ -119,12 +106,12 @@ def _top_bundles(message: TopBundlesRecord, origin: bytes) -> LoadReport:
             f"$.report.topBundlesLoadData lists {quoted(twice)} twice; send each bundle once.",
         )
     bundles = _bundle_stats(names, [entry.stats for entry in entries])
-    return LoadReport(
+    return model.LoadReport(
         message.cluster, message.broker, message.ts, None, bundles, _digest(None, bundles), origin
     )
 
 
-def _sweep(message: SweepRecord, origin: bytes) -> Sweep:
+def _sweep(message: SweepRecord, origin: bytes) -> model.Sweep:
     listed = [*message.brokers, *message.missing]
     for index, broker in enumerate(message.brokers):
         check_broker(broker, f"$.brokers[{index}]")
@@ -136,33 +123,32 @@ def _sweep(message: SweepRecord, origin: bytes) -> Sweep:
             f"The sweep lists broker {quoted(twice)} twice; list each as answered or as "
             "missing, once.",
         )
-    return Sweep(
+    return model.Sweep(
         message.cluster, message.ts, message.sweep, tuple(message.brokers), message.missing, origin
     )
 
 
-def _policies(message: PoliciesRecord, origin: bytes) -> Policies:
+def _policies(message: PoliciesRecord, origin: bytes) -> model.Policies:
     # Keys keep their order: the first isolation policy whose pattern matches governs a namespace.
     snapshot = json.dumps(
         message.report, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     )
-    return Policies(message.cluster, message.ts, snapshot, origin)
+    return model.Policies(message.cluster, message.ts, snapshot, origin)
 
 
-def _outcome_report(message: OutcomeReportRecord, origin: bytes) -> OutcomeReport:
+def _outcome_report(message: OutcomeReportRecord, origin: bytes) -> model.OutcomeReport:
     if message.report.cluster != message.cluster:
-        outer, inner = quoted(message.cluster), quoted(message.report.cluster)
-        text = (
-            f"$.report.cluster is {inner} and $.cluster is {outer}; send an outcome to its own "
-            "cluster."
+        raise WireError(
+            "other-cluster",
+            f"$.report.cluster is {quoted(message.report.cluster)} and $.cluster is "
+            f"{quoted(message.cluster)}; send an outcome to its own cluster.",
         )
-        raise WireError("other-cluster", text)
-    return OutcomeReport(
+    return model.OutcomeReport(
         message.cluster, message.ts, to_outcome(message.report, "$.report"), origin
     )
 
 
-def to_outcome(record: OutcomeRecord, place: str = "$") -> Outcome:
+def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
     """Converts a record of the OUTCOMES topic. Raises WireError for invalid names."""
     check_bundles([record.bundle], f"{place}.bundle: {{}}")
     for broker, field in (
@@ -171,7 +157,7 @@ def to_outcome(record: OutcomeRecord, place: str = "$") -> Outcome:
     ):
         if broker is not None:
             check_broker(broker, f"{place}.{field}")
-    return Outcome(
+    return model.Outcome(
         record.command_id,
         record.cluster,
         record.bundle,
@@ -184,36 +170,32 @@ def to_outcome(record: OutcomeRecord, place: str = "$") -> Outcome:
     )
 
 
-def _note(message: NoteRecord, origin: bytes) -> Note:
-    return Note(message.cluster, message.ts, origin)
-
-
-_READERS: dict[type, Callable[[Any, bytes], TelemetryRecord]] = {
+_READERS: dict[type, Callable[[Any, bytes], model.TelemetryRecord]] = {
     LoadReportRecord: _load_report,
     BrokerLoadRecord: _broker_load,
     TopBundlesRecord: _top_bundles,
     SweepRecord: _sweep,
     PoliciesRecord: _policies,
     OutcomeReportRecord: _outcome_report,
-    NoteRecord: _note,
+    NoteRecord: lambda message, origin: model.Note(message.cluster, message.ts, origin),
 }
 
 
 def _figures(
-    report: LocalBrokerData | BrokerLoadData,
+    report: BrokerFigures,
     bundle_count: int,
     usage_average: float | None = None,
     throughput_average: float | None = None,
     updated_at_ms: int | None = None,
-) -> Figures:
-    return Figures(
+) -> model.Figures:
+    return model.Figures(
         _resource(report.cpu, "cpu"),
         _resource(report.memory, "memory"),
         _resource(report.directMemory, "directMemory"),
         _resource(report.bandwidthIn, "bandwidthIn"),
         _resource(report.bandwidthOut, "bandwidthOut"),
         # Adding 0.0 turns -0.0 into 0.0: equal figures have equal bytes.
-        Traffic(
+        model.Traffic(
             report.msgRateIn + 0.0,
             report.msgRateOut + 0.0,
             report.msgThroughputIn + 0.0,
@@ -230,7 +212,7 @@ def _unsigned(average: float | None) -> float | None:
     return None if average is None else average + 0.0
 
 
-def _resource(resource: ResourceUsage, name: str) -> Resource:
+def _resource(resource: ResourceUsage, name: str) -> model.Resource:
     usage, limit = resource.usage, resource.limit
     if (
         (usage < 0 or limit < 0)
@@ -238,21 +220,23 @@ def _resource(resource: ResourceUsage, name: str) -> Resource:
         and not (usage >= 0 and limit == UNKNOWN_SPEED)
     ):
         figure, value = ("usage", usage) if usage < 0 else ("limit", limit)
-        text = (
+        raise WireError(
+            "negative",
             f"$.report.{name}.{figure} is {value}, below 0; only -1 for usage and limit alike is "
-            "legal (not measured yet)."
+            "legal (not measured yet).",
         )
-        raise WireError("negative", text)
     if 0 < limit < _SMALLEST_LIMIT:
-        text = (
+        raise WireError(
+            "out-of-range",
             f"$.report.{name}.limit is {limit}, above 0 and yet less than any real limit; send 0 "
-            "where there is no limit."
+            "where there is no limit.",
         )
-        raise WireError("out-of-range", text)
-    return Resource(usage + 0.0, limit + 0.0)
+    return model.Resource(usage + 0.0, limit + 0.0)
 
 
-def _bundle_stats(names: tuple[str, ...], stats: Iterable[NamespaceBundleStats]) -> BundleStats:
+def _bundle_stats(
+    names: tuple[str, ...], stats: Iterable[NamespaceBundleStats]
+) -> model.BundleStats:
     """Columns through flat arrays, the fastest way from objects into numpy."""
     figures: list[float] = []
     counts: list[int] = []
@@ -261,10 +245,10 @@ def _bundle_stats(names: tuple[str, ...], stats: Iterable[NamespaceBundleStats])
         counts += (one.topics, one.consumerCount + one.producerCount)
     traffic = np.frombuffer(array("d", figures), dtype=np.float64).reshape(-1, 4) + 0.0
     table = np.frombuffer(array("q", counts), dtype=np.int64).reshape(-1, 2)
-    return BundleStats(names, traffic, table[:, 0].copy(), table[:, 1].copy())
+    return model.BundleStats(names, traffic, table[:, 0].copy(), table[:, 1].copy())
 
 
-def _digest(figures: Figures | None, bundles: BundleStats | None) -> str:
+def _digest(figures: model.Figures | None, bundles: model.BundleStats | None) -> str:
     """16 hex digits over the fields that make a report a new sample: CPU, traffic and bundles, but
     neither heap nor `lastUpdate`.
     """

@@ -40,11 +40,11 @@ def check_shape(value: bytes) -> None:
         raise too_deep()
     most = max(FEW, len(value) // MEAN_BYTES)
     if found > most:
-        text = (
+        raise WireError(
+            "too-crowded",
             f"The record has {found} arrays and objects, more than the {most} allowed for its "
-            "size; write it as docs/schemas describes it."
+            "size; write it as docs/schemas describes it.",
         )
-        raise WireError("too-crowded", text)
 
 
 def check_utf8(value: bytes) -> None:

@@ -45,10 +45,9 @@ def pack_origin(
     `unpack_origin` reads both.
     """
     topic = position.topic.encode()
-    flags = _COMPRESSED if compress else 0
     header = _HEADER.pack(
         _VERSION,
-        flags,
+        _COMPRESSED if compress else 0,
         len(topic),
         position.partition,
         position.offset,

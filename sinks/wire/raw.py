@@ -45,11 +45,12 @@ def check_source(telemetry: str, source: SourceSettings) -> None:
     headers.
     """
     if source.format == "raw" and not telemetry.startswith("kafka:"):
-        text = (
-            "raw needs a telemetry topic on Kafka, whose records have keys and headers; publish "
-            "our own envelope elsewhere"
+        raise SettingsError(
+            [
+                "source.format: raw needs a telemetry topic on Kafka, whose records have keys and "
+                "headers; publish our own envelope elsewhere"
+            ]
         )
-        raise SettingsError([f"source.format: {text}"])
 
 
 @dataclass(frozen=True, slots=True)

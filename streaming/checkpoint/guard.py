@@ -67,8 +67,10 @@ class Change:
     def lines(self) -> Iterator[str]:
         """One line of text per setting."""
         for path, (before, after) in self.settings.items():
-            until = f"in epoch {self.epoch}, up to micro-batch {self.batch}"
-            yield f"{path}: {json.dumps(after)} from here on; it was {json.dumps(before)} {until}"
+            yield (
+                f"{path}: {json.dumps(after)} from here on; it was {json.dumps(before)} in epoch "
+                f"{self.epoch}, up to micro-batch {self.batch}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,8 +374,8 @@ def _write(path: Path, guard: Guard) -> None:
         "state": guard.state,
         "digest": guard.digest,
         "settings": guard.settings,
+        **({"changes": changes} if changes else {}),
     }
-    tree |= {"changes": changes} if changes else {}
     draft = path.with_name(_DRAFT)
     with draft.open("w", encoding="utf-8") as file:
         file.write(json.dumps(tree, indent=2) + "\n")

@@ -7,7 +7,6 @@ of its first attempt: same ids, same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 #: Sections with limits of a round. Averages, hit counts and clocks do not depend on them.
@@ -31,8 +30,5 @@ def committed_batch(folder: Path) -> int | None:
 
 
 def _newest(log: Path) -> int:
-    return max(_numbers(entry.name for entry in log.iterdir()), default=-1) if log.is_dir() else -1
-
-
-def _numbers(names: Iterable[str]) -> list[int]:
-    return [int(name) for name in names if name.isdecimal()]
+    names = [entry.name for entry in log.iterdir()] if log.is_dir() else []
+    return max((int(name) for name in names if name.isdecimal()), default=-1)

@@ -156,10 +156,9 @@ def _download_all(jars: Sequence[Jar], folder: Path, base_url: str, pause_s: flo
         ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
         # The largest first: the last one to finish is then a small one.
-        ordered = sorted(jars, key=lambda jar: -jar.size)
         tasks = [
             pool.submit(_download, client, jar, folder, f"{base_url}/{jar.path}", pause_s)
-            for jar in ordered
+            for jar in sorted(jars, key=lambda jar: -jar.size)
         ]
         try:
             for task in tasks:

@@ -28,6 +28,10 @@ class KafkaOutput:
     writes it.
     """
 
+    #: See Output. Spark publishes: an interrupted micro-batch is published again after the restart,
+    #: with the same ids.
+    busy = False
+
     def __init__(self, topics: Mapping[str, TopicUri], access: KafkaAccess) -> None:
         """`topics`: by kind, all on the same servers."""
         self._topics, self._access = topics, access
@@ -43,13 +47,6 @@ class KafkaOutput:
             "kafka.max.block.ms": str(access.settings.timeout_ms),
             "kafka.delivery.timeout.ms": str(access.settings.timeout_ms + 1_000),
         }
-
-    @property
-    def busy(self) -> bool:
-        """See Output. Spark publishes: an interrupted micro-batch is published again after the
-        restart, with the same ids.
-        """
-        return False
 
     def explained(self, error: Exception) -> RebalancerError | None:
         """See Output. The broker does not name the topic that refused a record: the text lists all

@@ -32,21 +32,17 @@ class Output(Protocol):
     @property
     def busy(self) -> bool:
         """Whether rows are being published, which must not be interrupted."""
-        ...
 
     def explained(self, error: Exception) -> Exception | None:
         """Our error behind an error of the query, if the output knows more than Spark reports."""
-        ...
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
         """The writer of the query, which publishes the rows of each micro-batch; the micro-batch
         ends when all are stored.
         """
-        ...
 
     def close(self) -> None:
         """Closes the topics."""
-        ...
 
 
 class JobStopping(RebalancerError):
@@ -60,11 +56,9 @@ class Appender(Protocol):
 
     def append(self, rows: Sequence[Any]) -> None:
         """Returns when all rows (of `processor.OUTPUT`) are stored."""
-        ...
 
     def close(self) -> None:
         """Closes the topics."""
-        ...
 
 
 class CollectedOutput:
@@ -79,13 +73,9 @@ class CollectedOutput:
         self._topics = topics
         self._explained = explained
         self._stop = stop
-        self._busy = False
+        #: See Output.
+        self.busy = False
         self._error: Exception | None = None
-
-    @property
-    def busy(self) -> bool:
-        """See Output."""
-        return self._busy
 
     def explained(self, error: Exception) -> Exception | None:
         """See Output. The original error of publishing."""
@@ -102,7 +92,7 @@ class CollectedOutput:
     def _publish(self, rows: DataFrame, _batch: int) -> None:
         if self._stop.is_set():
             raise JobStopping("the job is stopping: this micro-batch is left for the next start")
-        self._busy = True
+        self.busy = True
         self._error = None
         try:
             self._topics.append(rows.collect())
@@ -110,7 +100,7 @@ class CollectedOutput:
             self._error = self._explained(error)
             raise
         finally:
-            self._busy = False
+            self.busy = False
 
 
 class FileTopics:

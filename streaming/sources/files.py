@@ -54,13 +54,12 @@ class FileSource:
 
     @staticmethod
     def from_options(options: Any) -> FileSource:
-        limits = WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"]))
         return FileSource(
             parse_topic(options["uri"]),
             int(options["max_records"]),
             int(options["max_bytes"]),
             int(options["tasks"]),
-            limits,
+            WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"])),
         )
 
     def reader(self) -> FileTopicReader:
@@ -123,8 +122,11 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(self._counted)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        bounds = [start, *self._cuts.get(_offset(start), []), end]
-        return [FileSlice(_offset(a), _offset(b)) for a, b in pairwise(bounds) if a != b]
+        return [
+            FileSlice(_offset(a), _offset(b))
+            for a, b in pairwise([start, *self._cuts.get(_offset(start), []), end])
+            if a != b
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, FileSlice)

@@ -25,11 +25,10 @@ def kafka_records(
     value stays null.
     """
     raw = job.connections.source.format == "raw"
-    options = {
-        **source_options(topic, job.max_records_per_batch, access),
-        "includeHeaders": str(raw).lower(),
-    }
-    rows = spark.readStream.format("kafka").options(**options).load()
+    options = source_options(topic, job.max_records_per_batch, access)
+    rows = (
+        spark.readStream.format("kafka").options(**options, includeHeaders=str(raw).lower()).load()
+    )
     value = F.coalesce(F.col("value"), F.lit(b""))
     size = F.octet_length(value).cast("long")
     if raw:
@@ -81,5 +80,7 @@ def source_options(topic: TopicUri, max_records: int, access: KafkaAccess) -> Ma
 
 def client_options(topic: TopicUri, access: KafkaAccess) -> Mapping[str, str]:
     """Options common to reader and writer: Kafka's own properties with the prefix `kafka.`."""
-    properties = {"bootstrap.servers": topic.servers, **access.for_java()}
-    return {f"kafka.{key}": value for key, value in properties.items()}
+    return {
+        f"kafka.{key}": value
+        for key, value in {"bootstrap.servers": topic.servers, **access.for_java()}.items()
+    }

@@ -30,7 +30,8 @@ class CompactedLog(Generic[V]):
         number that no entry has ever had.
         """
         self._weight, self._entry_weight, self._new_entry = weight, entry_weight, new_entry
-        self._values: dict[str, V] = {}
+        #: The newest value of every name that is not removed.
+        self.values: dict[str, V] = {}
         # Entry → number of its items, and the names whose newest item it holds; both by age, oldest
         # first.
         self._items: dict[int, int] = {}
@@ -41,11 +42,6 @@ class CompactedLog(Generic[V]):
     def entries(self) -> list[int]:
         """Numbers of the stored entries, oldest first."""
         return list(self._items)
-
-    @property
-    def values(self) -> Mapping[str, V]:
-        """The newest value of every name that is not removed."""
-        return self._values
 
     def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[V]]) -> bool:
         """Applies the entries that another log, once equal to this one, has written since;
@@ -103,9 +99,9 @@ class CompactedLog(Generic[V]):
         self._where[name] = number
         self._newest[number][name] = None
         if value is None:
-            self._values.pop(name, None)
+            self.values.pop(name, None)
         else:
-            self._values[name] = value
+            self.values[name] = value
 
     def _cut(self, items: LogEntry[V]) -> Iterator[dict[str, V | None]]:
         some: dict[str, V | None] = {}
@@ -123,7 +119,7 @@ class CompactedLog(Generic[V]):
         for number in [number for number, names in self._newest.items() if not names]:
             self._drop(number)
         # The removal of a name must be kept as long as an older entry could restore the name.
-        while self._items and self._values.keys().isdisjoint(self._newest[next(iter(self._items))]):
+        while self._items and self.values.keys().isdisjoint(self._newest[next(iter(self._items))]):
             self._drop(next(iter(self._items)))
 
     def _take_oldest(self) -> dict[str, V]:
@@ -134,10 +130,10 @@ class CompactedLog(Generic[V]):
         """
         taken: dict[str, V] = {}
         stored = sum(self._items.values())
-        while stored > 2 * len(self._values) + _SLACK:
+        while stored > 2 * len(self.values) + _SLACK:
             oldest = next(iter(self._items))
             alive = {
-                name: self._values[name] for name in self._newest[oldest] if name in self._values
+                name: self.values[name] for name in self._newest[oldest] if name in self.values
             }
             stored -= self._items[oldest] - len(alive)
             taken |= alive

@@ -33,11 +33,6 @@ class Head(NamedTuple):
     table_entries: tuple[int, ...]
 
 
-_HEAD = msgspec.msgpack.Decoder(Head)
-_BROKERS = msgspec.msgpack.Decoder(dict[str, BrokerState | None])
-_TABLES = msgspec.msgpack.Decoder(dict[str, bytes | None])
-
-
 def row_name(part: str, cluster: str, entry: int = 0) -> str:
     """Name of a row. The cluster is the last part, because its name may contain any character."""
     return f"{part}/{entry}/{cluster}"
@@ -54,16 +49,7 @@ def pack(value: Head | Mapping[str, BrokerState | None] | Mapping[str, bytes | N
     return msgspec.msgpack.encode(value)
 
 
-def unpack_head(packed: bytes) -> Head:
-    """Inverse of `pack`."""
-    return _HEAD.decode(packed)
-
-
-def unpack_brokers(packed: bytes) -> dict[str, BrokerState | None]:
-    """Inverse of `pack`; fields of type float are floats, even if integers were packed."""
-    return _BROKERS.decode(packed)
-
-
-def unpack_tables(packed: bytes) -> dict[str, bytes | None]:
-    """Inverse of `pack`."""
-    return _TABLES.decode(packed)
+#: Inverses of `pack`; fields of type float are floats, even if integers were packed.
+unpack_head = msgspec.msgpack.Decoder(Head).decode
+unpack_brokers = msgspec.msgpack.Decoder(dict[str, BrokerState | None]).decode
+unpack_tables = msgspec.msgpack.Decoder(dict[str, bytes | None]).decode

@@ -112,9 +112,8 @@ def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
 
 
 def _gone(folder: Path, offset: Offset) -> SinkError:
-    name = segment_path(folder, offset.segment).name
     return SinkError(
-        f"Offset {offset.segment}:{offset.byte} of {folder} is gone: {name} was deleted, cut "
-        "or replaced. Put the segment back, or start "
-        "with a new checkpoint, which reads the topic from its oldest line."
+        f"Offset {offset.segment}:{offset.byte} of {folder} is gone: "
+        f"{segment_path(folder, offset.segment).name} was deleted, cut or replaced. Put the "
+        "segment back, or start with a new checkpoint, which reads the topic from its oldest line."
     )

@@ -245,19 +245,6 @@ class FileTopicReader:
                 break
         return records, offset
 
-    def advance(
-        self, start: Offset | None, max_records: int, max_bytes: int | None = None
-    ) -> Offset:
-        """The offset that `read` would return; keeps no line."""
-        offset, count, taken = start or self.begin(), 0, 0
-        for record, after in self._walk(offset, None):
-            offset = after
-            count += record is not None
-            taken += record.size if record else 0
-            if count >= max_records or (max_bytes is not None and taken >= max_bytes):
-                break
-        return offset
-
     def _walk(
         self, start: Offset, end: Offset | None
     ) -> Iterator[tuple[TopicRecord | None, Offset]]:

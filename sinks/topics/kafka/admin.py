@@ -63,10 +63,11 @@ def topic_facts(topic: TopicUri, access: KafkaAccess) -> TopicFacts | None:
         configs = admin.describe_configs([resource], config_filter=ConfigFilterType.ALL)["topic"][
             topic.name
         ]
-    replicas = min(len(partition["replica_nodes"]) for partition in partitions)
-    leaderless = sum(partition["leader_id"] < 0 for partition in partitions)
     return TopicFacts(
-        len(partitions), replicas, leaderless, {key: _value(one) for key, one in configs.items()}
+        partitions=len(partitions),
+        replicas=min(len(partition["replica_nodes"]) for partition in partitions),
+        leaderless=sum(partition["leader_id"] < 0 for partition in partitions),
+        configs={key: _value(one) for key, one in configs.items()},
     )
 
 

@@ -13,12 +13,11 @@ import io
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES
 
-Decode = Callable[[Any, int], bytes]
 #: Largest decompressed batch, equal to our largest request. Reading it takes about three times as
 #: much memory.
 LARGEST_BATCH_BYTES = LARGEST_REQUEST_BYTES
@@ -66,8 +65,8 @@ def bound_batches() -> None:
     from kafka.consumer.fetcher import Fetcher
     from kafka.record import default_records
 
-    for codec, decode in _DECODERS.items():
-        setattr(default_records, f"{codec}_decode", _bounded(codec, decode))
+    for codec in _DECODERS:
+        setattr(default_records, f"{codec}_decode", partial(unpacked, codec))
     Fetcher.PartitionRecords = _tracking_class()
 
 
@@ -116,14 +115,14 @@ class _TrackedBatches:
         return self.newest
 
 
-def unpacked(codec: str, packed: bytes, limit: int = LARGEST_BATCH_BYTES) -> bytes:
+def unpacked(codec: str, packed: Any, limit: int = LARGEST_BATCH_BYTES) -> bytes:
     """The content of a batch. Raises kafka.errors.CorruptRecordError if it has more than `limit`
     bytes or cannot be decompressed.
     """
     from kafka.errors import CorruptRecordError
 
     try:
-        found = _DECODERS[codec](packed, limit)
+        return _DECODERS[codec](bytes(packed), limit)
     except _TooLarge:
         raise CorruptRecordError(
             f"{TOO_LARGE}: {codec}, {len(packed):,} bytes hold more than {limit:,}"
@@ -132,7 +131,6 @@ def unpacked(codec: str, packed: bytes, limit: int = LARGEST_BATCH_BYTES) -> byt
         raise CorruptRecordError(
             f"{UNREADABLE}: {codec}, {type(error).__name__}: {error}"
         ) from error
-    return found
 
 
 def broken_codecs() -> list[str]:
@@ -150,10 +148,6 @@ def _works(codec: str, codecs: Any) -> bool:
         )
     except Exception:  # a broken library may raise anything
         return False
-
-
-def _bounded(codec: str, decode: Decode) -> Callable[[Any], bytes]:
-    return lambda packed: unpacked(codec, bytes(packed))
 
 
 def _gzip(packed: bytes, limit: int) -> bytes:
@@ -222,4 +216,9 @@ def _check(size: int, limit: int) -> None:
         raise _TooLarge
 
 
-_DECODERS: Mapping[str, Decode] = {"gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}
+_DECODERS: Mapping[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _gzip,
+    "snappy": _snappy,
+    "lz4": _lz4,
+    "zstd": _zstd,
+}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from sinks.secret_file import Secret, read_pem, read_secret
@@ -21,8 +22,6 @@ LARGEST_REQUEST_BYTES = 64 * 2**20
 _BOOTSTRAP_MS = 10_000
 #: Longest backoff between connection attempts, so that a broker that is back is noticed soon.
 _LONGEST_PAUSE_MS = 5_000
-_MODULES = {"PLAIN": "plain.PlainLoginModule"}
-_SCRAM_MODULE = "scram.ScramLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,26 +163,24 @@ def kafka_access(settings: KafkaSettings) -> KafkaAccess:
         complaints.append(
             f"{missing}: a certificate and its key are used together; name both files, or neither"
         )
+    certificate = partial(read_pem, holds="CERTIFICATE")
     read = [
         _optional(
             settings.password_file if sasl else "", "kafka.password_file", complaints, read_secret
         ),
-        _optional(settings.cert_file if ssl else "", "kafka.cert_file", complaints, _certificate),
-        _optional(settings.key_file if ssl else "", "kafka.key_file", complaints, _key),
-        _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints, _certificate),
+        _optional(settings.cert_file if ssl else "", "kafka.cert_file", complaints, certificate),
+        _optional(
+            settings.key_file if ssl else "",
+            "kafka.key_file",
+            complaints,
+            partial(read_pem, holds="PRIVATE KEY"),
+        ),
+        _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints, certificate),
     ]
     complaints += start_complaints("kafka.start", settings.start)
     if complaints:
         raise SettingsError(complaints)
     return KafkaAccess(settings, *read)
-
-
-def _certificate(path: str, setting: str) -> Secret:
-    return read_pem(path, setting, "CERTIFICATE")
-
-
-def _key(path: str, setting: str) -> Secret:
-    return read_pem(path, setting, "PRIVATE KEY")
 
 
 def _optional(
@@ -197,9 +194,10 @@ def _optional(
 
 
 def _jaas(settings: KafkaSettings, password: Secret) -> str:
-    module = _MODULES.get(settings.mechanism, _SCRAM_MODULE)
+    login = "plain.Plain" if settings.mechanism == "PLAIN" else "scram.Scram"
     user, secret = _quoted(settings.username), _quoted(password.reveal().decode())
-    return f"org.apache.kafka.common.security.{module} required username={user} password={secret};"
+    module = f"org.apache.kafka.common.security.{login}LoginModule"
+    return f"{module} required username={user} password={secret};"
 
 
 def _quoted(text: str) -> str:

@@ -80,11 +80,7 @@ class KafkaTopicConsumer:
     def poll(
         self, max_records: int, timeout_s: float, max_bytes: int | None = None
     ) -> Sequence[TopicRecord]:
-        """The next records, up to the one that reaches `max_bytes`; none if none arrive within
-        `timeout_s`.
-
-        Waits longer for records that exist already.
-        """
+        """See Consumer. Waits longer for records that exist already."""
         if max_bytes is not None:
             return self._up_to(max_bytes, max_records, timeout_s)
         with self._reported():
@@ -184,16 +180,16 @@ class KafkaTopicConsumer:
             place = Position(str(self._topic), batch.partition.partition, batch.last)
             return [TopicRecord(place, b"", 0, f"A batch of records cannot be read: {batch}.")]
         except CorruptRecordError as error:
-            raise CorruptRecordError(f"{_reason(error)}, {self._unread()}") from error
+            text = str(error.args[0]) if error.args else str(error)  # without its error number
+            raise CorruptRecordError(f"{text}, {self._unread()}") from error
         return [self._record(record) for records in found.values() for record in records]
 
     def _unread(self) -> str:
         """The position where reading continues, to find a batch that cannot be read."""
-        places = [
-            (partition.partition, self._client.position(partition))
-            for partition, end in self._ends.items()
-        ]
-        return ", ".join(f"partition {number} at offset {offset}" for number, offset in places)
+        return ", ".join(
+            f"partition {one.partition} at offset {self._client.position(one)}"
+            for one in self._ends
+        )
 
     def _record(self, record: Any) -> TopicRecord:
         value = record.value or b""
@@ -294,11 +290,6 @@ def _force_close(producer: Any) -> None:
         producer._sender.join(_END_S)
         with suppress(KafkaError):
             producer.close(timeout=1)
-
-
-def _reason(error: Exception) -> str:
-    """The text of a client's error without its error number."""
-    return str(error.args[0]) if error.args else str(error)
 
 
 @contextmanager

@@ -61,10 +61,6 @@ _SILENT = (
 )
 
 
-_TLS_HERE = (
-    "speaks TLS at this port; write pulsar+ssl:// in the topic or pulsar.service_url, or name "
-    "the port without TLS"
-)
 _ALERT_WAIT_S = 0.5
 
 
@@ -88,7 +84,10 @@ def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
         authentication=pulsar.AuthenticationToken(read) if read() else None,
         operation_timeout_seconds=max(1, settings.deadline_ms // 1000),
         connection_timeout_ms=settings.connect_timeout_ms,
-        tls_trust_certs_file_path=(settings.tls_ca_file or _authorities()) if secure else None,
+        tls_trust_certs_file_path=(
+            # The client includes no authorities.
+            (settings.tls_ca_file or ssl.get_default_verify_paths().cafile) if secure else None
+        ),
         tls_allow_insecure_connection=False,
         tls_validate_hostname=secure,
         tls_certificate_file_path=settings.tls_cert_file or None,
@@ -143,7 +142,12 @@ def _tls_problem(host: str, port: int, settings: PulsarSettings, secure: bool) -
     timeout_s = settings.connect_timeout_ms / 1000
     if not secure:
         socket.create_connection((host, port), timeout_s).close()
-        return _TLS_HERE if speaks_tls(host, port, timeout_s) else ""
+        return (
+            "speaks TLS at this port; write pulsar+ssl:// in the topic or pulsar.service_url, or "
+            "name the port without TLS"
+            if speaks_tls(host, port, timeout_s)
+            else ""
+        )
     with socket.create_connection((host, port), timeout_s) as plain:
         try:
             with tls_context(settings, secure=True).wrap_socket(
@@ -192,8 +196,3 @@ def token_supplier(settings: PulsarSettings) -> Callable[[], str]:
 
 def _token(settings: PulsarSettings) -> str:
     return token_header(settings).get("Authorization", "").removeprefix("Bearer ")
-
-
-def _authorities() -> str | None:
-    """The system's certificate authorities; the client includes none."""
-    return ssl.get_default_verify_paths().cafile

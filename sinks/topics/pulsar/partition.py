@@ -71,26 +71,18 @@ class PulsarLink:
 
     def last(self, partition: str) -> MessageId | None:
         """The id of a partition's newest message; None if it is empty."""
+        import pulsar
 
-        with self.errors(), closing(self._newest(partition)) as reader:
-            if not reader.has_message_available():
-                return None
-            return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id())
+        with self._one_message(partition, pulsar.MessageId.latest) as reader:
+            return self._next_id(reader)
 
     def holds(self, partition: str, id_: MessageId) -> bool:
         """Whether a message that was read before still exists, or nothing newer does."""
-
         newest = self.last(partition)
-        if newest is None or newest == id_:
-            return True
-        if newest < id_:
-            return False
-        with self.errors():
-            made = self.client.create_reader(
-                partition, id_.for_client(), start_message_id_inclusive=True, receiver_queue_size=1
-            )
-            with closing(made) as reader:
-                return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id()) == id_
+        if newest is None or newest <= id_:
+            return newest in (None, id_)
+        with self._one_message(partition, id_.for_client()) as reader:
+            return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id()) == id_
 
     def since(self, partition: str, ms: int) -> MessageId | None:
         """The id of the first message published at `ms` (since 1970) or later; None if there is
@@ -98,18 +90,9 @@ class PulsarLink:
         """
         import pulsar
 
-        with (
-            self.errors(),
-            closing(
-                self.client.create_reader(
-                    partition, pulsar.MessageId.earliest, receiver_queue_size=1
-                )
-            ) as reader,
-        ):
+        with self._one_message(partition, pulsar.MessageId.earliest, False) as reader:
             reader.seek(ms)
-            if not reader.has_message_available():
-                return None
-            return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id())
+            return self._next_id(reader)
 
     def reader(self, number: int, partition: str, after: MessageId | None) -> PartitionReader:
         """Opens a PartitionReader."""
@@ -142,15 +125,28 @@ class PulsarLink:
         with suppress(pulsar.PulsarException):
             self.client.close()
 
-    def _newest(self, partition: str) -> pulsar.Reader:
-        import pulsar
+    @contextmanager
+    def _one_message(
+        self, partition: str, start: pulsar.MessageId, inclusive: bool = True
+    ) -> Iterator[pulsar.Reader]:
+        """A reader of the client that starts at this message, for one message."""
+        with (
+            self.errors(),
+            closing(
+                self.client.create_reader(
+                    partition,
+                    start,
+                    start_message_id_inclusive=inclusive,
+                    receiver_queue_size=1,
+                )
+            ) as reader,
+        ):
+            yield reader
 
-        return self.client.create_reader(
-            partition,
-            pulsar.MessageId.latest,
-            start_message_id_inclusive=True,
-            receiver_queue_size=1,
-        )
+    def _next_id(self, reader: pulsar.Reader) -> MessageId | None:
+        if not reader.has_message_available():
+            return None
+        return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id())
 
 
 class PartitionReader:

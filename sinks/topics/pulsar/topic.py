@@ -67,11 +67,7 @@ class PulsarTopicConsumer:
     def poll(
         self, max_records: int, timeout_s: float, max_bytes: int | None = None
     ) -> Sequence[TopicRecord]:
-        """The next records, up to the one that reaches `max_bytes`; none if none arrive within
-        `timeout_s`.
-
-        Waits longer for messages that are known to exist.
-        """
+        """See Consumer. Waits longer for messages that are known to exist."""
         self._bytes_left = max_bytes
         with self._link.errors():
             records = self._polled(

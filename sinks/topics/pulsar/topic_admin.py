@@ -112,8 +112,9 @@ def keep_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings
 
 def _set_policies(http: PulsarHttp, topic: TopicUri, plan: TopicPlan) -> None:
     """Sets policies of the topic, not of its namespace, which may contain other topics."""
-    minutes = -(-plan.retention_ms // _MINUTE_MS)
-    kept = json.dumps({"retentionTimeInMinutes": minutes, "retentionSizeInMB": -1}).encode()
+    kept = json.dumps(
+        {"retentionTimeInMinutes": -(-plan.retention_ms // _MINUTE_MS), "retentionSizeInMB": -1}
+    ).encode()
     try:
         http.ask(
             _call(

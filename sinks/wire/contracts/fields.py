@@ -64,4 +64,11 @@ ResourceFigure = Annotated[
     ),
 ]
 Fraction = Annotated[float, Meta(description="fraction of what is possible, 1.0 = 100 %")]
+Signature = Annotated[
+    str,
+    Meta(
+        description="HMAC-SHA256 (hex) over the bytes of the record without this field; the last "
+        "one, if there is a key"
+    ),
+]
 Scalar = str | int | float | bool | None

@@ -13,6 +13,7 @@ from sinks.wire.contracts.fields import (
     Fraction,
     Milliseconds,
     Scalar,
+    Signature,
     Text,
     Version,
 )
@@ -62,14 +63,4 @@ class RoundRecord(Struct, frozen=True):
     skips: list[SkipRecord]
     digest: Annotated[str, Meta(description="of the whole input of the round")]
     version: Annotated[str, Meta(description="of the product")]
-    sig: (
-        Annotated[
-            str,
-            Meta(
-                description="HMAC-SHA256 (hex) over the bytes of the record "
-                "without this field; the last "
-                "one, if there is a key"
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    sig: Signature | UnsetType = UNSET

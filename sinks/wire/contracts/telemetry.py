@@ -61,10 +61,8 @@ class NamespaceBundleStats(Struct, frozen=True, gc=False):
     topics: Count
 
 
-class LocalBrokerData(Struct, frozen=True):
-    """Answer of `GET /admin/v2/broker-stats/load-report` (modular load manager), verbatim; other
-    fields are ignored.
-    """
+class BrokerFigures(Struct, frozen=True):
+    """Figures of a broker, reported by both load managers."""
 
     cpu: MeasuredOrNot
     memory: MeasuredOrNot
@@ -75,6 +73,13 @@ class LocalBrokerData(Struct, frozen=True):
     msgThroughputOut: Throughput
     msgRateIn: MsgRate
     msgRateOut: MsgRate
+
+
+class LocalBrokerData(BrokerFigures, frozen=True):
+    """Answer of `GET /admin/v2/broker-stats/load-report` (modular load manager), verbatim; other
+    fields are ignored.
+    """
+
     lastStats: Annotated[
         dict[str, NamespaceBundleStats],
         Meta(
@@ -87,20 +92,11 @@ class LocalBrokerData(Struct, frozen=True):
     )
 
 
-class BrokerLoadData(Struct, frozen=True):
+class BrokerLoadData(BrokerFigures, frozen=True):
     """Message of `loadbalancer-broker-load-data` (extensible load manager), verbatim; other fields
     are ignored.
     """
 
-    cpu: MeasuredOrNot
-    memory: MeasuredOrNot
-    directMemory: MeasuredOrNot
-    bandwidthIn: MeasuredOrNot
-    bandwidthOut: MeasuredOrNot
-    msgThroughputIn: Throughput
-    msgThroughputOut: Throughput
-    msgRateIn: MsgRate
-    msgRateOut: MsgRate
     bundleCount: Count
     weightedMaxEMA: (
         Annotated[Figure, Meta(description="averaged largest weighted resource, 1.0 = 100 %")]
