@@ -170,9 +170,8 @@ class ExecutorModel:
     def _objection(
         self, command: Command, row: int, owner: str | None, clock: float
     ) -> Objection | None:
-        facts = ClusterFacts(self._present(), owner, self._policies, exists=row >= 0)
         return may_be_considered(command, CommandFacts(self._ms(clock)), _RULES) or may_be_applied(
-            command, facts
+            command, ClusterFacts(self._present(), owner, self._policies, exists=row >= 0)
         )
 
     def _present(self) -> list[str]:
@@ -227,7 +226,6 @@ class ExecutorModel:
         status: OutcomeStatus = "applied",
         reason: str | None = None,
     ) -> Outcome:
-        took_ms = int(took_s * 1000 + 1e-6)
         return Outcome(
             command.id,
             command.cluster,
@@ -235,6 +233,6 @@ class ExecutorModel:
             status,
             reason,
             *owners,
-            took_ms,
+            int(took_s * 1000 + 1e-6),
             self._ms(at_s),
         )

@@ -38,16 +38,10 @@ def demo(
     rounds: Annotated[
         int, typer.Option(min=2, max=1000, metavar="N", help="Maximum number of rounds.")
     ] = 20,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Seed of the simulated cluster.")
-    ] = 1,
+    seed: options.Seed = 1,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for all files, instead of ./rebalancer-demo.",
-            show_default=False,
-        ),
+        typer.Option(metavar="DIR", help="Folder for all files, instead of ./rebalancer-demo."),
     ] = None,
     keep: Annotated[
         bool,
@@ -65,12 +59,7 @@ def demo(
         Literal["spark", "plain"],
         typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java)."),
     ] = "spark",
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html", metavar="FILE", help="Also write the report to this file.", show_default=False
-        ),
-    ] = None,
+    html: options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Balance a simulated cluster on this machine, without servers.

@@ -179,9 +179,13 @@ def _of_rounds(
     job: JobSettings, engine: EngineSettings, topics: Sequence[Finding], limit: TimeLimit
 ) -> list[Finding]:
     if not _usable(topics, "topic rounds"):
-        text = "unknown without the rounds topic"
         return [
-            Finding(check, "warn", text, "see the finding about topic rounds")
+            Finding(
+                check,
+                "warn",
+                "unknown without the rounds topic",
+                "see the finding about topic rounds",
+            )
             for check in ("job", "epochs")
         ]
     return [

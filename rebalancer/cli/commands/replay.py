@@ -37,20 +37,11 @@ EngineKind = Literal["plain", "spark"]
 
 @app.command()
 def replay(
-    recording: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input."
-        ),
-    ] = None,
+    recording: Annotated[str | None, options.JSON_LINES] = None,
     *,
     from_topic: Annotated[
         str | None,
-        typer.Option(
-            "--from-topic",
-            metavar="URI",
-            help="Use all present records of a topic instead of a recording.",
-        ),
+        typer.Option(metavar="URI", help="Use all present records of a topic, not a recording."),
     ] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -59,42 +50,21 @@ def replay(
         typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
     ] = None,
     engine: Annotated[
-        EngineKind,
-        typer.Option("--engine", help="Decide in this process, or in the streaming job."),
+        EngineKind, typer.Option(help="Decide in this process, or in the streaming job.")
     ] = "plain",
     records_per_batch: Annotated[
-        int | None,
-        typer.Option(
-            "--records-per-batch", metavar="N", help="With --engine spark: records per micro-batch."
-        ),
+        int | None, typer.Option(metavar="N", help="With --engine spark: records per micro-batch.")
     ] = None,
     shuffle_partitions: Annotated[
         int | None,
-        typer.Option(
-            "--shuffle-partitions",
-            metavar="N",
-            help="With --engine spark: number of state partitions.",
-        ),
+        typer.Option(metavar="N", help="With --engine spark: number of state partitions."),
     ] = None,
     rejected: Annotated[
         Path | None,
-        typer.Option(
-            "--rejected",
-            metavar="FILE",
-            help="With -: write rejected records to this file as JSON lines.",
-        ),
+        typer.Option(metavar="FILE", help="With -: write rejected records to this file."),
     ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file."),
-    ] = None,
-    fail_on_imbalance: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-imbalance",
-            help="Exit with 3 if a cluster's last round is above the strategy's target spread.",
-        ),
-    ] = False,
+    html: options.Html = None,
+    fail_on_imbalance: options.FailOnImbalance = False,
     as_json: options.Json = False,
 ) -> None:
     """Compute decisions for a recording or piped records; print or store them.

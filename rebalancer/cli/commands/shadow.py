@@ -160,5 +160,7 @@ def _moves(
 def _decided(recording: str, settings: Settings) -> DecisionHistory:
     rows = plain.decide(plain.of_recording(recording), settings.engine, settings.connections.wire)
     made = decisions.collect(row for answer in rows for row in answer)
-    rounds = tuple(decode_round(row.value) for row in made.rounds)
-    return DecisionHistory(rounds, tuple(decode_command(row.value) for row in made.commands))
+    return DecisionHistory(
+        tuple(decode_round(row.value) for row in made.rounds),
+        tuple(decode_command(row.value) for row in made.commands),
+    )

@@ -30,7 +30,6 @@ def ship(
     manifest = write_environment(file)
     size = file.stat().st_size
     if as_json:
-        packages = dict(manifest.packages)
         console.print_json(
             "environment",
             1,
@@ -38,7 +37,7 @@ def ship(
                 "file": str(file.absolute()),
                 "bytes": size,
                 "python": manifest.python,
-                "packages": packages,
+                "packages": dict(manifest.packages),
             },
         )
         return

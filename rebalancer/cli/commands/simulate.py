@@ -38,7 +38,6 @@ def simulate(
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            "--strategy",
             metavar="NAME",
             help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable.",
         ),
@@ -46,9 +45,7 @@ def simulate(
     mode: Annotated[
         str | None,
         typer.Option(
-            metavar="MODE",
-            help="fixed or parity, if --strategy does not name it; by "
-            "default that of the scenario.",
+            metavar="MODE", help="fixed or parity; default: that of --strategy or scenario."
         ),
     ] = None,
     seeds: Annotated[
@@ -76,14 +73,7 @@ def simulate(
         ),
     ] = None,
     overrides: options.Overrides = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            help="Write one report with charts of the first seed of each run.",
-        ),
-    ] = None,
+    html: options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Run strategies on modelled clusters in virtual time.

@@ -151,8 +151,7 @@ class Screen:
         table.add_column("usage at the start", no_wrap=True)
         table.add_column("usage now", no_wrap=True)
         for broker, before in self._first.items():
-            now = self._now.get(broker, 0.0)
-            table.add_row(short(broker), _bar(before), _bar(now))
+            table.add_row(short(broker), _bar(before), _bar(self._now.get(broker, 0.0)))
         return table
 
 

@@ -57,9 +57,8 @@ class Conversion:
 def convert(file: Path) -> Conversion:
     """Converts a broker.conf. SettingsError has every unusable value with file and line."""
     properties = read_properties(file)
-    newest = {one.key: one for one in properties}
     given = {
-        name: one for name, one in newest.items() if one.value.strip()
+        name: one for name, one in {one.key: one for one in properties}.items() if one.value.strip()
     }  # Pulsar keeps its default for a blank value
     values, wrong = _values(file, given)
     leaves = _by_key(all_leaves())

@@ -32,8 +32,7 @@ class Named:
 
 def names() -> tuple[str, ...]:
     """The scenarios of the project: published cards first, ordered by number."""
-    found = [path.stem for path in FOLDER.glob("*.toml")]
-    return tuple(sorted(found, key=_in_order))
+    return tuple(sorted([path.stem for path in FOLDER.glob("*.toml")], key=_in_order))
 
 
 def published() -> tuple[str, ...]:
@@ -50,8 +49,7 @@ def load(name: str, changes: Mapping[str, Any] | None = None) -> Named:
     if not path.is_file():
         raise SettingsError([_nowhere(name, path)])
     text = _text(path)
-    tree = {**_tree(path, text), **(changes or {})}
-    scenario = _scenario(path, tree)
+    scenario = _scenario(path, {**_tree(path, text), **(changes or {})})
     late = [one.minute for one in scenario.happenings if one.minute >= scenario.minutes]
     if late and "minutes" not in (changes or {}):
         raise SettingsError(

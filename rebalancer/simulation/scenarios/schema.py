@@ -361,17 +361,20 @@ class Scenario(StrictModel):
 
     def allowed_at_first(self, namespace: str) -> tuple[str, ...]:
         """The brokers of minute 0 on which the isolation policies allow a namespace."""
-        groups = zip(self.brokers, self.names_of_groups, strict=True)
-        there = [name for group, names in groups if not group.joins for name in names]
+        there = [
+            name
+            for group, names in zip(self.brokers, self.names_of_groups, strict=True)
+            if not group.joins
+            for name in names
+        ]
         return remaining(
             there, isolated(read_policies(json.dumps(self.policies)), namespace, there)
         )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        policies = read_policies(json.dumps(self.policies)).complaints
         complaints = [
-            *policies,
+            *read_policies(json.dumps(self.policies)).complaints,
             *self._about_namespaces(),
             *self._about_brokers(),
             *self._about_start(),
