@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -38,6 +38,12 @@ def out() -> Console:
 def progress(sentence: str) -> None:
     """Prints one line to standard error."""
     print(sentence, file=sys.stderr, flush=True)
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Prints one warning per line to standard error."""
+    for sentence in sentences:
+        progress(f"warning: {sentence}")
 
 
 def show(*parts: RenderableType) -> None:

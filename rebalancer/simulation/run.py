@@ -234,7 +234,22 @@ class _Running:
             for name in load.brokers:
                 self._world.foreign[self._world.fleet.names.index(self._id(name))] += load.points
         for one in placed:
-            self._tracer.add(self._as_move(one, now_s))
+            self._tracer.add(
+                Move(
+                    round=int(now_s // PERIOD_S),
+                    ts=START_MS + int(one.at_s * 1000),
+                    bundle=one.bundle,
+                    source=one.source,
+                    destination=one.destination,
+                    kind="placed",
+                    code="broker-left",
+                    reason=f"{one.source} left; the leader placed the bundle when its "
+                    "clients looked it up",
+                    traffic=one.traffic,
+                    topics=one.topics,
+                    blip_ms=int(one.blip_s * 1000),
+                )
+            )
         return placed
 
     def _one(self, happening: Happening) -> list[BundlePlaced]:
@@ -269,21 +284,6 @@ class _Running:
                     why,
                 )
             )
-
-    def _as_move(self, one: BundlePlaced, now_s: float) -> Move:
-        return Move(
-            round=int(now_s // PERIOD_S),
-            ts=START_MS + int(one.at_s * 1000),
-            bundle=one.bundle,
-            source=one.source,
-            destination=one.destination,
-            kind="placed",
-            code="broker-left",
-            reason=f"{one.source} left; the leader placed the bundle when its clients looked it up",
-            traffic=one.traffic,
-            topics=one.topics,
-            blip_ms=int(one.blip_s * 1000),
-        )
 
 
 def _due(scenario: Scenario) -> list[Happening]:

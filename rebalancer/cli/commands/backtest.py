@@ -105,14 +105,14 @@ def _tries(
     from rebalancer.analysis.tune.search import short
 
     config, overrides = base
-    tries = []
-    for name in dict.fromkeys(strategies):
-        for changes in variants:
-            settings = options.settings(
-                config, overrides, *options.flags(shedding__strategy=name), *changes
-            )
-            tries.append((", ".join([name, *map(short, changes)]), settings))
-    return tries
+    return [
+        (
+            ", ".join([name, *map(short, changes)]),
+            options.settings(config, overrides, *options.flags(shedding__strategy=name), *changes),
+        )
+        for name in dict.fromkeys(strategies)
+        for changes in variants
+    ]
 
 
 def _show(

@@ -136,7 +136,11 @@ def examine_job(
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
     """One row per check, the remedy below the finding."""
     rows: list[list[str | Text]] = [
-        [Text(finding.status, _STYLE[finding.status]), finding.check, _text(finding)]
+        [
+            Text(finding.status, _STYLE[finding.status]),
+            finding.check,
+            Text(finding.text + (f"\n→ {finding.remedy}" if finding.remedy else "")),
+        ]
         for finding in findings
     ]
     return console.Sheet([("status", "left"), ("check", "left"), ("finding", "left")], rows)
@@ -223,7 +227,3 @@ def _settings(
             f"valid, {given} of {len(settings.entries)} given{f' ({config})' if config else ''}",
         )
     ]
-
-
-def _text(finding: Finding) -> Text:
-    return Text(finding.text + (f"\n→ {finding.remedy}" if finding.remedy else ""))

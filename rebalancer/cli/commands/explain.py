@@ -89,16 +89,14 @@ def explain_command(
     sources = _sources(given, folder, config, overrides)
     access = _access(sources, config, overrides)
     whole = _read(sources, access, named=outcomes is not None)
-    for line in whole.skipped:
-        console.progress(f"warning: {line}")
+    console.warn(whole.skipped)
     located = locate(
         word, _of_cluster(whole, cluster), epoch, lambda: _owners(sources, access, cluster)
     )
     if as_json:
         console.print_json("explanation", 1, _as_json(located))
-        return
-    for line in _lines(located, last):
-        print(line)
+    else:
+        print(*_lines(located, last), sep="\n")
 
 
 def _sources(

@@ -47,6 +47,5 @@ def fetch(
         console.print_json(
             "jars", 1, {"folder": str(folder.absolute()), "files": [file.name for file in files]}
         )
-        return
-    for file in files:
-        print(file)
+    else:
+        print(*files, sep="\n")

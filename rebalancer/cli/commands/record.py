@@ -90,8 +90,7 @@ def record(
                 unread=unread,
                 outage=outage,
             )
-    for line in unread.lines():
-        console.progress(f"warning: {line}")
+    console.warn(unread.lines())
     if as_json:
         console.print_json(
             "recorded",

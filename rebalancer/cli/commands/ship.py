@@ -40,9 +40,9 @@ def ship(
                 "packages": dict(manifest.packages),
             },
         )
-        return
-    print(
-        f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
-        f"{python_name()} on {manifest.platform}; "
-        f"use it with: rebalancer run --set job.environment={file.absolute()}"
-    )
+    else:
+        print(
+            f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
+            f"{python_name()} on {manifest.platform}; "
+            f"use it with: rebalancer run --set job.environment={file.absolute()}"
+        )

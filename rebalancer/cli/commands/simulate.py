@@ -176,16 +176,16 @@ def _list(as_json: bool) -> None:
             for one in named
         ]
         console.print_json("scenarios", 1, {"scenarios": found})
-        return
-    rows = [
-        [one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story]
-        for one in named
-    ]
-    console.show(
-        console.Sheet(
-            [("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")], rows
+    else:
+        console.show(
+            console.Sheet(
+                [("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")],
+                [
+                    [one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story]
+                    for one in named
+                ],
+            )
         )
-    )
 
 
 def _length(minutes: int) -> str:

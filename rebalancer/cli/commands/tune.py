@@ -164,12 +164,11 @@ def _cells(cost: Cost | None) -> list[str]:
 
 
 def _as_json(found: SearchResult) -> dict[str, Any]:
-    front = [_trial(one) for one in found.front]
     return {
         "tried": found.tried,
         "split_ms": found.split_ms,
         "current": _trial(found.current),
-        "front": front,
+        "front": [_trial(one) for one in found.front],
         "best": None if found.best is None else _trial(found.best),
         "text": sentence(found),
     }
