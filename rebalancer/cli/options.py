@@ -48,7 +48,9 @@ FailOnImbalance = Annotated[
 ]
 Strategy = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Strategy instead of the one in the settings."),
+    typer.Option(
+        metavar="NAME", help="Strategy (docs/STRATEGIES.md) instead of the settings' one."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything random.")]
 Cluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]

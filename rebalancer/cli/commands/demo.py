@@ -22,16 +22,17 @@ _NAMED = ("shedding.strategy", "shedding.mode")
 @app.command()
 def demo(
     *,
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default avg."
-        ),
-    ] = None,
+    strategy: options.Strategy = None,
     mode: Annotated[
         Literal["fixed", "parity"] | None,
         typer.Option(
             help="As Pulsar's class (parity), or with known defects repaired (fixed, the default)."
+        ),
+    ] = None,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Use new topics on this Kafka cluster instead of folders."
         ),
     ] = None,
     overrides: options.Overrides = None,
@@ -43,23 +44,17 @@ def demo(
         Path | None,
         typer.Option(metavar="DIR", help="Folder for all files, instead of ./rebalancer-demo."),
     ] = None,
+    html: options.Html = None,
     keep: Annotated[
         bool,
         typer.Option(
             "--keep", help="Keep the files of an earlier demo and write new ones beside them."
         ),
     ] = False,
-    kafka: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Use new topics on this Kafka cluster instead of folders."
-        ),
-    ] = None,
     engine: Annotated[
         Literal["spark", "plain"],
         typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java)."),
     ] = "spark",
-    html: options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Balance a simulated cluster on this machine, without servers.

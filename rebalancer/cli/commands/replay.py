@@ -48,6 +48,10 @@ def replay(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
     ] = None,
+    rejected: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With -: write rejected records to this file."),
+    ] = None,
     engine: Annotated[
         EngineKind, typer.Option(help="Decide in this process, or in the streaming job.")
     ] = "plain",
@@ -57,10 +61,6 @@ def replay(
     shuffle_partitions: Annotated[
         int | None,
         typer.Option(metavar="N", help="With --engine spark: number of state partitions."),
-    ] = None,
-    rejected: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With -: write rejected records to this file."),
     ] = None,
     html: options.Html = None,
     fail_on_imbalance: options.FailOnImbalance = False,

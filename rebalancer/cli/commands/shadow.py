@@ -51,13 +51,13 @@ def shadow(
             help="Only records after this time: 2h before the newest record, or a UTC time.",
         ),
     ] = None,
+    config: options.Config = None,
     until: Annotated[
         str | None,
         typer.Option(
             metavar="WHEN", help="Only records before this time: 30m or 2026-11-20T23:51."
         ),
     ] = None,
-    config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:

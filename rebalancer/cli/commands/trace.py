@@ -35,11 +35,11 @@ def trace(
         float,
         typer.Option(min=1, max=86_400, metavar="SECONDS", help="Interval of one figure."),
     ] = 60,
+    cluster: options.Cluster = None,
     per: Annotated[
         Literal["cluster", "namespace"],
         typer.Option(help="One figure for all traffic, or one for each namespace."),
     ] = "cluster",
-    cluster: options.Cluster = None,
     force: options.Force = False,
     config: options.Config = None,
     overrides: options.Overrides = None,

@@ -27,6 +27,7 @@ def tune(
         int,
         typer.Option(min=1, max=10_000, metavar="N", help="Number of sets of settings to try."),
     ] = 24,
+    seed: options.Seed = 1,
     training: Annotated[
         float,
         typer.Option(
@@ -36,7 +37,6 @@ def tune(
             help="Part of the time to search; the rest is the test.",
         ),
     ] = 0.6,
-    seed: options.Seed = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
     html: options.Html = None,
