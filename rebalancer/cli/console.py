@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,15 +25,25 @@ def out() -> Console:
     """The console of standard output. Off a terminal it is 120 columns wide unless COLUMNS is
     set.
     """
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
     return Console(
-        file=sys.stdout, width=width, highlight=False, emoji=False, markup=False, soft_wrap=False
+        file=sys.stdout,
+        width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        soft_wrap=False,
     )
 
 
 def progress(sentence: str) -> None:
     """Prints one line to standard error."""
     print(sentence, file=sys.stderr, flush=True)
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Prints one warning per line to standard error."""
+    for sentence in sentences:
+        progress(f"warning: {sentence}")
 
 
 def show(*parts: RenderableType) -> None:
@@ -50,10 +60,12 @@ def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
     """Prints one JSON document to standard output. `kind` and `v`: kind and version of its
     schema.
     """
-    plain = sys.stdout.encoding.lower() not in ("utf-8", "utf8")
     print(
         json.dumps(
-            {"kind": kind, "v": version, **body}, ensure_ascii=plain, indent=2, allow_nan=False
+            {"kind": kind, "v": version, **body},
+            ensure_ascii=sys.stdout.encoding.lower() not in ("utf-8", "utf8"),
+            indent=2,
+            allow_nan=False,
         )
     )
 

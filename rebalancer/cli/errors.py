@@ -35,7 +35,8 @@ def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) 
     except (typer.Exit, typer.Abort, TyperException):
         raise
     except BrokenPipeError:
-        _silence_stdout()
+        # Otherwise the interpreter reports another error at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(exit_codes.ERROR) from None
     except RebalancerError as error:
         _show_traceback(debug)
@@ -78,10 +79,3 @@ def _sentence(error: OSError) -> str:
 def _show_traceback(debug: bool) -> None:
     if debug or os.environ.get("REBALANCER_DEBUG", "") not in ("", "0"):
         traceback.print_exc()
-
-
-def _silence_stdout() -> None:
-    """Redirects standard output after its reader closed the pipe; otherwise the interpreter reports
-    another error at shutdown.
-    """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,12 +1,8 @@
 """Exit codes of `rebalancer`; scripts may rely on them."""
 
-from __future__ import annotations
-
-from typing import Final
-
-OK: Final = 0
-ERROR: Final = 1
-SETTINGS: Final = 2
-IMBALANCED: Final = 3
-DIFFERENT: Final = 5
-INTERRUPTED: Final = 130
+OK = 0
+ERROR = 1
+SETTINGS = 2
+IMBALANCED = 3
+DIFFERENT = 5
+INTERRUPTED = 130

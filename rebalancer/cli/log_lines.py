@@ -66,13 +66,12 @@ class Log:
     def _print(self, line: Line, file: TextIO) -> None:
         now = self.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self.settings.format == "json":
-            where = {"cluster": line.cluster} if line.cluster else {}
             document = {
                 "ts": now,
                 "level": line.level,
                 "event": line.event,
                 "text": line.text,
-                **where,
+                **({"cluster": line.cluster} if line.cluster else {}),
                 **line.fields,
             }
             print(json.dumps(document, separators=(",", ":"), default=str), file=file, flush=True)

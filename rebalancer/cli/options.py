@@ -31,9 +31,29 @@ Recording = Annotated[
     Path,
     typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."),
 ]
+#: A recording as JSON Lines, for the commands that read a stream.
+JSON_LINES = typer.Argument(
+    metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input."
+)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-
-
+Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a report with charts as one HTML file.")
+]
+FailOnImbalance = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-imbalance",
+        help="Exit with 3 if the last round of a cluster is above the strategy's target spread.",
+    ),
+]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Strategy (docs/STRATEGIES.md) instead of the settings' one."
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything random.")]
+Cluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]
 #: A topic instead of the one in the settings.
 Topic = Annotated[
     str | None,

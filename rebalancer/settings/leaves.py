@@ -34,19 +34,6 @@ from streaming.jars.connector import JarSettings
 from streaming.settings import JobSettings
 
 Shedders = Registry[SheddingStrategy]
-#: Tables of the engine that are named like a field of EngineSettings.
-_ROUND_TABLES: Mapping[str, type] = {
-    "filters": FilterSettings,
-    "limits": LimitSettings,
-    "splitting": SplitSettings,
-    "throttling": AdviceSettings,
-}
-#: Tables of the processes without Spark.
-_BESIDE_THE_JOB: Mapping[str, type] = {
-    "collector": CollectorSettings,
-    "executor": ExecutorSettings,
-    "log": LogSettings,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +62,24 @@ class Leaf:
 @cache
 def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
     """Dotted table name → the class that its keys build, in reading order."""
-    strategies = {f"shedding.{name}": entry.settings for name, entry in shedders.items()}
-    placements = {f"placement.{name}": entry.settings for name, entry in PLACERS.items()}
     tables = {
         "round": RoundSettings,
         "weights": Weights,
-        **strategies,
+        **{f"shedding.{name}": entry.settings for name, entry in shedders.items()},
         "placement": DestinationSettings,
-        **placements,
-        **_ROUND_TABLES,
+        **{f"placement.{name}": entry.settings for name, entry in PLACERS.items()},
+        "filters": FilterSettings,
+        "limits": LimitSettings,
+        "splitting": SplitSettings,
+        "throttling": AdviceSettings,
         # In the order of the settings file: [jars] is before [signing].
         **{name: cls for name, cls in nested(Connections).items() if name != "signing"},
         "jars": JarSettings,
         "signing": SigningSettings,
         "job": JobSettings,
-        **_BESIDE_THE_JOB,
+        "collector": CollectorSettings,
+        "executor": ExecutorSettings,
+        "log": LogSettings,
     }
     return MappingProxyType(tables)
 
@@ -116,7 +106,8 @@ def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
     """
     hints = typing.get_type_hints(cls, include_extras=True)
     for field in dataclasses.fields(cls):
-        setting = _setting(hints[field.name])
+        extras = typing.get_args(hints[field.name])[1:]
+        setting = next((extra for extra in extras if isinstance(extra, Setting)), None)
         if setting is not None:
             kind = typing.get_args(hints[field.name])[0]
             kind, default = (str, str(field.default)) if kind is TopicUri else (kind, field.default)
@@ -188,7 +179,3 @@ def _placement() -> Leaf:
             pulsar="loadBalancerLoadPlacementStrategy",
         ),
     )
-
-
-def _setting(hint: Any) -> Setting | None:
-    return next((extra for extra in typing.get_args(hint)[1:] if isinstance(extra, Setting)), None)

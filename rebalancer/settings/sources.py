@@ -104,8 +104,12 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float, prefix: str = "
     """`; did you mean avg?`, to append to a complaint; empty if no known word is close. `prefix`:
     of all words, and not compared.
     """
-    bare = [other.removeprefix(prefix) for other in known]
-    close = get_close_matches(word.removeprefix(prefix), bare, n=1, cutoff=cutoff)
+    close = get_close_matches(
+        word.removeprefix(prefix),
+        [other.removeprefix(prefix) for other in known],
+        n=1,
+        cutoff=cutoff,
+    )
     return f"; did you mean {prefix}{close[0]}?" if close else ""
 
 

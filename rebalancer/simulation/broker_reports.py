@@ -55,12 +55,16 @@ class BrokerReports:
             figures = world.fleet.figures(
                 broker, float(world.cpu[broker]), world.totals[:, broker], len(rows)
             )
-            digest = f"{broker}/{self._sample}"
             found.append(
                 self._reported(
                     broker,
                     LoadReport(
-                        self._cluster, world.fleet.names[broker], now_ms, figures, stats, digest
+                        self._cluster,
+                        world.fleet.names[broker],
+                        now_ms,
+                        figures,
+                        stats,
+                        f"{broker}/{self._sample}",
                     ),
                 )
             )

@@ -113,9 +113,12 @@ class PolledCluster:
             for place, one in enumerate(reports, 1)
         ]
         missing = {name: "no answer" for name in self.world.fleet.names if name in silent}
-        ended_ms = now_ms + ANSWER_MS * len(self.world.fleet.names)
         return *arriving, Sweep(
-            self.name, ended_ms, self._passes, tuple(report.broker for report in reports), missing
+            self.name,
+            now_ms + ANSWER_MS * len(self.world.fleet.names),
+            self._passes,
+            tuple(report.broker for report in reports),
+            missing,
         )
 
     def carry_out(self, commands: Sequence[Command], now_ms: int) -> tuple[Outcome, ...]:

@@ -11,14 +11,7 @@ from dataclasses import dataclass
 from rebalancer.simulation.leader import Placing
 from rebalancer.simulation.ownership import NO_BROKER
 from rebalancer.simulation.world import World
-from strategies.admission import (
-    AdmissionRules,
-    ClusterFacts,
-    CommandFacts,
-    Objection,
-    may_be_applied,
-    may_be_considered,
-)
+from strategies import admission
 from strategies.bundles.ranges import parse_bundle
 from strategies.filters.contract import namespace_of
 from strategies.filters.policies import PoliciesView
@@ -28,7 +21,6 @@ from strategies.model import Command, Outcome, OutcomeStatus
 REACTION_S = 1.0
 #: Time until the cluster notices that a broker died (its session in the metadata store expires).
 DEAD_AFTER_S = 30.0
-_RULES = AdmissionRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +161,11 @@ class ExecutorModel:
 
     def _objection(
         self, command: Command, row: int, owner: str | None, clock: float
-    ) -> Objection | None:
-        facts = ClusterFacts(self._present(), owner, self._policies, exists=row >= 0)
-        return may_be_considered(command, CommandFacts(self._ms(clock)), _RULES) or may_be_applied(
-            command, facts
+    ) -> admission.Objection | None:
+        return admission.may_be_considered(
+            command, admission.CommandFacts(self._ms(clock)), admission.AdmissionRules()
+        ) or admission.may_be_applied(
+            command, admission.ClusterFacts(self._present(), owner, self._policies, exists=row >= 0)
         )
 
     def _present(self) -> list[str]:
@@ -227,7 +220,6 @@ class ExecutorModel:
         status: OutcomeStatus = "applied",
         reason: str | None = None,
     ) -> Outcome:
-        took_ms = int(took_s * 1000 + 1e-6)
         return Outcome(
             command.id,
             command.cluster,
@@ -235,6 +227,6 @@ class ExecutorModel:
             status,
             reason,
             *owners,
-            took_ms,
+            int(took_s * 1000 + 1e-6),
             self._ms(at_s),
         )

@@ -93,9 +93,12 @@ def fleet_of(scenario: Scenario, stream: Stream) -> Fleet:
         joins += [60.0 * (group.joins or 0.0)] * count
         dispatch += [_rates_of(group)] * count
     names = [f"{name}:{_PORT}" for name in scenario.broker_names]
-    bias = 1.0 + scenario.noise.cpu_bias * stream.normal(len(machines))
     return fleet_from(
-        names, machines, bias=bias, dispatch=dispatch, joins_s=np.array(joins, dtype=np.float64)
+        names,
+        machines,
+        bias=1.0 + scenario.noise.cpu_bias * stream.normal(len(machines)),
+        dispatch=dispatch,
+        joins_s=np.array(joins, dtype=np.float64),
     )
 
 

@@ -95,16 +95,16 @@ class Leader:
         counted = {broker: Counter(served.get(broker, {})) for broker in candidates}
         known = sorted(self._store.brokers(), key=lambda state: state.order)
         ledger = Ledger([_load(state, self._store) for state in known], self._settings.weights)
-        cluster = self._store.get_cluster()
-        memory = Memory({state.broker: state.memory for state in known}, cluster.memory)
+        memory = Memory(
+            {state.broker: state.memory for state in known}, self._store.get_cluster().memory
+        )
         chosen: list[str | None] = []
         for bundle, source in wanted:
             averages = ledger.averages(bundle, source)
             self._lookups += 1
-            allowed = self._allowed(namespace_of(bundle), candidates, counted)
             asked = {
                 name: ledger.candidate(name)
-                for name in allowed
+                for name in self._allowed(namespace_of(bundle), candidates, counted)
                 if ledger.candidate(name) is not None
             }
             found = self._placer.place(

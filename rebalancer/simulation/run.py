@@ -123,15 +123,19 @@ class _Running:
             json.dumps(self._scenario.policies, sort_keys=True) if self._scenario.policies else None
         )
         policies = read_policies(self._policies)
-        leader = Leader(task.settings, self._cluster, store, policies)
         self._executor = ExecutorModel(
-            self._world, leader, START_MS, returns=late, policies=policies
+            self._world,
+            Leader(task.settings, self._cluster, store, policies),
+            START_MS,
+            returns=late,
+            policies=policies,
         )
         written = self._scenario.reports == "written" or (
             self._scenario.reports == "auto" and task.settings.mode == "parity"
         )
-        trigger = ReportTrigger() if written else None
-        self._reports = BrokerReports(self._world, self._cluster, trigger)
+        self._reports = BrokerReports(
+            self._world, self._cluster, ReportTrigger() if written else None
+        )
         self._tracer = Tracer(
             title=self._scenario.title,
             kind="simulated",
@@ -195,17 +199,21 @@ class _Running:
             else []
         )
         reports = self._reports.reports(now_ms)
-        present = tuple(report.broker for report in reports)
-        sweep = Sweep(self._cluster, now_ms + _ANSWER_MS, int(now_s // PERIOD_S) + 1, present, {})
+        sweep = Sweep(
+            self._cluster,
+            now_ms + _ANSWER_MS,
+            int(now_s // PERIOD_S) + 1,
+            tuple(report.broker for report in reports),
+            {},
+        )
         return [*policies, *outcome_reports(done), *reports, sweep]
 
     def _trace(self, answer: RoundAnswer, usage: Floats) -> None:
         totals = self._world.totals
         rate, data = totals[0] + totals[1], totals[2] + totals[3]
-        names = self._world.fleet.names
         measured = {
             name: Measured(float(rate[n]), float(data[n]), float(usage[n]))
-            for n, name in enumerate(names)
+            for n, name in enumerate(self._world.fleet.names)
             if self._world.present[n]
         }
         traffic = {
@@ -226,7 +234,22 @@ class _Running:
             for name in load.brokers:
                 self._world.foreign[self._world.fleet.names.index(self._id(name))] += load.points
         for one in placed:
-            self._tracer.add(self._as_move(one, now_s))
+            self._tracer.add(
+                Move(
+                    round=int(now_s // PERIOD_S),
+                    ts=START_MS + int(one.at_s * 1000),
+                    bundle=one.bundle,
+                    source=one.source,
+                    destination=one.destination,
+                    kind="placed",
+                    code="broker-left",
+                    reason=f"{one.source} left; the leader placed the bundle when its "
+                    "clients looked it up",
+                    traffic=one.traffic,
+                    topics=one.topics,
+                    blip_ms=int(one.blip_s * 1000),
+                )
+            )
         return placed
 
     def _one(self, happening: Happening) -> list[BundlePlaced]:
@@ -262,28 +285,12 @@ class _Running:
                 )
             )
 
-    def _as_move(self, one: BundlePlaced, now_s: float) -> Move:
-        return Move(
-            round=int(now_s // PERIOD_S),
-            ts=START_MS + int(one.at_s * 1000),
-            bundle=one.bundle,
-            source=one.source,
-            destination=one.destination,
-            kind="placed",
-            code="broker-left",
-            reason=f"{one.source} left; the leader placed the bundle when its clients looked it up",
-            traffic=one.traffic,
-            topics=one.topics,
-            blip_ms=int(one.blip_s * 1000),
-        )
-
 
 def _due(scenario: Scenario) -> list[Happening]:
     """All happenings in order of time, including brokers that join later."""
-    groups = zip(scenario.brokers, scenario.names_of_groups, strict=True)
     joins = [
         Happening(minute=group.joins, kind="join", brokers=names)
-        for group, names in groups
+        for group, names in zip(scenario.brokers, scenario.names_of_groups, strict=True)
         if group.joins
     ]
     return sorted([*joins, *scenario.happenings], key=lambda one: one.minute)

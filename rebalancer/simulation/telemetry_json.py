@@ -40,8 +40,9 @@ class TelemetryWriter:
     def _fields(self, record: TelemetryRecord) -> dict[str, Any]:
         match record:
             case LoadReport(figures=Figures() as figures, bundles=BundleStats() as bundles):
-                head = _envelope("load-report", record.cluster, record.broker, record.ts)
-                return head | {"report": self._report(record, figures, bundles)}
+                return _envelope("load-report", record.cluster, record.broker, record.ts) | {
+                    "report": self._report(record, figures, bundles)
+                }
             case OutcomeReport():
                 return _envelope("outcome", record.cluster, None, record.ts) | {
                     "report": {"v": 1, **asdict(record.outcome)}

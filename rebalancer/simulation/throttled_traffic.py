@@ -236,12 +236,14 @@ class Dispatching:
                 entry = int(here[place])
                 key = (broker, flow, int(rows[entry]))
                 gates[key] = self._gates.get(key) or self._own_gates(broker, flow, first)
-                rate_in = float(received[flow][rows[entry]])
                 bound[flow, entry] = self._topic_group(
-                    flow, key[2], float(requests[flow, entry]), rate_in, gates[key]
+                    flow,
+                    key[2],
+                    float(requests[flow, entry]),
+                    float(received[flow][rows[entry]]),
+                    gates[key],
                 )
-            free = np.where(held[:, here], 0.0, requests[:, here])
-            rest = self._rest(free)
+            rest = self._rest(np.where(held[:, here], 0.0, requests[:, here]))
             _read_window(
                 self._broker_gate(broker, first),
                 [*bound.values(), rest] if rest.rate > 0 else list(bound.values()),
@@ -304,8 +306,11 @@ class Dispatching:
         return self._brokers[broker]
 
     def _gate(self, scope: Scope, broker: int, now_ns: int, flow: int | None = None) -> Gate:
-        policies = RatePolicies() if flow is None else self._rules[flow].policies[scope]
-        rate = effective(scope, policies, self._fleet.dispatch[broker])
+        rate = effective(
+            scope,
+            RatePolicies() if flow is None else self._rules[flow].policies[scope],
+            self._fleet.dispatch[broker],
+        )
         return Gate(
             LIMITERS[self._limiter](rate, now_ns, PublishRate(), "parity") if rate.is_set else None
         )
@@ -315,9 +320,13 @@ class Dispatching:
     ) -> _TopicGroup:
         flow = self._demand.flows[number]
         topics = float(flow.topics[row])
-        published = PublishRate(rate_in / topics, rate_in / topics * flow.message_bytes)
         return _TopicGroup(
-            rate, flow.message_bytes, *gates, topics, self._rules[number].subscriptions, published
+            rate,
+            flow.message_bytes,
+            *gates,
+            topics,
+            self._rules[number].subscriptions,
+            PublishRate(rate_in / topics, rate_in / topics * flow.message_bytes),
         )
 
     def _rest(self, requests: Floats) -> _TopicGroup:

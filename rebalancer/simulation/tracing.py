@@ -110,9 +110,12 @@ class Tracer:
         index = self._by_command.get(outcome.command_id)
         if index is not None:
             move = self._moves[index]
-            went = outcome.owner_after or move.destination
             self._moves[index] = replace(
-                move, outcome=outcome.status, destination=went, topics=topics, blip_ms=blip_ms
+                move,
+                outcome=outcome.status,
+                destination=outcome.owner_after or move.destination,
+                topics=topics,
+                blip_ms=blip_ms,
             )
 
     def add(self, move: Move) -> None:

@@ -120,6 +120,5 @@ def _repeated(at_s: Floats, sums: Floats, factors: Floats, interval_s: float) ->
 def without_transients(wave: Wave | None) -> Wave | None:
     """The wave without its short-term changes: an on-off wave is replaced by its mean."""
     if isinstance(wave, OnOff):
-        share = wave.on_s / (wave.on_s + wave.off_s)
-        return Steps(kind="steps", at=((wave.begins, share),))
+        return Steps(kind="steps", at=((wave.begins, wave.on_s / (wave.on_s + wave.off_s)),))
     return wave

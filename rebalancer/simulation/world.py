@@ -103,8 +103,9 @@ class World:
         )[:4]
         if self.dispatching is not None:
             traffic[[1, 3]] = np.minimum(traffic[[1, 3]], self.dispatching.held)
-        usage = self.fleet.usage(self._summed(self.ownership.owner, traffic))
-        return np.where(self.present, usage, np.nan), traffic
+        return np.where(
+            self.present, self.fleet.usage(self._summed(self.ownership.owner, traffic)), np.nan
+        ), traffic
 
     def rows_of(self, broker: int) -> Ints:
         """Rows of the bundles that a broker owns."""

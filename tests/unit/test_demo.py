@@ -208,7 +208,8 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     console = Console(
         file=printed, width=width, force_terminal=True, no_color=True, highlight=False
     )
-    with Screen(console, goal_of(EngineSettings())) as screen:
+    screen = Screen(console, goal_of(EngineSettings()))
+    with screen.live():
         screen.say(["a word " * 40])
         screen.step(one_step())
     assert max(len(line.plain) for line in AnsiDecoder().decode(printed.getvalue())) <= width

@@ -99,20 +99,23 @@ class QuietRoundFinder:
         count = leading(np.asarray((np.isfinite(usage) & (usage <= self._advised)).all(axis=1)))
         if self._screen is None:
             return self._by_running(before, rounds, usage[:count])
-        names = [one.broker for one in before.brokers]
-        count, memory = self._screen(names, usage[:count], rounds.fresh[:count], before.memory)
+        count, memory = self._screen(
+            [one.broker for one in before.brokers],
+            usage[:count],
+            rounds.fresh[:count],
+            before.memory,
+        )
         return QuietRounds(count, usage[:count], ((),) * count, memory)
 
     def _by_running(self, before: RoundState, rounds: Rounds, usage: Floats) -> QuietRounds:
         states, skips = _States(before), list[tuple[Skip, ...]]()
         for number in range(len(usage)):
-            brokers = states.after(rounds, number)
             given = RoundInput(
                 cluster=before.cluster,
                 number=before.round + number + 1,
                 now_ms=int(rounds.now_ms[number]),
                 closed_by="sweep",
-                brokers=brokers,
+                brokers=states.after(rounds, number),
                 missing={},
                 read_table=_no_table,
                 cooling=before.state.cooling,

@@ -86,10 +86,9 @@ class Reassigned:
                 bundles[rows] = names.codes(block.bundles, alike, column, parts)
                 counts[rows] = numbers.codes(block.counts, alike, column, parts)
         texts = {**block.texts, "bundles": names.every, "bundle_counts": numbers.every}
-        column_ = _Moved(block.column, changed)
         return replace(
             block,
-            column=column_,
+            column=_Moved(block.column, changed),
             texts=texts,
             figures=figures,
             digests=digests,

@@ -244,13 +244,12 @@ def _quiet_rows(
     rounds = zip(
         quiet.times_ms.tolist(), quiet.usage.tolist(), throughput.tolist(), quiet.skips, strict=True
     )
-    reached = [goal.reached(_as_round(quiet, *figures)) for figures in rounds]
     return (
         quiet.cluster,
         quiet.times_ms,
         quiet.brokers,
         [quiet.usage, rate, throughput, quiet.usage],
-        reached,
+        [goal.reached(_as_round(quiet, *figures)) for figures in rounds],
     )
 
 

@@ -49,12 +49,12 @@ class DecisionHistory:
     def generations(self) -> list[DecisionHistory]:
         """Parts by epoch: the newest epoch of each cluster, then the one before, and so on."""
         found = [(cluster, self.of(cluster).epochs[::-1]) for cluster in self.clusters]
-        count = max((len(epochs) for _, epochs in found), default=0)
-        by_age = [
-            {cluster: epochs[age] for cluster, epochs in found if age < len(epochs)}
-            for age in range(count)
+        return [
+            self._of_epochs(
+                {cluster: epochs[age] for cluster, epochs in found if age < len(epochs)}
+            )
+            for age in range(max((len(epochs) for _, epochs in found), default=0))
         ]
-        return [self._of_epochs(epochs) for epochs in by_age]
 
     def of_newest_rounds(self) -> DecisionHistory:
         """The newest epoch with rounds of each cluster: commands of a newer epoch may be published
@@ -81,9 +81,10 @@ class DecisionHistory:
         return self._part(lambda one: epochs.get(one.cluster) == one.epoch)
 
     def _part(self, belongs: Callable[[Round | Command], bool]) -> DecisionHistory:
-        rounds = tuple(one for one in self.rounds if belongs(one))
         return replace(
-            self, rounds=rounds, commands=tuple(one for one in self.commands if belongs(one))
+            self,
+            rounds=tuple(one for one in self.rounds if belongs(one)),
+            commands=tuple(one for one in self.commands if belongs(one)),
         )
 
     @property

@@ -29,8 +29,12 @@ def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> l
             found = next(command for command in history.commands if command.id == subject.name)
             return command_lines(found, history)
         case "round":
-            rounds = [one for one in history.rounds if one.round == int(subject.name)]
-            return [line for one in rounds for line in round_lines(one, history)]
+            return [
+                line
+                for one in history.rounds
+                if one.round == int(subject.name)
+                for line in round_lines(one, history)
+            ]
         case "latest":
             return [line for one in history.newest_rounds() for line in round_lines(one, history)]
         case "broker" | "bundle":
@@ -41,14 +45,13 @@ def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> l
 
 def command_lines(command: Command, history: DecisionHistory) -> list[str]:
     """A command's instruction, time, strategy, reason, expected effect and outcomes."""
-    done = history.round_of(command)
     return [
         f"command {command.id} of cluster {command.cluster}, round {command.round}, epoch "
         f"{command.epoch}",
         f"  what: {_instruction(command)}",
         f"  when: {when(command.issued_at_ms)}, to be carried out before "
         f"{when(command.expires_at_ms)}",
-        f"  who: {command.strategy}{_seen(done)}",
+        f"  who: {command.strategy}{_seen(history.round_of(command))}",
         f"  why: {command.text} [{command.code}]",
         *_figures(command.evidence),
         *_figures(command.limits or {}, "limits"),
@@ -110,14 +113,17 @@ def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str
         for group in _by_pair(moves, destination=broker)
     ]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
-    decided = [*gave, *took, *left] or ["no decision about it"]
-    return [f"usage {_usage(broker, done)}", *decided]
+    return [f"usage {_usage(broker, done)}", *([*gave, *took, *left] or ["no decision about it"])]
 
 
 def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str]:
     """One round's decisions about a bundle; empty if it does not mention it."""
-    commands = [one for one in history.commands_of(done) if one.bundle == bundle]
-    moved = [line for one in commands for line in _bundle_command_lines(one, history)]
+    moved = [
+        line
+        for one in history.commands_of(done)
+        if one.bundle == bundle
+        for line in _bundle_command_lines(one, history)
+    ]
     left = [
         f"left alone on {skip.broker or 'its broker'}: {skip.text} "
         f"[{skip.code}]{_resting_since(bundle, skip, done, history)}"
@@ -154,10 +160,9 @@ def _resting_since(bundle: str, skip: Skip, done: Round, history: DecisionHistor
 
 def outcome_lines(command: Command, history: DecisionHistory) -> list[str]:
     """All outcomes of a command, oldest first, or the reason why there are none."""
-    given = history.outcomes_of(command)
-    return [f"outcome: {when(one.ts)}: {in_short(one)}" for one in given] or [
-        f"outcome: {why_missing(command, history)}"
-    ]
+    return [
+        f"outcome: {when(one.ts)}: {in_short(one)}" for one in history.outcomes_of(command)
+    ] or [f"outcome: {why_missing(command, history)}"]
 
 
 def when(ms: int) -> str:

@@ -5,7 +5,7 @@ related one such as a topic.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
@@ -255,13 +255,6 @@ def _listed(epochs: Sequence[int]) -> str:
 
 def _brokers(history: DecisionHistory) -> dict[str, None]:
     """Brokers of rounds, including those that a round left out, and of commands."""
-    left_out = (
-        name
-        for one in history.rounds
-        for skip in one.skips
-        if skip.subject == "broker"
-        for name in skip.names
-    )
     moved = (
         name
         for one in history.commands
@@ -271,18 +264,23 @@ def _brokers(history: DecisionHistory) -> dict[str, None]:
     return dict.fromkeys(
         [
             *(broker for one in history.rounds for broker in (*one.brokers, *one.stale)),
-            *left_out,
+            *_skipped(history, "broker"),
             *moved,
         ]
     )
 
 
 def _bundles(history: DecisionHistory) -> dict[str, None]:
-    skipped = (
+    return dict.fromkeys(
+        [*(command.bundle for command in history.commands), *_skipped(history, "bundle")]
+    )
+
+
+def _skipped(history: DecisionHistory, subject: str) -> Iterator[str]:
+    return (
         name
         for one in history.rounds
         for skip in one.skips
-        if skip.subject == "bundle"
+        if skip.subject == subject
         for name in skip.names
     )
-    return dict.fromkeys([*(command.bundle for command in history.commands), *skipped])

@@ -72,8 +72,8 @@ def collect(rows: Iterable[OutputRow]) -> Decisions:
     for row in rows:
         by_kind[row.kind][row] = None
     return Decisions(
-        commands=tuple(sorted(by_kind["commands"], key=_cluster)),
-        rounds=tuple(sorted(by_kind["rounds"], key=_cluster)),
+        commands=tuple(sorted(by_kind["commands"], key=lambda row: row.key)),
+        rounds=tuple(sorted(by_kind["rounds"], key=lambda row: row.key)),
         rejected=tuple(sorted(by_kind["rejected"], key=_place)),
     )
 
@@ -81,10 +81,9 @@ def collect(rows: Iterable[OutputRow]) -> Decisions:
 def write(decisions: Decisions, folder: Path) -> Mapping[str, Path]:
     """Writes one file per kind, each atomically. Creates the folder. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = {}
-    for kind, name in FILES.items():
-        written[kind] = folder / name
-        _replace(written[kind], [row.value for row in decisions.rows(kind)])
+    written = {kind: folder / name for kind, name in FILES.items()}
+    for kind, path in written.items():
+        _replace(path, [row.value for row in decisions.rows(kind)])
     return written
 
 
@@ -127,10 +126,6 @@ def _summary(cluster: str, decisions: Decisions) -> ClusterSummary:
         first=decode_round(rounds[0]) if rounds else None,
         last=decode_round(rounds[-1]) if rounds else None,
     )
-
-
-def _cluster(row: OutputRow) -> str:
-    return row.key
 
 
 def _place(row: OutputRow) -> tuple[int, int]:

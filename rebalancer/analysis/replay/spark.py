@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sinks.stopping import stopping
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
@@ -145,15 +145,15 @@ def _fill(folder: Path, records: Iterable[Placed]) -> _Places:
 
 
 def _read(folder: Path, places: _Places, limits: WireLimits) -> list[OutputRow]:
-    rows = [
-        OutputRow("commands", cluster_of(value), value)
-        for value in _values(folder / "commands", limits)
+    kinds: tuple[Literal["commands", "rounds"], ...] = ("commands", "rounds")
+    return [
+        *(
+            OutputRow(kind, cluster_of(value), value)
+            for kind in kinds
+            for value in _values(folder / kind, limits)
+        ),
+        *(_renamed(value, places) for value in _values(folder / "rejected", limits)),
     ]
-    rows += [
-        OutputRow("rounds", cluster_of(value), value)
-        for value in _values(folder / "rounds", limits)
-    ]
-    return rows + [_renamed(value, places) for value in _values(folder / "rejected", limits)]
 
 
 def _values(folder: Path, limits: WireLimits) -> list[bytes]:

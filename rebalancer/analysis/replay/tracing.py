@@ -15,8 +15,6 @@ from sinks.wire.codec import decode_command, decode_round
 from strategies.engine import placement_of
 from strategies.model import Command, Outcome
 
-OPEN_LOOP = "The recorded reports do not react to these moves: their effect is unknown."
-
 
 def timelines(
     made: Decisions, settings: Settings, verdicts: Mapping[str, Outcome]
@@ -52,5 +50,5 @@ def _tracer(cluster: str, settings: Settings, goal: str) -> Tracer:
         goal=goal,
         interval_ms=engine.round.interval_ms,
         settings=shown_settings(settings),
-        notes=(OPEN_LOOP,),
+        notes=("The recorded reports do not react to these moves: their effect is unknown.",),
     )

@@ -34,7 +34,6 @@ _KINDS: Mapping[str, str] = {
 def run_figures(run: Summary, runs: int) -> dict[str, Any]:
     """The data of one run; `runs`: number of runs on the page."""
     line = run.run
-    marked = _marked(line, max(100, MARKS // runs))
     return {
         "title": line.title,
         "kind": _KINDS[line.kind],
@@ -45,7 +44,7 @@ def run_figures(run: Summary, runs: int) -> dict[str, Any]:
         "usage": _lines(line) if len(line.brokers) <= MOST_LINES else _heat(line, runs),
         "spread": _series(line.times_ms, run.spread),
         "churn": _churn(line),
-        "moves": _moves(line, marked),
+        "moves": _moves(line, _marked(line, max(100, MARKS // runs))),
         "moves_total": len(line.moves),
         "members": [[one.ts, one.broker, one.change, one.why] for one in line.memberships[:MARKS]],
         "before_after": _before_after(line, run.moves),
@@ -151,8 +150,7 @@ def _lines(line: Timeline) -> dict[str, Any]:
 
 def _heat(line: Timeline, runs: int) -> dict[str, Any]:
     """The highest usage per broker and bin, in tenths of a percent; −1 if there is none."""
-    bins = max(24, min(4 * BINS, CELLS // (len(line.brokers) * runs)))
-    begins, highest = peaks(line.usage, bins)
+    begins, highest = peaks(line.usage, max(24, min(4 * BINS, CELLS // (len(line.brokers) * runs))))
     tenths = np.where(np.isnan(highest), -1, np.round(1000.0 * np.nan_to_num(highest))).astype(
         np.int64
     )
@@ -161,12 +159,14 @@ def _heat(line: Timeline, runs: int) -> dict[str, Any]:
             [np.nanmean(row) if np.isfinite(row).any() else np.nan for row in line.usage]
         )
     top, low = np.fmax.reduce(line.usage, axis=1), np.fmin.reduce(line.usage, axis=1)
-    names = (("fullest", top), ("mean", mean), ("emptiest", low))
     return {
         "form": "heat",
         "t": line.times_ms[begins].tolist(),
         "z": tenths.T.tolist(),
-        "bands": {name: _series(line.times_ms, 100.0 * values) for name, values in names},
+        "bands": {
+            name: _series(line.times_ms, 100.0 * values)
+            for name, values in (("fullest", top), ("mean", mean), ("emptiest", low))
+        },
     }
 
 
@@ -179,12 +179,11 @@ def _churn(line: Timeline) -> dict[str, Any]:
     refused = counts(other, max(1, line.rounds), bins)[1]
     if not line.rounds:
         return {"t": [], "moved": [], "refused": [], "width": line.interval_ms}
-    width = int(np.diff(bin_edges(line.rounds, bins)).max()) * line.interval_ms
     return {
         "t": line.times_ms[begins].tolist(),
         "moved": moved.tolist(),
         "refused": refused.tolist(),
-        "width": width,
+        "width": int(np.diff(bin_edges(line.rounds, bins)).max()) * line.interval_ms,
     }
 
 
@@ -197,12 +196,14 @@ def _marked(line: Timeline, most: int) -> list[Move]:
     for move in line.moves:
         binned.setdefault(int(np.searchsorted(edges, move.round, side="right")), []).append(move)
     each = max(1, most // len(binned))
-    kept = [
-        one
-        for moves in binned.values()
-        for one in sorted(moves, key=lambda one: -np.nan_to_num(one.traffic))[:each]
-    ]
-    return sorted(kept, key=lambda move: move.ts)
+    return sorted(
+        (
+            one
+            for moves in binned.values()
+            for one in sorted(moves, key=lambda one: -np.nan_to_num(one.traffic))[:each]
+        ),
+        key=lambda move: move.ts,
+    )
 
 
 def _moves(line: Timeline, moves: Sequence[Move]) -> list[list[Any]]:
@@ -217,12 +218,12 @@ def _moves(line: Timeline, moves: Sequence[Move]) -> list[list[Any]]:
         at = None if source is None else float(usage[move.round, source])
         known = at is not None and not isnan(at)
         outcome = move.kind if move.outcome is None else f"{move.kind}, {move.outcome}"
-        where = [move.source or "", move.destination or ""]
         result.append(
             [
                 int(line.times_ms[move.round]),
                 move.bundle,
-                *where,
+                move.source or "",
+                move.destination or "",
                 move.code,
                 move.reason,
                 outcome,

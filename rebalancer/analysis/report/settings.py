@@ -17,8 +17,10 @@ def shown_settings(settings: Settings) -> Mapping[str, Scalar]:
     only those that ran.
     """
     ran = (f"shedding.{settings.engine.strategy}", f"placement.{placement_of(settings.engine)[0]}")
-    shown = [one for one in settings.entries if _matters(one.leaf.path, ran)]
-    ordered = sorted(shown, key=lambda one: one.kind == "default")
+    ordered = sorted(
+        (one for one in settings.entries if _matters(one.leaf.path, ran)),
+        key=lambda one: one.kind == "default",
+    )
     return {
         one.leaf.path: one.value
         if isinstance(one.value, bool | int | float | str)

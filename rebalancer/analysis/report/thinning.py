@@ -11,8 +11,7 @@ def bin_edges(rows: int, bins: int) -> Ints:
     """int64[k + 1]: row numbers that divide `rows` rows into k ≤ `bins` non-empty bins of nearly
     equal length.
     """
-    count = max(1, min(rows, bins))
-    return np.asarray(np.linspace(0, rows, count + 1).round(), dtype=np.int64)
+    return np.asarray(np.linspace(0, rows, max(1, min(rows, bins)) + 1).round(), dtype=np.int64)
 
 
 def extremes(values: Floats, bins: int) -> Ints:

@@ -132,13 +132,12 @@ class Agreement:
     def brokers(self) -> list[BrokerRow]:
         """One row per source broker, ordered by name."""
         counts = Counter((pair.cluster, pair.source, pair.verdict) for pair in self.pairs)
-        names = sorted({(pair.cluster, pair.source) for pair in self.pairs})
         return [
             BrokerRow(
                 *name,
                 *(counts[(*name, verdict)] for verdict in ("both", "only Pulsar", "only ours")),
             )
-            for name in names
+            for name in sorted({(pair.cluster, pair.source) for pair in self.pairs})
         ]
 
 
@@ -170,7 +169,6 @@ def compare(
         proposal = min(near, key=lambda one: abs(one.issued_at_ms - move.ts), default=None)
         if proposal is not None:
             proposals.remove(proposal)
-        why = "" if proposal is not None else _why_not(move, history.rounds)
         pairs.append(
             MovePair(
                 move.cluster,
@@ -178,7 +176,7 @@ def compare(
                 move.source,
                 move,
                 proposal,
-                why,
+                "" if proposal is not None else _why_not(move, history.rounds),
                 (people or {}).get(move, ""),
             )
         )

@@ -42,10 +42,9 @@ def by_people(
     found: dict[Moved, str] = {}
     newest: dict[tuple[str, str], Moved] = {}
     for move in sorted(moved, key=lambda one: one.ts):
-        before = newest.get((move.cluster, move.bundle))
         why = (
             _noted(move, traffic)
-            or _too_early(move, before, grace_ms)
+            or _too_early(move, newest.get((move.cluster, move.bundle)), grace_ms)
             or _from_idle(move, rounds, traffic)
         )
         if why:
@@ -92,8 +91,9 @@ def _from_idle(move: Moved, rounds: Sequence[Round], traffic: TrafficWatch) -> s
         for one in rounds
         if one.cluster == move.cluster and since <= one.ts <= move.ts and move.source in one.usage
     ]
-    figures = [*judged, *traffic.between(move.cluster, since, move.ts)]
-    if not judged or not all(_idle(move, one) for one in figures):
+    if not judged or not all(
+        _idle(move, one) for one in [*judged, *traffic.between(move.cluster, since, move.ts)]
+    ):
         return ""
     usage = judged[-1]
     return (

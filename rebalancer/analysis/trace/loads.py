@@ -212,12 +212,11 @@ class _ClusterLoads:
             traffic[:, 0],
             *(sum(counts[at] for counts in tables.values()) for at in (0, 1)),
         )
-        silent = sum(number < count for number in self._silent)
         return Loads(
             name,
             begins,
             (self._at_ms - begins) / 1000,
-            silent,
+            sum(number < count for number in self._silent),
             self._strayed,
             everything,
             tuple(loads),

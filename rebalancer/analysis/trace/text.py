@@ -19,10 +19,11 @@ def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
     atomically. Raises SinkError.
     """
     part = file.with_name(f".{file.name}.part")
-    figures = np.stack([load.received / MIB for load in loads], axis=1)
     lines = [
         f"{number * interval_s:.15g},{','.join(f'{figure:.6g}' for figure in row)}"
-        for number, row in enumerate(figures.tolist())
+        for number, row in enumerate(
+            np.stack([load.received / MIB for load in loads], axis=1).tolist()
+        )
     ]
     heading = f"# seconds,{','.join(load.name for load in loads)}"
     try:

@@ -176,8 +176,7 @@ def _with_retries(
     known: Known,
 ) -> None:
     def named(entry: Line | str) -> None:
-        line = entry if isinstance(entry, Line) else Line(entry)
-        log(replace(line, cluster=cluster.cluster))
+        log(replace(entry if isinstance(entry, Line) else Line(entry), cluster=cluster.cluster))
 
     while not stop.is_set():
         try:
@@ -198,11 +197,10 @@ def _with_retries(
 
 def opened_line(source: Source) -> Line:
     """The line for an opened cluster: its brokers and load manager."""
-    names = {"brokers": len(source.brokers), "load_manager": source.manager}
     return Line(
         f"{len(source.brokers)} brokers, {source.manager} load manager",
         "cluster",
-        fields=names,
+        fields={"brokers": len(source.brokers), "load_manager": source.manager},
         cluster=source.cluster,
     )
 

@@ -65,19 +65,16 @@ def _seen(cluster: str, report: Report) -> Seen:
 
 def as_table(brokers: Sequence[Seen], weights: Weights) -> console.Sheet:
     """One row per broker."""
-    headings = (
-        "usage %",
-        "CPU %",
-        "msg/s in",
-        "msg/s out",
-        "MB/s in",
-        "MB/s out",
-        "bundles",
-        "topics",
-    )
     columns: list[tuple[str, console.Side]] = [
         ("broker", "left"),
-        *((heading, "right") for heading in headings),
+        ("usage %", "right"),
+        ("CPU %", "right"),
+        ("msg/s in", "right"),
+        ("msg/s out", "right"),
+        ("MB/s in", "right"),
+        ("MB/s out", "right"),
+        ("bundles", "right"),
+        ("topics", "right"),
         ("remark", "left"),
     ]
     return console.Sheet(
@@ -94,16 +91,13 @@ def _figures(one: Seen, weights: Weights) -> list[str]:
     fields = _fields(one, weights)
     if one.report is None:
         return ["–"] * 8
-    usage, cpu = fields["usage"] * 100, fields["cpu_percent"]
-    rates = [f"{fields[name]:.0f}" for name in ("msg_rate_in", "msg_rate_out")]
-    throughput = [
-        f"{fields[name] / 1e6:.2f}" for name in ("msg_throughput_in", "msg_throughput_out")
-    ]
     return [
-        f"{usage:.1f}",
-        f"{cpu:.1f}",
-        *rates,
-        *throughput,
+        f"{fields['usage'] * 100:.1f}",
+        f"{fields['cpu_percent']:.1f}",
+        f"{fields['msg_rate_in']:.0f}",
+        f"{fields['msg_rate_out']:.0f}",
+        f"{fields['msg_throughput_in'] / 1e6:.2f}",
+        f"{fields['msg_throughput_out'] / 1e6:.2f}",
         str(fields["bundles"]),
         "–" if one.topics is None else str(one.topics),
     ]

@@ -37,39 +37,23 @@ def backtest(
     *,
     strategy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--strategy",
-            metavar="NAME",
-            help="Strategy instead of the one in the settings. Repeatable: one run each.",
-        ),
+        typer.Option(metavar="NAME", help="Strategy of a run. Repeatable: one run each."),
     ] = None,
     variant: Annotated[
         list[str] | None,
         typer.Option(
-            "--variant",
             metavar="PATH=VALUE[;…]",
             help="Additional run of each strategy with these settings. Repeatable.",
         ),
     ] = None,
     loop: Annotated[
         Literal["closed", "open"],
-        typer.Option(
-            "--loop", help="closed: recorded loads follow the moves; open: reports do not react."
-        ),
+        typer.Option(help="closed: recorded loads follow the moves; open: reports do not react."),
     ] = "closed",
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file."),
-    ] = None,
-    fail_on_imbalance: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-imbalance",
-            help="Exit with 3 if the last round of a run is above its strategy's target spread.",
-        ),
-    ] = False,
+    html: options.Html = None,
+    fail_on_imbalance: options.FailOnImbalance = False,
     as_json: options.Json = False,
 ) -> None:
     """Test strategies and settings on a recording, and compare them in a table and a report.
@@ -121,14 +105,14 @@ def _tries(
     from rebalancer.analysis.tune.search import short
 
     config, overrides = base
-    tries = []
-    for name in dict.fromkeys(strategies):
-        for changes in variants:
-            settings = options.settings(
-                config, overrides, *options.flags(shedding__strategy=name), *changes
-            )
-            tries.append((", ".join([name, *map(short, changes)]), settings))
-    return tries
+    return [
+        (
+            ", ".join([name, *map(short, changes)]),
+            options.settings(config, overrides, *options.flags(shedding__strategy=name), *changes),
+        )
+        for name in dict.fromkeys(strategies)
+        for changes in variants
+    ]
 
 
 def _show(
@@ -203,11 +187,10 @@ def _moves(moves: Sequence[Any]) -> list[dict[str, Any]]:
 def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:
     from rebalancer.analysis.report.page import render, write_page
 
-    runs = [line for answer in answers for line in answer.timelines]
     write_page(
         html,
         render(
-            runs,
+            [line for answer in answers for line in answer.timelines],
             title=f"Back-test of {recording.name}",
             made_by=f"rebalancer backtest {recording.name}",
         ),

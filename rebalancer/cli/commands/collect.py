@@ -42,10 +42,7 @@ def collect(
     telemetry: options.Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="With --once: print one JSON document instead of a table."),
-    ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Collect load reports of a Pulsar cluster, or of all clusters in the settings, at regular
     intervals.

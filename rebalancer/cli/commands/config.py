@@ -88,8 +88,7 @@ def from_broker_conf(
 
     conversion = convert(file)
     refuse_nothing(file, conversion)
-    for warning in conversion.warnings:
-        console.progress(f"warning: {warning}")
+    console.warn(conversion.warnings)
     if as_json:
         console.print_json("broker-conf", 1, shown_as.as_json(file, conversion))
     else:
@@ -113,11 +112,16 @@ def _as_list(entries: list[SettingEntry]) -> Group:
         max(len(entry.leaf.key) for entry in entries),
         max(len(_value(entry)) for entry in entries),
     )
-    parts: list[Text | Padding] = []
-    for entry in entries:
-        parts.append(Text(f"{entry.leaf.key:<{keys}}  {_value(entry):<{values}}  {entry.kind}"))
-        parts.append(Padding(_meaning(entry), (0, 0, 0, 4)))
-    return Group(*parts)
+    return Group(
+        *(
+            part
+            for entry in entries
+            for part in (
+                Text(f"{entry.leaf.key:<{keys}}  {_value(entry):<{values}}  {entry.kind}"),
+                Padding(_meaning(entry), (0, 0, 0, 4)),
+            )
+        )
+    )
 
 
 def _value(entry: SettingEntry) -> str:

@@ -18,12 +18,7 @@ app = typer.Typer()
 
 @app.command()
 def convert(
-    recording: Annotated[
-        str,
-        typer.Argument(
-            metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input."
-        ),
-    ],
+    recording: Annotated[str, options.JSON_LINES],
     target: Annotated[
         Path, typer.Argument(metavar="FILE", help="The columnar recording: .parquet.")
     ],

@@ -136,7 +136,11 @@ def examine_job(
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
     """One row per check, the remedy below the finding."""
     rows: list[list[str | Text]] = [
-        [Text(finding.status, _STYLE[finding.status]), finding.check, _text(finding)]
+        [
+            Text(finding.status, _STYLE[finding.status]),
+            finding.check,
+            Text(finding.text + (f"\n→ {finding.remedy}" if finding.remedy else "")),
+        ]
         for finding in findings
     ]
     return console.Sheet([("status", "left"), ("check", "left"), ("finding", "left")], rows)
@@ -179,9 +183,13 @@ def _of_rounds(
     job: JobSettings, engine: EngineSettings, topics: Sequence[Finding], limit: TimeLimit
 ) -> list[Finding]:
     if not _usable(topics, "topic rounds"):
-        text = "unknown without the rounds topic"
         return [
-            Finding(check, "warn", text, "see the finding about topic rounds")
+            Finding(
+                check,
+                "warn",
+                "unknown without the rounds topic",
+                "see the finding about topic rounds",
+            )
             for check in ("job", "epochs")
         ]
     return [
@@ -219,7 +227,3 @@ def _settings(
             f"valid, {given} of {len(settings.entries)} given{f' ({config})' if config else ''}",
         )
     ]
-
-
-def _text(finding: Finding) -> Text:
-    return Text(finding.text + (f"\n→ {finding.remedy}" if finding.remedy else ""))

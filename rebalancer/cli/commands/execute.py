@@ -10,7 +10,6 @@ import typer
 
 from rebalancer.cli import exit_codes, options
 from rebalancer.cli.execute.assembly import Assembled, assembled
-from rebalancer.cli.execute.lines import line, summary
 from rebalancer.cli.log_lines import Line, Log
 from sinks.executor.executor import Executor, Stopped
 from sinks.executor.publish import Done
@@ -21,22 +20,21 @@ from sinks.wire.codec import encode_outcome
 from strategies.errors import SinkError
 
 app = typer.Typer()
+_WIDEST_STATUS = len("already-done")
 
 
 @app.command()
 def execute(
     ctx: typer.Context,
     *,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")
-    ] = False,
-    once: Annotated[
-        bool, typer.Option("--once", help="Process all present commands, then stop.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
     commands: options.Topic = None,
     outcomes: options.Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")
+    ] = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print each outcome as the JSON record that is published."),
@@ -59,7 +57,7 @@ def execute(
         if as_json:
             print(encode_outcome(done.outcome).decode(), flush=True)
         else:
-            log.show(line(done))
+            log.show(outcome_line(done))
 
     connections = settings.connections
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
@@ -120,3 +118,45 @@ def _work(executor: Executor, stop: Stop, once: bool, outage: RetryBackoff) -> N
                 return
     except Stopped:
         return
+
+
+def outcome_line(done: Done) -> Line:
+    """`applied       transfer t/ns/0x…: a:1 → b:1 in 120 ms`, with the reason behind it where there
+    is one.
+    """
+    command, outcome = done.task.command, done.outcome
+    where = (
+        command.source
+        if command.destination is None
+        else f"{command.source} → {command.destination}"
+    )
+    took = f" in {outcome.took_ms} ms" if outcome.status == "applied" else ""
+    why = f" [{outcome.reason}]" if outcome.reason else ""
+    text = (
+        f"{outcome.status:<{_WIDEST_STATUS}}  {command.action} {command.bundle}: {where}{took}{why}"
+    )
+    names = {
+        "command": command.id,
+        "action": command.action,
+        "bundle": command.bundle,
+        "from": command.source,
+        "to": command.destination,
+    }
+    return Line(
+        text,
+        "outcome",
+        fields={
+            **names,
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "took_ms": outcome.took_ms,
+        },
+    )
+
+
+def summary(counts: Counter[str]) -> str:
+    """`3 applied, 1 refused`"""
+    return (
+        ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+        or "no commands"
+    )

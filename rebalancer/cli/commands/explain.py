@@ -38,6 +38,12 @@ from strategies.model import Command, Round
 
 app = typer.Typer()
 
+SourceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE", help="Where these records are: a file, a folder or a topic URI."
+    ),
+]
 #: Kind of record → its source.
 Sources = dict[str, Source]
 
@@ -52,27 +58,17 @@ def explain_command(
         Path | None,
         typer.Option("--from", metavar="DIR", help="Folder written by replay --out or demo."),
     ] = None,
-    rounds: Annotated[
-        str | None, typer.Option(metavar="SOURCE", help="Rounds: a file, a folder or a topic URI.")
-    ] = None,
-    commands: Annotated[
-        str | None,
-        typer.Option(metavar="SOURCE", help="Commands: a file, a folder or a topic URI."),
-    ] = None,
-    outcomes: Annotated[
-        str | None,
-        typer.Option(metavar="SOURCE", help="Outcomes: a file, a folder or a topic URI."),
-    ] = None,
+    rounds: SourceOption = None,
+    commands: SourceOption = None,
+    outcomes: SourceOption = None,
     telemetry: Annotated[
         str | None,
         typer.Option(metavar="SOURCE", help="Load reports, for bundles that no round names."),
     ] = None,
-    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    cluster: options.Cluster = None,
     epoch: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="This epoch instead of the newest one with the subject."
-        ),
+        typer.Option(metavar="N", min=1, help="This epoch, not the newest one with the subject."),
     ] = None,
     last: Annotated[
         int,
@@ -93,15 +89,14 @@ def explain_command(
     sources = _sources(given, folder, config, overrides)
     access = _access(sources, config, overrides)
     whole = _read(sources, access, named=outcomes is not None)
-    for line in whole.skipped:
-        console.progress(f"warning: {line}")
-    history = _of_cluster(whole, cluster)
-    located = locate(word, history, epoch, lambda: _owners(sources, access, cluster))
+    console.warn(whole.skipped)
+    located = locate(
+        word, _of_cluster(whole, cluster), epoch, lambda: _owners(sources, access, cluster)
+    )
     if as_json:
         console.print_json("explanation", 1, _as_json(located))
-        return
-    for line in _lines(located, last):
-        print(line)
+    else:
+        print(*_lines(located, last), sep="\n")
 
 
 def _sources(

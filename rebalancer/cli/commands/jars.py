@@ -36,13 +36,16 @@ def fetch(
     The job downloads them itself when it first uses a Kafka topic. For a machine without network:
     fetch, copy the folder, set jars.folder.
     """
-    settings = options.settings(config, overrides).job.jars
-    fetch_jars(connector_jars(), folder, settings.maven_url, console.progress)
+    fetch_jars(
+        connector_jars(),
+        folder,
+        options.settings(config, overrides).job.jars.maven_url,
+        console.progress,
+    )
     files = present(connector_jars(), folder)
     if as_json:
         console.print_json(
             "jars", 1, {"folder": str(folder.absolute()), "files": [file.name for file in files]}
         )
-        return
-    for file in files:
-        print(file)
+    else:
+        print(*files, sep="\n")

@@ -34,9 +34,7 @@ def record(
     *,
     topic: Annotated[
         str | None,
-        typer.Option(
-            metavar="URI", help="Topic to copy; by default the telemetry topic of the settings."
-        ),
+        typer.Option(metavar="URI", help="Topic to copy; default: the settings' telemetry topic."),
     ] = None,
     follow: Annotated[
         bool,
@@ -45,10 +43,7 @@ def record(
     until_idle: Annotated[
         float | None,
         typer.Option(
-            "--until-idle",
-            metavar="SECONDS",
-            min=0,
-            help="Continue until no record has arrived for this time.",
+            metavar="SECONDS", min=0, help="Continue until no record has arrived for this time."
         ),
     ] = None,
     form: Annotated[
@@ -95,8 +90,7 @@ def record(
                 unread=unread,
                 outage=outage,
             )
-    for line in unread.lines():
-        console.progress(f"warning: {line}")
+    console.warn(unread.lines())
     if as_json:
         console.print_json(
             "recorded",

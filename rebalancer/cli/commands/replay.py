@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,7 +16,7 @@ from rebalancer.analysis.explain.outcomes import OutcomeCollector
 from rebalancer.analysis.goal import goal_of
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, exit_codes, options, pipe
+from rebalancer.cli import console, exit_codes, options
 from rebalancer.cli.tables import replay as report
 from rebalancer.settings.load import Settings
 from sinks.recordings.recorder import as_line, check_use, topic_records
@@ -37,20 +36,11 @@ EngineKind = Literal["plain", "spark"]
 
 @app.command()
 def replay(
-    recording: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input."
-        ),
-    ] = None,
+    recording: Annotated[str | None, options.JSON_LINES] = None,
     *,
     from_topic: Annotated[
         str | None,
-        typer.Option(
-            "--from-topic",
-            metavar="URI",
-            help="Use all present records of a topic instead of a recording.",
-        ),
+        typer.Option(metavar="URI", help="Use all present records of a topic, not a recording."),
     ] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -58,43 +48,22 @@ def replay(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
     ] = None,
+    rejected: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With -: write rejected records to this file."),
+    ] = None,
     engine: Annotated[
-        EngineKind,
-        typer.Option("--engine", help="Decide in this process, or in the streaming job."),
+        EngineKind, typer.Option(help="Decide in this process, or in the streaming job.")
     ] = "plain",
     records_per_batch: Annotated[
-        int | None,
-        typer.Option(
-            "--records-per-batch", metavar="N", help="With --engine spark: records per micro-batch."
-        ),
+        int | None, typer.Option(metavar="N", help="With --engine spark: records per micro-batch.")
     ] = None,
     shuffle_partitions: Annotated[
         int | None,
-        typer.Option(
-            "--shuffle-partitions",
-            metavar="N",
-            help="With --engine spark: number of state partitions.",
-        ),
+        typer.Option(metavar="N", help="With --engine spark: number of state partitions."),
     ] = None,
-    rejected: Annotated[
-        Path | None,
-        typer.Option(
-            "--rejected",
-            metavar="FILE",
-            help="With -: write rejected records to this file as JSON lines.",
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file."),
-    ] = None,
-    fail_on_imbalance: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-imbalance",
-            help="Exit with 3 if a cluster's last round is above the strategy's target spread.",
-        ),
-    ] = False,
+    html: options.Html = None,
+    fail_on_imbalance: options.FailOnImbalance = False,
     as_json: options.Json = False,
 ) -> None:
     """Compute decisions for a recording or piped records; print or store them.
@@ -137,19 +106,10 @@ def replay(
         _report_rejected(origin, made)
     files = {} if out is None else _write(out, made, source)
     files |= {} if html is None else _write_html(html, origin, made, settings, source.verdicts())
-    _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
+    _print_summary(origin, source.count, settings, made, files, as_json=as_json)
     check_use(origin, source.count, len(made.rejected))
     if fail_on_imbalance:
         _fail_on_imbalance(made, settings)
-
-
-@dataclass(frozen=True, slots=True)
-class _Replayed:
-    recording: str
-    records: int
-    settings: Settings
-    made: decisions.Decisions
-    files: Mapping[str, Path]
 
 
 def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> dict[str, Path]:
@@ -168,7 +128,7 @@ def _of_topic(topic: TopicUri, connections: Connections) -> Iterator[Placed]:
         topic_records(topic, connections.access, connections.source), as_line, unread
     ):
         yield Placed(*found)
-    _warn(unread)
+    console.warn(unread.lines())
 
 
 def _report_rejected(origin: str, made: decisions.Decisions) -> None:
@@ -180,12 +140,7 @@ def _report_rejected(origin: str, made: decisions.Decisions) -> None:
             Position(rejected.topic, rejected.partition, rejected.offset),
             WireError(rejected.code, rejected.text),
         )
-    _warn(skipped)
-
-
-def _warn(skipped: Skipped) -> None:
-    for line in skipped.lines():
-        console.progress(f"warning: {line}")
+    console.warn(skipped.lines())
 
 
 def _answers(
@@ -206,29 +161,37 @@ def _shown(answers: Iterable[list[OutputRow]], quiet: bool) -> Iterator[OutputRo
             yield row
 
 
-def _print_summary(replayed: _Replayed, as_json: bool) -> None:
-    summaries = decisions.summarise(replayed.made)
+def _print_summary(
+    recording: str,
+    records: int,
+    settings: Settings,
+    made: decisions.Decisions,
+    files: Mapping[str, Path],
+    *,
+    as_json: bool,
+) -> None:
+    summaries = decisions.summarise(made)
     if as_json:
         body = report.as_json(
-            replayed.recording,
-            replayed.records,
-            replayed.settings.engine,
+            recording,
+            records,
+            settings.engine,
             summaries=summaries,
-            decisions=replayed.made,
-            files=replayed.files,
+            decisions=made,
+            files=files,
         )
         console.print_json("replay", 1, body)
         return
     if not summaries:
-        if replayed.records:
+        if records:
             print("Nothing was decided: no round closed and no record was rejected.")
         return
     console.show(
         report.as_table(summaries),
         "spread: highest minus lowest usage of the brokers, in percentage points",
     )
-    if replayed.files:
-        print(f"written: {', '.join(str(path) for path in replayed.files.values())}")
+    if files:
+        print(f"written: {', '.join(str(path) for path in files.values())}")
 
 
 def _write_html(
@@ -266,9 +229,24 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
 
 
 def _pipe(settings: Settings, rejected: Path | None) -> None:
+    """Writes the commands of a round, then its record, and flushes before it reads the next record,
+    so that any program can run the engine in a loop. Rejected records are one line each on standard
+    error, and complete in `rejected` if given. Raises BrokenPipeError if the reader closed the
+    pipe.
+    """
     answers = plain.decide(plain.of_recording("-"), settings.engine, settings.connections.wire)
     with rejected.open("wb") if rejected is not None else nullcontext() as file:
-        pipe.answer(answers, sys.stdout.buffer, sys.stderr, file)
+        for rows in answers:
+            decided = b"".join(row.value + b"\n" for row in rows if row.kind != "rejected")
+            refused = [row for row in rows if row.kind == "rejected"]
+            if decided:
+                sys.stdout.buffer.write(decided)
+                sys.stdout.buffer.flush()
+            for row in refused:
+                print(decisions.line(row), file=sys.stderr, flush=True)
+            if refused and file is not None:
+                file.write(b"".join(row.value + b"\n" for row in refused))
+                file.flush()
 
 
 def _refuse_with_pipe(**given: object) -> None:

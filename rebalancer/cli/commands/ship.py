@@ -30,7 +30,6 @@ def ship(
     manifest = write_environment(file)
     size = file.stat().st_size
     if as_json:
-        packages = dict(manifest.packages)
         console.print_json(
             "environment",
             1,
@@ -38,12 +37,12 @@ def ship(
                 "file": str(file.absolute()),
                 "bytes": size,
                 "python": manifest.python,
-                "packages": packages,
+                "packages": dict(manifest.packages),
             },
         )
-        return
-    print(
-        f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
-        f"{python_name()} on {manifest.platform}; "
-        f"use it with: rebalancer run --set job.environment={file.absolute()}"
-    )
+    else:
+        print(
+            f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
+            f"{python_name()} on {manifest.platform}; "
+            f"use it with: rebalancer run --set job.environment={file.absolute()}"
+        )

@@ -38,7 +38,6 @@ def simulate(
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            "--strategy",
             metavar="NAME",
             help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable.",
         ),
@@ -46,9 +45,7 @@ def simulate(
     mode: Annotated[
         str | None,
         typer.Option(
-            metavar="MODE",
-            help="fixed or parity, if --strategy does not name it; by "
-            "default that of the scenario.",
+            metavar="MODE", help="fixed or parity; default: that of --strategy or scenario."
         ),
     ] = None,
     seeds: Annotated[
@@ -76,14 +73,7 @@ def simulate(
         ),
     ] = None,
     overrides: options.Overrides = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            help="Write one report with charts of the first seed of each run.",
-        ),
-    ] = None,
+    html: options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Run strategies on modelled clusters in virtual time.
@@ -186,16 +176,16 @@ def _list(as_json: bool) -> None:
             for one in named
         ]
         console.print_json("scenarios", 1, {"scenarios": found})
-        return
-    rows = [
-        [one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story]
-        for one in named
-    ]
-    console.show(
-        console.Sheet(
-            [("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")], rows
+    else:
+        console.show(
+            console.Sheet(
+                [("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")],
+                [
+                    [one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story]
+                    for one in named
+                ],
+            )
         )
-    )
 
 
 def _length(minutes: int) -> str:

@@ -61,10 +61,12 @@ def as_table(brokers: Sequence[BrokerStateRow]) -> console.Sheet:
     """The brokers of one cluster. EWMA is the state of ThresholdShedder, hits are that of
     AvgShedder.
     """
-    columns: list[tuple[str, console.Side]] = [("broker", "left")]
-    columns += [
-        (name, "right")
-        for name in ("report age", "EWMA", "hits high", "low", "bundles", "msg/s", "MB/s")
+    columns: list[tuple[str, console.Side]] = [
+        ("broker", "left"),
+        *(
+            (name, "right")
+            for name in ("report age", "EWMA", "hits high", "low", "bundles", "msg/s", "MB/s")
+        ),
     ]
     rows = [
         [

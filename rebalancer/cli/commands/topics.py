@@ -102,9 +102,9 @@ def create(
             for n, one in done.items()
         ]
         console.print_json("topics", 1, {"topics": rows})
-        return
-    for name, one in done.items():
-        print(f"{served[name]}: {_SENTENCES[one]}")
+    else:
+        for name, one in done.items():
+            print(f"{served[name]}: {_SENTENCES[one]}")
 
 
 def _made(topic: TopicUri, plan: TopicPlan, connections: Connections, update: bool) -> Made:

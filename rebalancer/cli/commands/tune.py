@@ -22,39 +22,24 @@ app = typer.Typer()
 def tune(
     recording: options.Recording,
     *,
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            "--strategy", metavar="NAME", help="Strategy instead of the one in the settings."
-        ),
-    ] = None,
+    strategy: options.Strategy = None,
     trials: Annotated[
         int,
-        typer.Option(
-            "--trials", min=1, max=10_000, metavar="N", help="Number of sets of settings to try."
-        ),
+        typer.Option(min=1, max=10_000, metavar="N", help="Number of sets of settings to try."),
     ] = 24,
+    seed: options.Seed = 1,
     training: Annotated[
         float,
         typer.Option(
-            "--training",
             min=0.1,
             max=0.9,
             metavar="PART",
-            help="Part of the time for the search; the rest is the test.",
+            help="Part of the time to search; the rest is the test.",
         ),
     ] = 0.6,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, metavar="N", help="Seed for drawing the sets.")
-    ] = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html", metavar="FILE", help="Write a report of the best set on the test part."
-        ),
-    ] = None,
+    html: options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Search for better settings on a recording.
@@ -77,9 +62,12 @@ def tune(
         if changes
     ]
     with columnar(recording, current.connections.wire, console.progress) as path:
-        split_ms = _split(path, training, recording)
         found = search(
-            path, current, sets, split_ms, lambda jobs, keep: run_all(jobs, console.progress, keep)
+            path,
+            current,
+            sets,
+            _split(path, training, recording),
+            lambda jobs, keep: run_all(jobs, console.progress, keep),
         )
     if as_json:
         console.print_json(
@@ -154,10 +142,9 @@ def sentence(found: SearchResult) -> str:
 
 def _show(found: SearchResult) -> None:
     heads = ["settings", "training spread", "moves a day", "test spread", "moves a day", ""]
-    ordered = [found.current, *found.front]
     rows = [
         [one.title, *_cells(one.training), *_cells(one.test), "best" if one is found.best else ""]
-        for one in ordered
+        for one in [found.current, *found.front]
     ]
     columns: list[Any] = [
         (head, "left" if at in (0, 5) else "right") for at, head in enumerate(heads)
@@ -177,14 +164,12 @@ def _cells(cost: Cost | None) -> list[str]:
 
 
 def _as_json(found: SearchResult) -> dict[str, Any]:
-    front = [_trial(one) for one in found.front]
-    best = None if found.best is None else _trial(found.best)
     return {
         "tried": found.tried,
         "split_ms": found.split_ms,
         "current": _trial(found.current),
-        "front": front,
-        "best": best,
+        "front": [_trial(one) for one in found.front],
+        "best": None if found.best is None else _trial(found.best),
         "text": sentence(found),
     }
 
@@ -228,11 +213,10 @@ def _write_html(html: Path, recording: Path, found: SearchResult) -> None:
         detail,
         (step,) if enough else (longer, step),
     )
-    runs = [line for one in shown for line in one.lines]
     write_page(
         html,
         render(
-            runs,
+            [line for one in shown for line in one.lines],
             title=f"Tuning on {recording.name}",
             made_by=f"rebalancer tune {recording.name}",
             verdict=verdict,

@@ -20,7 +20,20 @@ from strategies.engine import placement_of
 def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings) -> None:
     """Writes the report to each path. Raises SettingsError if plotly is missing, and OSError."""
     run = demo_timeline(result, settings)
-    steps = () if not result.balanced else _next()
+    steps = (
+        ()
+        if not result.balanced
+        else (
+            NextStep(
+                "See another cluster, or another strategy:",
+                "rebalancer demo --seed 2 --strategy threshold",
+            ),
+            NextStep(
+                "Analyse your own cluster without changing it: collect its load reports, then "
+                "replay them."
+            ),
+        )
+    )
     for path in paths:
         write_page(
             path,
@@ -77,16 +90,3 @@ def _measured(owners: dict[str, str | None], rates: dict[str, list[float]]) -> d
             rate = rates[bundle]
             sums[broker] = (messages + rate[0] + rate[1], data + rate[2] + rate[3])
     return {broker: Measured(messages, data) for broker, (messages, data) in sums.items()}
-
-
-def _next() -> tuple[NextStep, ...]:
-    return (
-        NextStep(
-            "See another cluster, or another strategy:",
-            "rebalancer demo --seed 2 --strategy threshold",
-        ),
-        NextStep(
-            "Analyse your own cluster without changing it: collect its load reports, then "
-            "replay them."
-        ),
-    )

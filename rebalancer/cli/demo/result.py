@@ -87,8 +87,9 @@ class Result:
 
 def files(plan: Plan) -> dict[str, str]:
     """Paths in the run's folder → their content; folders end with a slash."""
-    topics = {} if plan.kafka else {name: f"{name}/" for name in TOPICS}
-    named = topics | {"settings": plan.settings_file.name}
+    named = ({} if plan.kafka else {name: f"{name}/" for name in TOPICS}) | {
+        "settings": plan.settings_file.name
+    }
     if plan.report.exists():
         named["report"] = plan.report.name
     return (

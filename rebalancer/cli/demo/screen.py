@@ -7,9 +7,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -35,7 +34,7 @@ def open_screen(plan: Plan, goal: Goal, quiet: bool = False) -> Iterator[Screen]
     """
     screen = Screen(Console(stderr=quiet, highlight=False), goal)
     screen.introduce(introduction(plan, goal))
-    with screen:
+    with screen.live():
         yield screen
 
 
@@ -56,19 +55,9 @@ class Screen:
                 console=console, get_renderable=self._picture, refresh_per_second=8, transient=True
             )
 
-    def __enter__(self) -> Screen:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
+    def live(self) -> AbstractContextManager[object]:
+        """Shows the table of brokers while the context is open."""
+        return nullcontext() if self._live is None else self._live
 
     def introduce(self, labelled: Sequence[tuple[str, str]]) -> None:
         """Prints the introduction in two columns: label and sentence."""
@@ -151,8 +140,7 @@ class Screen:
         table.add_column("usage at the start", no_wrap=True)
         table.add_column("usage now", no_wrap=True)
         for broker, before in self._first.items():
-            now = self._now.get(broker, 0.0)
-            table.add_row(short(broker), _bar(before), _bar(now))
+            table.add_row(short(broker), _bar(before), _bar(self._now.get(broker, 0.0)))
         return table
 
 

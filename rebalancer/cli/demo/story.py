@@ -42,7 +42,6 @@ def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
     )
     others = [f"{one.key} = {_written(one.value)}: {one.why}" for one in plan.overrides]
     others += [f"{path} = {_written(value)}" for path, value in plan.requested.items()]
-    settings = f"all at their defaults except {'; '.join(others)}"
     return [
         (
             "cluster",
@@ -60,7 +59,10 @@ def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
             f"{goal.summary[:1].lower()}{goal.summary[1:].rstrip('.')}",
         ),
         ("goal", goal.text),
-        ("settings", f"{plan.settings_file}, {settings}"),
+        (
+            "settings",
+            f"{plan.settings_file}, all at their defaults except {'; '.join(others)}",
+        ),
     ]
 
 
@@ -87,8 +89,9 @@ def reasons(step: Step, goal: Goal) -> list[str]:
     busiest broker keeps its bundles.
     """
     if step.commands:
-        sources = dict.fromkeys(one.source for one in step.commands)
-        lines = [_moves_of(source, step) for source in sources]
+        lines = [
+            _moves_of(source, step) for source in dict.fromkeys(one.source for one in step.commands)
+        ]
     else:
         lines = [] if goal.reached(step.round) else _why_not(step.round)
     return [_shortened(line, step.round.brokers) for line in lines]
@@ -117,8 +120,11 @@ def next_commands(result: Result, here: Path) -> list[str]:
         if plan.kafka
         else _seen_from(here, segment_path(plan.topic("telemetry"), 0))
     )
-    replay = f"replay {telemetry} {config}"
-    return [*explain, replay, *([f"state {config}"] if plan.engine == "spark" else [])]
+    return [
+        *explain,
+        f"replay {telemetry} {config}",
+        *([f"state {config}"] if plan.engine == "spark" else []),
+    ]
 
 
 def _seen_from(here: Path, path: Path) -> str:

@@ -238,8 +238,12 @@ def check_figures(source: Source, patience_s: float) -> Finding:
     text = f"{len(done.answered)} of {len(done.answered) + len(done.missing)} brokers have figures"
     if not done.missing:
         return ok("reports", text)
-    first = done.missing[min(done.missing)]
-    return Finding("reports", "warn" if done.answered else "fail", f"{text}: {first}", _NO_FIGURES)
+    return Finding(
+        "reports",
+        "warn" if done.answered else "fail",
+        f"{text}: {done.missing[min(done.missing)]}",
+        _NO_FIGURES,
+    )
 
 
 def check_freezes(
@@ -345,8 +349,9 @@ def _findings(
     with closing(PulsarAdmin(pulsar, Event().wait, known=known)) as admin:
         names = admin.brokers()
         yield check_reach(known)
-        asked = names or [url.netloc for url in admin_urls(pulsar)]
-        listed = _all(lambda name: _ask(admin, name), asked)
+        listed = _all(
+            lambda name: _ask(admin, name), names or [url.netloc for url in admin_urls(pulsar)]
+        )
     yield check_brokers(listed if names else [])
     yield check_load_manager(listed, pulsar)
     yield from check_shedder(listed)

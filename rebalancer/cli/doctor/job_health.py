@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rebalancer.cli.doctor.durations import age
-from rebalancer.cli.doctor.finding import Finding, Status, ok
+from rebalancer.cli.doctor.finding import Finding, Status, age, ok
 from sinks.topics.epochs import RoundEpoch, newest_rounds
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError
@@ -25,7 +24,6 @@ from streaming.settings import JobSettings
 _CHECK = "job"
 #: A job whose last round is older than this number of intervals makes no progress.
 INTERVALS = 3
-_START = "start it: rebalancer run"
 
 
 def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected: bool) -> Finding:
@@ -76,7 +74,9 @@ def _free(folder: Path, job: JobSettings, engine: EngineSettings) -> bool:
 
 
 def _no_job(text: str, expected: bool) -> Finding:
-    return Finding(_CHECK, "fail", text, _START) if expected else ok(_CHECK, text)
+    return (
+        Finding(_CHECK, "fail", text, "start it: rebalancer run") if expected else ok(_CHECK, text)
+    )
 
 
 def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int) -> Finding:
@@ -97,8 +97,7 @@ def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int)
     newest = max(found, key=lambda one: one.ts)
     text = f"{who}; last round {newest.round} of {newest.cluster}, {age(now_ms - newest.ts)} ago"
     if now_ms - newest.ts > limit_ms:
-        just_begun = by is not None and now_ms - by.since_ms <= limit_ms
-        if just_begun:
+        if by is not None and now_ms - by.since_ms <= limit_ms:
             return ok(_CHECK, f"{text}: has just started and is catching up")
         return Finding(_CHECK, "fail", f"{text}: more than {age(limit_ms)}", _STANDS_STILL)
     return ok(_CHECK, text)

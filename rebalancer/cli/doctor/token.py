@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rebalancer.cli.doctor.durations import age
-from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.finding import Finding, age, ok
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.secret_file import read_secret
 from strategies.errors import SettingsError
@@ -55,10 +54,9 @@ def _of(claims: Mapping[str, Any], now_s: float) -> Finding:
             "wait, or check the clocks",
         )
     if end is None:
-        unreadable = "exp" in claims
         return (
             Finding(_CHECK, "warn", "the token's exp is not a number", _RENEW)
-            if unreadable
+            if "exp" in claims
             else ok(_CHECK, "the token never expires")
         )
     text = f"the token expires in {_span(end - now_s)}"

@@ -1,3 +1,1 @@
-"""What `rebalancer execute` is made of: the executor put together from settings, and its outcomes
-as lines.
-"""
+"""What `rebalancer execute` is made of: the executor put together from settings."""

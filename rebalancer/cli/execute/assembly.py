@@ -22,7 +22,6 @@ from sinks.wire.signing import signing_key
 
 #: Records that a broker sends ahead.
 _AHEAD = 16
-_GROUP = "rebalancer-executor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:
     uris = connections.topics
     folder = state_folder(settings.executor)
     # Executors of several clusters may share a topic: each has to see all of it.
-    group = f"{_GROUP}-{connections.pulsar.cluster}"
+    group = f"rebalancer-executor-{connections.pulsar.cluster}"
 
     def consumer(topic: TopicUri) -> Consumer:
         # An executor does a few commands at a time; each record may be as large as a broker allows.

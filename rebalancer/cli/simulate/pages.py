@@ -43,7 +43,6 @@ def write(made: Sequence[Made], file: Path) -> None:
         )
         return
     found = rated(made)
-    sheets = [*([] if found is None else [_ratings(found)]), _all(made)]
     write_page(
         file,
         render(
@@ -51,7 +50,10 @@ def write(made: Sequence[Made], file: Path) -> None:
             title=f"{len(names)} scenarios",
             made_by=f"rebalancer simulate {' '.join(names)}",
             verdict=_verdict(made, found),
-            several=Several([one.scenario for one, _ in kept], sheets),
+            several=Several(
+                [one.scenario for one, _ in kept],
+                [*([] if found is None else [_ratings(found)]), _all(made)],
+            ),
         ),
     )
 

@@ -70,11 +70,11 @@ def tables(agreement: Agreement) -> Iterator[RenderableType]:
     ]
     rows = [
         [
-            _time(pair.ts),
+            formatted(pair.ts, "%H:%M:%S"),
             pair.bundle,
             pair.verdict,
             _moves(pair),
-            _lag(pair),
+            "" if pair.lag_ms is None else f"{pair.lag_ms / 1000:+.0f} s",
             pair.person or pair.why,
         ]
         for pair in agreement.pairs
@@ -146,11 +146,3 @@ def _moves(pair: MovePair) -> str:
     if pair.wanted is not None:
         lines.append(f"ours: {pair.wanted.source} → {pair.wanted.destination or '?'}")
     return "\n".join(lines)
-
-
-def _lag(pair: MovePair) -> str:
-    return "" if pair.lag_ms is None else f"{pair.lag_ms / 1000:+.0f} s"
-
-
-def _time(ts: int) -> str:
-    return formatted(ts, "%H:%M:%S")

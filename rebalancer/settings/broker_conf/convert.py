@@ -1,29 +1,39 @@
-"""Converts a broker.conf to our settings: every known key with its result, and warnings."""
+"""Converts a broker.conf to our settings: every known key with its result, and warnings. Values are
+read as Pulsar reads them.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
 from rebalancer.settings.broker_conf.keys import (
     BANDWIDTH_WEIGHTS,
     KEYS,
+    LIMITER,
     LOAD_MANAGER,
+    PLACEMENT,
     SHEDDING,
     Key,
     Value,
     looks_like_ours,
 )
 from rebalancer.settings.broker_conf.properties import Property, read_properties
-from rebalancer.settings.broker_conf.values import class_names, converted, read
 from rebalancer.settings.leaves import Leaf, all_leaves
 from rebalancer.settings.load import resolved
 from rebalancer.settings.sources import Assignment, did_you_mean
 from strategies.errors import SettingsError
-from strategies.shedding.registry import EXTENSIBLE
+from strategies.placement.registry import PLACERS
+from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
+_BITS = {"int": 32, "long": 64}
+#: Suffix of a key → ms per unit.
+_MILLISECONDS = (("Minutes", 60_000), ("InSeconds", 1000), ("InSecs", 1000))
 _EXTENSIBLE = "ExtensibleLoadManagerImpl"
 _OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
 
@@ -57,9 +67,8 @@ class Conversion:
 def convert(file: Path) -> Conversion:
     """Converts a broker.conf. SettingsError has every unusable value with file and line."""
     properties = read_properties(file)
-    newest = {one.key: one for one in properties}
     given = {
-        name: one for name, one in newest.items() if one.value.strip()
+        name: one for name, one in {one.key: one for one in properties}.items() if one.value.strip()
     }  # Pulsar keeps its default for a blank value
     values, wrong = _values(file, given)
     leaves = _by_key(all_leaves())
@@ -198,3 +207,60 @@ def refuse_nothing(file: Path, conversion: Conversion) -> None:
         raise SettingsError(
             [f"{file}: sets no load-balancing key of Pulsar 4.2; name a broker.conf"]
         )
+
+
+def read(key: Key, text: str) -> Value:
+    """The value of a key. Raises ValueError with the reason if it is invalid."""
+    text = text.strip()
+    match key.kind:
+        case "boolean":
+            return _truth(text)
+        case "double":
+            if not _DECIMAL.fullmatch(text):
+                raise ValueError(f"must be a number, got {text!r}")
+            return float(text.rstrip("dDfF"))
+        case "int" | "long" as kind:
+            return _whole(text, _BITS[kind])
+        case "text":
+            return text
+
+
+def class_names(key: str) -> dict[str, str]:
+    """For keys that name a class: class → our name for it."""
+    limiter = "org.apache.pulsar.broker.service.persistent.DispatchRateLimiterFactory"
+    return {
+        SHEDDING: {entry.pulsar_class: name for name, entry in SHEDDERS.items()},
+        PLACEMENT: {entry.pulsar_class: name for name, entry in PLACERS.items()},
+        LIMITER: {f"{limiter}AsyncTokenBucket": "token_bucket", f"{limiter}Classic": "classic"},
+    }.get(key, {})
+
+
+def converted(key: str, value: Value, leaf: Leaf) -> Any:
+    """The value in the unit and type of our setting."""
+    if leaf.setting.unit == "ms" and isinstance(value, int):
+        return value * next((factor for ending, factor in _MILLISECONDS if key.endswith(ending)), 1)
+    if isinstance(value, str):
+        return _names(value) if get_origin(leaf.kind) in (tuple, list) else value
+    if isinstance(value, bool):
+        return value
+    if float in (leaf.kind, *get_args(leaf.kind)):
+        return float(value)
+    return int(value) if float(value).is_integer() else value
+
+
+def _truth(text: str) -> bool:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    raise ValueError(f"must be true or false, got {text!r} (Pulsar takes it for false)")
+
+
+def _whole(text: str, bits: int) -> int:
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"must be a whole number, got {text!r}")
+    if not -(2 ** (bits - 1)) <= (number := int(text[:40])) < 2 ** (bits - 1):
+        raise ValueError(f"must fit into {bits} bits, got {text[:40]}")
+    return number
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -26,14 +26,6 @@ BANDWIDTH_WEIGHTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_OWN = "only brokers use it; it has no effect on decisions"
-_REPORTS = "brokers measure and report by it; here the collector has its own interval"
-_SWITCH = (
-    "the job decides while it runs; disable shedding in the brokers before its commands are applied"
-)
-_TABLES = "belongs to the extensible load manager's own tables"
-_UNUSED = "deprecated: Pulsar itself does nothing with it"
-_LIMITS = "brokers enforce it; here only simulations use it"
 _ABSENT = "not used by this version"
 
 
@@ -68,7 +60,12 @@ KEYS: Mapping[str, Key] = MappingProxyType(
     {
         key.name: key
         for keys in (
-            _keys(_SWITCH, loadBalancerEnabled=True, loadBalancerSheddingEnabled=True),
+            _keys(
+                "the job decides while it runs; disable shedding in the brokers before its "
+                "commands are applied",
+                loadBalancerEnabled=True,
+                loadBalancerSheddingEnabled=True,
+            ),
             _keys(
                 "only selects whether loadBalancerLoadSheddingStrategy is used; the "
                 "extensible load manager uses TransferShedder",
@@ -135,7 +132,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 loadBalancerAutoBundleSplitEnabled=True,
             ),
             _keys(
-                _REPORTS,
+                "brokers measure and report by it; here the collector has its own interval",
                 loadBalancerReportUpdateThresholdPercentage=10,
                 loadBalancerReportUpdateMinIntervalMillis=5000,
                 loadBalancerReportUpdateMaxIntervalMinutes=15,
@@ -148,7 +145,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 exposeBundlesMetricsInPrometheus=False,
             ),
             _keys(
-                _OWN,
+                "only brokers use it; it has no effect on decisions",
                 loadBalancerAutoUnloadSplitBundlesEnabled=True,
                 defaultNumberOfNamespaceBundles=4,
                 topicBundleAssignmentStrategy="org.apache.pulsar.common.naming.ConsistentHashingTopicBundleAssigner",
@@ -157,7 +154,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 loadBalancerMultiPhaseBundleUnload=True,
             ),
             _keys(
-                _TABLES,
+                "belongs to the extensible load manager's own tables",
                 loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds=3600,
                 loadBalancerServiceUnitStateMonitorIntervalInSeconds=60,
                 loadBalancerInFlightServiceUnitStateWaitingTimeInMillis=30_000,
@@ -176,13 +173,13 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 loadManagerMigrationEnabled=False,
             ),
             _keys(
-                _UNUSED,
+                "deprecated: Pulsar itself does nothing with it",
                 loadBalancerPlacementStrategy="leastLoadedServer",
                 loadBalancerBrokerUnderloadedThresholdPercentage=50,
                 loadBalancerBrokerComfortLoadLevelPercentage=65,
             ),
             _keys(
-                _LIMITS,
+                "brokers enforce it; here only simulations use it",
                 dispatchThrottlingRateInMsg=0,
                 dispatchThrottlingRateInByte=0,
                 dispatchThrottlingRatePerTopicInMsg=0,

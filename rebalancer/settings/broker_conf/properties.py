@@ -74,9 +74,10 @@ def _property(text: str, line: int) -> Property:
 
 
 def _unescaped(text: str) -> str:
-    units = _ESCAPE.sub(lambda match: _meaning(match[1]), text)
-    return units.encode("utf-16", "surrogatepass").decode(
-        "utf-16", "replace"
+    return (
+        _ESCAPE.sub(lambda match: _meaning(match[1]), text)
+        .encode("utf-16", "surrogatepass")
+        .decode("utf-16", "replace")
     )  # two escapes may form a surrogate pair
 
 

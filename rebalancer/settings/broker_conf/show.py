@@ -81,8 +81,9 @@ def toml(value: Any) -> str:
     """A string, number, boolean or list of them as TOML, which accepts JSON's escapes except
     surrogate pairs.
     """
-    plain = list(value) if isinstance(value, tuple) else value
-    return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(
+        list(value) if isinstance(value, tuple) else value, ensure_ascii=False
+    ).replace("\x7f", "\\u007f")
 
 
 def _one_line(text: object) -> str:

@@ -23,9 +23,13 @@ def initial_owners(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: St
     homes = _homes(scenario, there)
     match scenario.start.deal:
         case "random":
-            places = stream.uniform(scenario.bundles).tolist()
             return np.array(
-                [home[int(place * len(home))] for home, place in zip(homes, places, strict=True)],
+                [
+                    home[int(place * len(home))]
+                    for home, place in zip(
+                        homes, stream.uniform(scenario.bundles).tolist(), strict=True
+                    )
+                ],
                 dtype=np.int64,
             )
         case "even":

@@ -39,8 +39,11 @@ def skewed_cluster(
 
     All brokers measure at the same time, and the next figures show the whole effect of a move.
     """
-    names = [f"broker-{number + 1}:8080" for number in range(len(usage))]
-    fleet = fleet_from(names, [MACHINE] * len(usage), ceiling=np.inf)
+    fleet = fleet_from(
+        [f"broker-{number + 1}:8080" for number in range(len(usage))],
+        [MACHINE] * len(usage),
+        ceiling=np.inf,
+    )
     wanted = np.maximum(0.0, np.array(usage) * FULL - fleet.idle)
     costs = _shares(bundles, seed) * wanted.sum()
     owner = largest_first(costs, wanted, [np.arange(len(usage))] * bundles)

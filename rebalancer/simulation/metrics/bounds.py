@@ -25,9 +25,8 @@ def least_to_move(usage: Floats, spread: float, capacity: Floats | None = None) 
     width `spread` is placed to minimise the larger of the excess above it and the deficit below it.
     """
     weights = np.ones(len(usage)) if capacity is None else capacity
-    edges = np.concatenate([usage, usage - spread])
     return _least(
-        edges,
+        np.concatenate([usage, usage - spread]),
         lambda low: _above(usage - spread - low, weights),
         lambda low: _above(low - usage, weights),
     )

@@ -23,7 +23,6 @@ Minute = Annotated[float, Field(ge=0)]
 Whole = Annotated[int, Field(ge=1)]
 #: A figure, or two bounds between which one is drawn per seed.
 Drawn = Positive | tuple[Positive, Positive]
-DrawnWhole = Whole | tuple[Whole, Whole]
 #: The property of a strategy that a scenario measures, named as in the published ratings.
 Property = Literal["heterogeneity", "stability", "over-placement", "over-unloading"]
 
@@ -196,7 +195,7 @@ class ScenarioTraffic(StrictModel):
     mib_in: Drawn
     message_bytes: Drawn = 1024
     fan_out: NotNegative = 1
-    partitions: DrawnWhole = 32
+    partitions: Whole | tuple[Whole, Whole] = 32
     even: bool = False
     #: Ratio of the largest partition's traffic to the smallest one's.
     skew: Annotated[float, Field(ge=1)] = 1
@@ -361,17 +360,20 @@ class Scenario(StrictModel):
 
     def allowed_at_first(self, namespace: str) -> tuple[str, ...]:
         """The brokers of minute 0 on which the isolation policies allow a namespace."""
-        groups = zip(self.brokers, self.names_of_groups, strict=True)
-        there = [name for group, names in groups if not group.joins for name in names]
+        there = [
+            name
+            for group, names in zip(self.brokers, self.names_of_groups, strict=True)
+            if not group.joins
+            for name in names
+        ]
         return remaining(
             there, isolated(read_policies(json.dumps(self.policies)), namespace, there)
         )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        policies = read_policies(json.dumps(self.policies)).complaints
         complaints = [
-            *policies,
+            *read_policies(json.dumps(self.policies)).complaints,
             *self._about_namespaces(),
             *self._about_brokers(),
             *self._about_start(),
