@@ -7,17 +7,16 @@ nor the order by averages (`BundleData.compareTo`, whose steps are truncated), s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from rebalancer.conformance.broker_conf import settings_of, weights_of
-from rebalancer.conformance.data_maps import BrokerData, BundleData, TrafficData, row_of
+from rebalancer.conformance.data_maps import BrokerData, BundleData, TrafficData, averages_of
 from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings
-from rebalancer.conformance.vectors import Case
+from rebalancer.conformance.vectors import Case, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.averages.bundle_order import (
     BYTES_PER_STEP,
@@ -78,18 +77,12 @@ class _Pairs(msgspec.Struct, frozen=True):
     pairs: list[tuple[StatsData, StatsData]]
 
 
-@dataclass(frozen=True)
-class AveragingSuite:
-    """Feeds one data class. `answer` turns a case into what the class says."""
-
-    answer: Callable[[Case], dict[str, Any]]
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """One round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        with np.errstate(all="ignore"):
-            yield case.envelope.expect, self.answer(case)
+def averaged(answer: Callable[[Case], dict[str, Any]], case: Case) -> Played:
+    """Feeds one data class. `answer` turns a case into what the class says. Raises SettingsError
+    for a case of another form.
+    """
+    with np.errstate(all="ignore"):
+        yield case.envelope.expect, answer(case)
 
 
 def bundle_averages(case: Case) -> dict[str, Any]:
@@ -118,7 +111,7 @@ def bundle_averages(case: Case) -> dict[str, Any]:
 def broker_sums(case: Case) -> dict[str, Any]:
     """What the bundles of a broker carry together."""
     given = case.read(_SummedBroker)
-    rows = {name: row_of(data) for name, data in given.bundle_data.items()}
+    rows = {name: averages_of(data) for name, data in given.bundle_data.items()}
     averages = {name: np.array([*row.short, *row.long]) for name, row in rows.items()}
     sums = summed_averages(given.bundles, averages, given.default.columns()).tolist()
     return {

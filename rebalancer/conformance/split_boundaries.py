@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.data_maps import TrafficData
-from rebalancer.conformance.vectors import Case, Number
+from rebalancer.conformance.vectors import Case, Number, Played
 from strategies.bundles.ranges import (
     KeyRange,
     bundle_of,
@@ -54,35 +53,27 @@ class _Hashing(msgspec.Struct, frozen=True, rename="camel"):
     topics: list[_Topic]
 
 
-@dataclass(frozen=True)
-class HashingSuite:
-    """Initial boundaries, and the hash and bundle of topics."""
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """One round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        given = case.read(_Hashing)
-        initial = [
-            [hexadecimal(boundary) for boundary in initial_boundaries(bundles)]
-            for bundles in given.num_bundles
-        ]
-        yield (
-            case.envelope.expect,
-            {"initial": initial, "topics": [_place(topic) for topic in given.topics]},
-        )
+def hashing(case: Case) -> Played:
+    """Initial boundaries, and the hash and bundle of topics. Raises SettingsError for a case of
+    another form.
+    """
+    given = case.read(_Hashing)
+    initial = [
+        [hexadecimal(boundary) for boundary in initial_boundaries(bundles)]
+        for bundles in given.num_bundles
+    ]
+    yield (
+        case.envelope.expect,
+        {"initial": initial, "topics": [_place(topic) for topic in given.topics]},
+    )
 
 
-@dataclass(frozen=True)
-class AlgorithmSuite:
-    """Where bundles are cut, and the resulting bundles of the namespace."""
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per query: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        for query, answer in case.answered(_Query, "queries"):
-            yield answer, _answer(query, case.where)
+def algorithms(case: Case) -> Played:
+    """Where bundles are cut, and the resulting bundles of the namespace. Raises SettingsError for a
+    case of another form.
+    """
+    for query, answer in case.answered(_Query, "queries"):
+        yield answer, _answer(query, case.where)
 
 
 def flows_of(stats: Mapping[str, TrafficData]) -> dict[str, TopicFlow]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from rebalancer.conformance.averaging import StatsData
 from rebalancer.conformance.broker_conf import settings_of
-from rebalancer.conformance.data_maps import BundleData, TrafficData, row_of
+from rebalancer.conformance.data_maps import BundleData, TrafficData, averages_of
 from rebalancer.conformance.split_boundaries import flows_of, range_of
-from rebalancer.conformance.vectors import Case
+from rebalancer.conformance.vectors import Case, Played
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.ranges import topics_inside
 from strategies.model import BrokerLoad, BundleStats, Decision, Figures
@@ -53,59 +53,51 @@ class _Conf(msgspec.Struct, frozen=True):
     conf: _Named = _Named()
 
 
-@dataclass(frozen=True)
-class ModularSplitSuite:
-    """The task that the leader of the modular load manager runs."""
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        settings = _settings(case)
-        for round_, answer in case.answered(_ModularRound):
-            brokers = [
-                BrokerLoad(name, Figures(), partial(_table, round_, owned))
-                for name, owned in round_.brokers.items()
-            ]
-            found = java_modular_splits(
-                brokers, partial(_count, round_.bundle_counts), settings
-            ).decisions
-            yield (
-                {"splits": sorted(answer["splits"])},
-                {"splits": sorted([decision.bundle, decision.source] for decision in found)},
-            )
+def modular_splits(case: Case) -> Played:
+    """The task that the leader of the modular load manager runs. Raises SettingsError for a case of
+    another form.
+    """
+    settings = _settings(case)
+    for round_, answer in case.answered(_ModularRound):
+        brokers = [
+            BrokerLoad(name, Figures(), partial(_table, round_, owned))
+            for name, owned in round_.brokers.items()
+        ]
+        found = java_modular_splits(
+            brokers, partial(_count, round_.bundle_counts), settings
+        ).decisions
+        yield (
+            {"splits": sorted(answer["splits"])},
+            {"splits": sorted([decision.bundle, decision.source] for decision in found)},
+        )
 
 
-@dataclass(frozen=True)
-class OwnSplitSuite:
-    """The strategy by which a broker of the extensible load manager splits its own bundles."""
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        settings, hits = _settings(case), dict[str, int]()
-        for round_, answer in case.answered(_OwnRound):
-            context = BrokerContext(
-                "",
-                partial(_count, round_.bundle_counts),
-                partial(_cut, round_, settings, case.where),
-                partial(_owns, frozenset(round_.not_owned)),
-                round_.splitting,
-            )
-            found = java_extensible_splits(_stats(round_.bundle_stats), hits, context, settings)
-            hits = dict(found.hits)
-            yield (
-                answer,
-                {
-                    "decisions": sorted(
-                        (_decision(decision, case.where) for decision in found.decisions),
-                        key=lambda row: row[0],
-                    ),
-                    "counted": ["Failure/Unknown"] * len(found.failed),
-                    "hitCounts": hits,
-                },
-            )
+def own_splits(case: Case) -> Played:
+    """The strategy by which a broker of the extensible load manager splits its own bundles. Raises
+    SettingsError for a case of another form.
+    """
+    settings, hits = _settings(case), dict[str, int]()
+    for round_, answer in case.answered(_OwnRound):
+        context = BrokerContext(
+            "",
+            partial(_count, round_.bundle_counts),
+            partial(_cut, round_, settings, case.where),
+            partial(_owns, frozenset(round_.not_owned)),
+            round_.splitting,
+        )
+        found = java_extensible_splits(_stats(round_.bundle_stats), hits, context, settings)
+        hits = dict(found.hits)
+        yield (
+            answer,
+            {
+                "decisions": sorted(
+                    (_decision(decision, case.where) for decision in found.decisions),
+                    key=lambda row: row[0],
+                ),
+                "counted": ["Failure/Unknown"] * len(found.failed),
+                "hitCounts": hits,
+            },
+        )
 
 
 _LABELS = {
@@ -162,7 +154,7 @@ def _table(round_: _ModularRound, owned: _OwnedBundles) -> BundleLoads:
     """A broker's bundles; one without averages has zeros."""
     stats = _stats(owned.last_stats)
     unknown = BundleData()
-    rows = [row_of(round_.bundle_data.get(name, unknown)) for name in stats.names]
+    rows = [averages_of(round_.bundle_data.get(name, unknown)) for name in stats.names]
     return BundleLoads(
         stats.names,
         np.array([row.short for row in rows], dtype=np.float64).reshape(-1, 4),

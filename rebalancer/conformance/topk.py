@@ -4,8 +4,7 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ import numpy as np
 
 from rebalancer.conformance.averaging import StatsData, stats_columns
 from rebalancer.conformance.broker_conf import settings_of
-from rebalancer.conformance.vectors import Case
+from rebalancer.conformance.vectors import Case, Played
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.model import BundleStats
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles
@@ -36,28 +35,21 @@ class _TopCase(msgspec.Struct, frozen=True, rename="camel"):
     anti_affinity_groups: dict[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class TopSuite:
-    """Asks for the report of every round."""
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        given = case.read(_TopCase)
-        plain = {key: value for key, value in case.envelope.conf.items() if key != _EXCLUDED}
-        settings = replace(
-            settings_of(TopSettings, plain), excluded_namespaces=",".join(given.conf.excluded)
-        )
-        policies = PoliciesView(
-            tuple(
-                isolation_policy(name, tree)
-                for name, tree in (given.isolation_policies or {}).items()
-            ),
-            given.anti_affinity_groups or {},
-        )
-        for round_, answer in case.answered(_TopRound):
-            yield answer, _report(round_, policies, settings)
+def top_bundles(case: Case) -> Played:
+    """Asks for the report of every round. Raises SettingsError for a case of another form."""
+    given = case.read(_TopCase)
+    plain = {key: value for key, value in case.envelope.conf.items() if key != _EXCLUDED}
+    settings = replace(
+        settings_of(TopSettings, plain), excluded_namespaces=",".join(given.conf.excluded)
+    )
+    policies = PoliciesView(
+        tuple(
+            isolation_policy(name, tree) for name, tree in (given.isolation_policies or {}).items()
+        ),
+        given.anti_affinity_groups or {},
+    )
+    for round_, answer in case.answered(_TopRound):
+        yield answer, _report(round_, policies, settings)
 
 
 def _report(round_: _TopRound, policies: PoliciesView, settings: TopSettings) -> dict[str, Any]:

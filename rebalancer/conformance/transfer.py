@@ -4,7 +4,7 @@ through TransferShedder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import msgspec
 
 from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.data_maps import patched
-from rebalancer.conformance.vectors import Case, Number
+from rebalancer.conformance.vectors import Case, Number, Played
 from strategies.shedding.transfer.parity import judge_as_java
 from strategies.shedding.transfer.settings import (
     BrokerEntry,
@@ -82,20 +82,17 @@ class _Kept:
         )
 
 
-class TransferSuite:
-    """Replays a case through TransferShedder in parity mode."""
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        settings, kept = _settings(case.envelope.conf), _Kept()
-        hits, published = 0, (0.0, 0.0)
-        for round_, answer in case.answered(_StoresRound):
-            stores = kept.advance(round_)
-            verdict = judge_as_java(stores, settings, hits)
-            hits, published = verdict.hits, verdict.published or published
-            yield answer, _answer(verdict, published, stores)
+def transfers(case: Case) -> Played:
+    """Replays a case through TransferShedder in parity mode. Raises SettingsError for a case of
+    another form.
+    """
+    settings, kept = _settings(case.envelope.conf), _Kept()
+    hits, published = 0, (0.0, 0.0)
+    for round_, answer in case.answered(_StoresRound):
+        stores = kept.advance(round_)
+        verdict = judge_as_java(stores, settings, hits)
+        hits, published = verdict.hits, verdict.published or published
+        yield answer, _answer(verdict, published, stores)
 
 
 def _settings(conf: Mapping[str, Any]) -> TransferSettings:

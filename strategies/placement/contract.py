@@ -19,6 +19,12 @@ from strategies.settings import Mode
 Row = tuple[float, float, float, float]
 
 
+def row_of(values: Sequence[float]) -> Row:
+    """Four columns as a row."""
+    rate_in, rate_out, throughput_in, throughput_out = values
+    return rate_in, rate_out, throughput_in, throughput_out
+
+
 @dataclass(frozen=True, slots=True)
 class Averages:
     """A bundle's averages (columns as in BundleLoads), over at most 10 and 1000 samples, and its
