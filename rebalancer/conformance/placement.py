@@ -206,7 +206,7 @@ def _sampled(known: Averages, sample: TrafficData) -> Averages:
         np.array(sample.columns()),
     )
     short, long = averages.tolist()
-    return Averages(row_of(short), row_of(long), *counts.tolist(), 0)
+    return Averages(row_of(short), row_of(long), int(counts[0]), int(counts[1]))
 
 
 def _candidate(name: str, broker: _PlacementBroker | None, weights: Weights) -> Candidate | None:

@@ -107,7 +107,4 @@ def _percentages(figures: Figures) -> tuple[float, ...]:
 
 
 def _largest(values: Iterable[float]) -> float:
-    highest = -inf
-    for value in values:
-        highest = max(highest, value)
-    return highest
+    return max(-inf, *values)

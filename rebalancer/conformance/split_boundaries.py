@@ -22,13 +22,13 @@ from strategies.errors import SettingsError
 from strategies.model import Traffic
 from strategies.splitting.boundaries import (
     Algorithm,
-    FlowSettings,
     SplitFault,
     SplitRequest,
     TopicFlow,
     applied,
     cuts,
 )
+from strategies.splitting.limits import SplitSettings
 
 
 class _Query(msgspec.Struct, frozen=True, rename="camel"):
@@ -106,7 +106,7 @@ def _answer(query: _Query, where: str) -> dict[str, Any]:
         flows_of(query.topic_stats),
         query.positions,
         query.force,
-        settings_of(FlowSettings, query.conf),
+        settings_of(SplitSettings, query.conf).flow,
         query.default_algorithm,
     )
     found = cuts(query.algorithm, request, "parity")

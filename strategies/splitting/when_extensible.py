@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Ints
+from strategies.bundles.bundle_loads import Ints
 from strategies.bundles.ranges import KeyRange, hexadecimal, parse_bundle
 from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
@@ -228,7 +228,8 @@ def _scan(
     bandwidth: int,
     is_of: Callable[[str, str], bool],
 ) -> _SplitScan:
-    sizes, present = _sizes(stats), set(stats.names)
+    sizes = Sizes.of_traffic(stats.topics, stats.sessions, stats.traffic)
+    present = set(stats.names)
     kept = {bundle: count for bundle, count in hits.items() if bundle in present}
     found = reasons(sizes, settings, bandwidth)
     return _SplitScan(stats, context, settings, is_of, sizes, found, kept)
@@ -252,10 +253,3 @@ def _why_not(boundaries: Cuts | SplitFault) -> str:
         f"the algorithm would cut it into {len(boundaries) + 1} parts, and the extensible load "
         "manager makes two"
     )
-
-
-def _sizes(stats: BundleStats) -> Sizes:
-    with np.errstate(all="ignore"):
-        rate = stats.traffic[:, RATE_IN] + stats.traffic[:, RATE_OUT]
-        throughput = stats.traffic[:, THROUGHPUT_IN] + stats.traffic[:, THROUGHPUT_OUT]
-    return Sizes(stats.topics, stats.sessions, rate, throughput)

@@ -14,10 +14,10 @@ from strategies.placement.least_long_term_rate import (
 )
 from strategies.placement.least_resource_usage import (
     LeastResourceUsageSettings,
+    ParityExtensibleLeastResourceUsage,
     ParityLeastResourceUsage,
     smoothed,
 )
-from strategies.placement.least_resource_usage_extensible import ParityExtensibleLeastResourceUsage
 from strategies.placement.round_robin import ParityRoundRobin
 from tests.unit.placement_builders import best, brokers, bundle_of, candidate, placed, request
 
