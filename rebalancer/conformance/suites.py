@@ -23,11 +23,9 @@ from rebalancer.conformance.filters import (
 )
 from rebalancer.conformance.placement import placed, planned, smoothed_usage
 from rebalancer.conformance.shedding import averages, hits_and_plan, nothing_else, shed
-from rebalancer.conformance.split_boundaries import algorithms, hashing
-from rebalancer.conformance.split_decisions import modular_splits, own_splits
+from rebalancer.conformance.splitting import algorithms, hashing, modular_splits, own_splits
 from rebalancer.conformance.throttling import bucket, limiter
-from rebalancer.conformance.topk import top_bundles
-from rebalancer.conformance.transfer import transfers
+from rebalancer.conformance.transfer import top_bundles, transfers
 from rebalancer.conformance.vectors import Case, Played
 from strategies.errors import SettingsError
 
