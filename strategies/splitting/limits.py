@@ -12,14 +12,7 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import (
-    RATE_IN,
-    RATE_OUT,
-    THROUGHPUT_IN,
-    THROUGHPUT_OUT,
-    Floats,
-    Ints,
-)
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import MIB, Evidence
 from strategies.settings import Setting
 from strategies.splitting.boundaries import Algorithm, FlowSettings
@@ -145,9 +138,8 @@ class Sizes:
     def of_traffic(cls, topics: Ints, sessions: Ints, traffic: Floats) -> Sizes:
         """Sizes with traffic float64[n, 4], columns as in BundleLoads."""
         with np.errstate(all="ignore"):
-            rate = traffic[:, RATE_IN] + traffic[:, RATE_OUT]
-            throughput = traffic[:, THROUGHPUT_IN] + traffic[:, THROUGHPUT_OUT]
-        return cls(topics, sessions, rate, throughput)
+            rate_in, rate_out, throughput_in, throughput_out = traffic.T
+            return cls(topics, sessions, rate_in + rate_out, throughput_in + throughput_out)
 
     def evidence(self, row: int) -> Evidence:
         """The figures of one bundle."""
