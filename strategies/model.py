@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, no_bundles
-from strategies.bundles.table_summary import TableSummary
+from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
 from strategies.filters.policies import PoliciesView
 
 #: The latest time (ms since the epoch) of JavaScript's Date; no written record carries a later one.

@@ -16,21 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from strategies import model
 from strategies.errors import ContractError
-from strategies.model import (
-    BundleStats,
-    Figures,
-    LoadReport,
-    Note,
-    Outcome,
-    OutcomeReport,
-    Policies,
-    Resource,
-    Sweep,
-    TelemetryRecord,
-    Tombstone,
-    Traffic,
-)
 
 _LENGTH = struct.Struct("<I")
 
@@ -48,7 +35,7 @@ _NUMBERS = attrgetter(
 )
 
 
-def pack_record(record: TelemetryRecord) -> bytes:
+def pack_record(record: model.TelemetryRecord) -> bytes:
     """Bytes of a record, origin included; equal records give equal bytes."""
     header, body = _header(record)
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
@@ -57,7 +44,7 @@ def pack_record(record: TelemetryRecord) -> bytes:
     )
 
 
-def unpack_record(data: bytes) -> TelemetryRecord:
+def unpack_record(data: bytes) -> model.TelemetryRecord:
     """Inverse of `pack_record`."""
     header_end = 4 + _LENGTH.unpack_from(data, 0)[0]
     header = json.loads(data[4:header_end])
@@ -66,37 +53,37 @@ def unpack_record(data: bytes) -> TelemetryRecord:
     return replace(_READERS[header.pop("kind")](header, data[body_start:]), origin=origin)
 
 
-def figures_to_list(figures: Figures) -> list[float | None]:
+def figures_to_list(figures: model.Figures) -> list[float | None]:
     """18 numbers: usage and limit of the five resources, four traffic totals, number of bundles,
     and three that only some reports have.
     """
     return list(_NUMBERS(figures))
 
 
-def figures_from_list(numbers: Sequence[Any]) -> Figures:
+def figures_from_list(numbers: Sequence[Any]) -> model.Figures:
     """Inverse of `figures_to_list`."""
     cpu, cpus, memory, memories, direct, directs, inbound, inbounds, outbound, outbounds = numbers[
         :10
     ]
-    return Figures(
-        Resource(cpu, cpus),
-        Resource(memory, memories),
-        Resource(direct, directs),
-        Resource(inbound, inbounds),
-        Resource(outbound, outbounds),
-        Traffic(*numbers[10:14]),
+    return model.Figures(
+        model.Resource(cpu, cpus),
+        model.Resource(memory, memories),
+        model.Resource(direct, directs),
+        model.Resource(inbound, inbounds),
+        model.Resource(outbound, outbounds),
+        model.Traffic(*numbers[10:14]),
         *numbers[14:18],
     )
 
 
-def _header(record: TelemetryRecord) -> tuple[dict[str, Any], bytes]:
+def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
     head: dict[str, Any] = {
         "kind": type(record).__name__,
         "cluster": record.cluster,
         "ts": record.ts,
     }
     match record:
-        case LoadReport():
+        case model.LoadReport():
             head |= {"broker": record.broker, "digest": record.digest}
             head["figures"] = None if record.figures is None else figures_to_list(record.figures)
             stats = record.bundles
@@ -107,19 +94,19 @@ def _header(record: TelemetryRecord) -> tuple[dict[str, Any], bytes]:
                 if stats is None
                 else stats.traffic.tobytes() + stats.topics.tobytes() + stats.sessions.tobytes(),
             )
-        case Tombstone():
+        case model.Tombstone():
             head["broker"] = record.broker
-        case Sweep():
+        case model.Sweep():
             head |= {
                 "sweep": record.sweep,
                 "brokers": record.brokers,
                 "missing": dict(record.missing),
             }
-        case OutcomeReport():
+        case model.OutcomeReport():
             head["outcome"] = asdict(record.outcome)
-        case Policies():
+        case model.Policies():
             head["snapshot"] = record.snapshot
-        case Note():
+        case model.Note():
             pass
         case _:
             raise ContractError(
@@ -128,23 +115,23 @@ def _header(record: TelemetryRecord) -> tuple[dict[str, Any], bytes]:
     return head, b""
 
 
-def _load_report(header: dict[str, Any], body: bytes) -> LoadReport:
+def _load_report(header: dict[str, Any], body: bytes) -> model.LoadReport:
     figures = None if header["figures"] is None else figures_from_list(header["figures"])
     stats = None if header["names"] is None else _bundle_stats(tuple(header["names"]), body)
-    return LoadReport(
+    return model.LoadReport(
         header["cluster"], header["broker"], header["ts"], figures, stats, header["digest"]
     )
 
 
-def _bundle_stats(names: tuple[str, ...], body: bytes) -> BundleStats:
+def _bundle_stats(names: tuple[str, ...], body: bytes) -> model.BundleStats:
     n = len(names)
     traffic = np.frombuffer(body, dtype=np.float64, count=4 * n).reshape(n, 4)
     counts = np.frombuffer(body, dtype=np.int64, count=2 * n, offset=32 * n)
-    return BundleStats(names, traffic, counts[:n], counts[n:])
+    return model.BundleStats(names, traffic, counts[:n], counts[n:])
 
 
-def _sweep(header: dict[str, Any], _body: bytes) -> Sweep:
-    return Sweep(
+def _sweep(header: dict[str, Any], _body: bytes) -> model.Sweep:
+    return model.Sweep(
         header["cluster"],
         header["ts"],
         header["sweep"],
@@ -153,15 +140,15 @@ def _sweep(header: dict[str, Any], _body: bytes) -> Sweep:
     )
 
 
-def _outcome(header: dict[str, Any], _body: bytes) -> OutcomeReport:
-    return OutcomeReport(header["cluster"], header["ts"], Outcome(**header["outcome"]))
+def _outcome(header: dict[str, Any], _body: bytes) -> model.OutcomeReport:
+    return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**header["outcome"]))
 
 
-_READERS: dict[str, Callable[[dict[str, Any], bytes], TelemetryRecord]] = {
+_READERS: dict[str, Callable[[dict[str, Any], bytes], model.TelemetryRecord]] = {
     "LoadReport": _load_report,
-    "Tombstone": lambda header, _body: Tombstone(**header),
+    "Tombstone": lambda header, _body: model.Tombstone(**header),
     "Sweep": _sweep,
     "OutcomeReport": _outcome,
-    "Policies": lambda header, _body: Policies(**header),
-    "Note": lambda header, _body: Note(**header),
+    "Policies": lambda header, _body: model.Policies(**header),
+    "Note": lambda header, _body: model.Note(**header),
 }

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from strategies.averages.bundle_averages import BundleHistory, Row, first_history, unpack_history
-from strategies.bundles.table_summary import TableSummary
+from strategies.bundles.bundle_loads import TableSummary
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
 from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore

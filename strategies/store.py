@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from strategies.bundles.table_summary import TableSummary
+from strategies.bundles.bundle_loads import TableSummary
 from strategies.model import BrokerMemory, Figures
 from strategies.state import ClusterState
 

@@ -1,23 +1,27 @@
 """The `averaging` suite: averages of bundles, sums of brokers, percentages, the smoothed load, and
 which of two bundles is heavier.
 
-The live round needs neither the sums of a broker (`TimeAverageBrokerData.reset` of Pulsar 4.2.4)
-nor the order by averages (`BundleData.compareTo`, whose steps are truncated), so both are here.
+The live round needs none of the sums of a broker (`TimeAverageBrokerData.reset` of Pulsar 4.2.4),
+the order by averages (`BundleData.compareTo`, whose steps are truncated) and the smoothed load of
+the extensible load manager (`BrokerLoadData`), so all three are here. A broker that has not
+measured itself yet looks completely full; its first sample counts alone, every later one with the
+weight 1 − history. The smoothed load computes with doubles after the percentage; NaN never wins a
+maximum; heap memory counts in the weighted one only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import inf, isfinite
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
 from rebalancer.conformance.broker_conf import settings_of, weights_of
-from rebalancer.conformance.data_maps import BrokerData, BundleData, TrafficData, row_of
-from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings
-from rebalancer.conformance.vectors import Case
+from rebalancer.conformance.data_maps import BrokerData, BundleData, TrafficData, averages_of
+from rebalancer.conformance.vectors import Case, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.averages.bundle_order import (
     BYTES_PER_STEP,
@@ -33,7 +37,94 @@ from strategies.bundles.bundle_loads import (
     Floats,
     Ints,
 )
+from strategies.model import Figures
+from strategies.settings import Mode, Setting, Weights
 from strategies.usage import percent, unweighted_usage, weighted_usage
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothingSettings:
+    """How the extensible manager's averages follow the samples."""
+
+    history: Annotated[
+        float,
+        Setting(
+            "Weight of the past in a broker's smoothed load",
+            pulsar="loadBalancerHistoryResourcePercentage",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.9
+    memory_weight: Annotated[
+        float,
+        Setting(
+            "Weight of heap memory in a broker's load",
+            pulsar="loadBalancerMemoryResourceWeight",
+            ge=0,
+            le=1000,
+        ),
+    ] = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothedLoad:
+    """What is remembered. `maximum`: newest unweighted usage; `weighted`, `throughput`: averages
+    (fraction, bytes/s in + out).
+    """
+
+    maximum: float = 1.0
+    weighted: float = 1.0
+    throughput: float = 0.0
+    sampled: bool = False
+
+    def after(
+        self, figures: Figures, weights: Weights, settings: SmoothingSettings, mode: Mode
+    ) -> SmoothedLoad:
+        """The load after one more sample. In fixed mode a sample that is not finite changes
+        nothing.
+        """
+        weighted, throughput = (
+            extensible_weighted(figures, weights, settings.memory_weight),
+            figures.traffic.msg_throughput,
+        )
+        maximum = extensible_maximum(figures)
+        if mode == "fixed" and not (
+            isfinite(weighted) and isfinite(throughput) and isfinite(maximum)
+        ):
+            return self
+        if self.sampled:
+            history = settings.history
+            weighted = self.weighted * history + (1 - history) * weighted
+            throughput = self.throughput * history + (1 - history) * throughput
+        return SmoothedLoad(maximum, weighted, throughput, sampled=True)
+
+
+def extensible_maximum(figures: Figures) -> float:
+    """Fullest of CPU, direct memory and bandwidth as a fraction: 90 % is 0.9, not the
+    0.8999999761581421 of the modular manager.
+    """
+    percentages = (
+        percent(figures.cpu),
+        percent(figures.direct_memory),
+        percent(figures.bandwidth_in),
+        percent(figures.bandwidth_out),
+    )
+    return max(-inf, *percentages) / 100
+
+
+def extensible_weighted(figures: Figures, weights: Weights, memory_weight: float) -> float:
+    """Largest weighted resource as a fraction; unlike the modular manager's it has heap memory in
+    it.
+    """
+    weighted = (
+        percent(figures.cpu) * weights.cpu,
+        percent(figures.memory) * memory_weight,
+        percent(figures.direct_memory) * weights.direct_memory,
+        percent(figures.bandwidth_in) * weights.bandwidth_in,
+        percent(figures.bandwidth_out) * weights.bandwidth_out,
+    )
+    return max(-inf, *weighted) / 100
+
 
 #: Messages/s and bytes/s that Pulsar assumes of a bundle without figures (columns as in every
 #: traffic table).
@@ -78,18 +169,12 @@ class _Pairs(msgspec.Struct, frozen=True):
     pairs: list[tuple[StatsData, StatsData]]
 
 
-@dataclass(frozen=True)
-class AveragingSuite:
-    """Feeds one data class. `answer` turns a case into what the class says."""
-
-    answer: Callable[[Case], dict[str, Any]]
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """One round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        with np.errstate(all="ignore"):
-            yield case.envelope.expect, self.answer(case)
+def averaged(answer: Callable[[Case], dict[str, Any]], case: Case) -> Played:
+    """Feeds one data class. `answer` turns a case into what the class says. Raises SettingsError
+    for a case of another form.
+    """
+    with np.errstate(all="ignore"):
+        yield case.envelope.expect, answer(case)
 
 
 def bundle_averages(case: Case) -> dict[str, Any]:
@@ -118,7 +203,7 @@ def bundle_averages(case: Case) -> dict[str, Any]:
 def broker_sums(case: Case) -> dict[str, Any]:
     """What the bundles of a broker carry together."""
     given = case.read(_SummedBroker)
-    rows = {name: row_of(data) for name, data in given.bundle_data.items()}
+    rows = {name: averages_of(data) for name, data in given.bundle_data.items()}
     averages = {name: np.array([*row.short, *row.long]) for name, row in rows.items()}
     sums = summed_averages(given.bundles, averages, given.default.columns()).tolist()
     return {

@@ -4,18 +4,18 @@ order of their keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from rebalancer.conformance.vectors import Number
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
-from strategies.shedding.avg.parity import plan_key
+from strategies.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.placement.contract import Averages
 
 
 class ResourceData(msgspec.Struct, frozen=True):
@@ -91,40 +91,19 @@ class RoundData(msgspec.Struct, frozen=True, rename="camel"):
     patch: bool = False
 
 
-@dataclass(frozen=True)
-class BundleRow:
-    """A bundle's averages, and what stands for their value in AvgShedder's plan."""
-
-    short: tuple[float, ...]
-    long: tuple[float, ...]
-    short_samples: int
-    long_samples: int
-    topics: int
-
-    @cached_property
-    def key(self) -> str:
-        return plan_key(
-            np.array(self.short),
-            np.array(self.long),
-            self.short_samples,
-            self.long_samples,
-            self.topics,
-        )
-
-
 @dataclass
 class DataMaps:
     """Java's two data maps between patches, in the order of their keys."""
 
     brokers: dict[str, tuple[Figures, list[str]]] = field(default_factory=dict)
-    bundles: dict[str, BundleRow] = field(default_factory=dict)
+    bundles: dict[str, Averages] = field(default_factory=dict)
 
     def advance(self, round_: RoundData) -> None:
         """The maps of the next round."""
         if not round_.patch:
             self.brokers, self.bundles = {}, {}
         patched(self.brokers, round_.brokers, lambda broker: (broker.figures(), broker.bundles))
-        patched(self.bundles, round_.bundle_data, row_of)
+        patched(self.bundles, round_.bundle_data, averages_of)
 
     def view(self, round_: RoundData) -> ClusterView:
         """The part of the maps that a shedder reads."""
@@ -147,21 +126,39 @@ def patched(kept: dict[str, Any], patch: Mapping[str, Any], read: Callable[[Any]
             kept[name] = read(value)
 
 
-def row_of(bundle: BundleData) -> BundleRow:
+def averages_of(bundle: BundleData) -> Averages:
     """The averages of a bundle with their sample counts filled in."""
     short, long = bundle.short_term, bundle.long_term or bundle.short_term
-    short_samples = 10 if short.num_samples is None else short.num_samples
     given = None if bundle.long_term is None else bundle.long_term.num_samples
-    return BundleRow(
+    return Averages(
         short.columns(),
         long.columns(),
-        short_samples,
+        10 if short.num_samples is None else short.num_samples,
         1000 if given is None else given,
         bundle.topics,
     )
 
 
-def _table(owned: list[str], bundles: Mapping[str, BundleRow]) -> BundleLoads:
+def only_active(
+    memory: Memory, active: Collection[str] | None, average: Literal["ewma", "placement_ewma"]
+) -> Memory:
+    """Memory in which only brokers of `active` have this average; None changes nothing. It is what
+    Pulsar's classes forget when the set of live brokers changes (`onActiveBrokersChange`); a live
+    round needs no such call, because the memory of a broker is part of its state and goes with it.
+    """
+    if active is None:
+        return memory
+    live, nothing = frozenset(active), dict[str, Any]({average: None})
+    return replace(
+        memory,
+        brokers={
+            broker: kept if broker in live else replace(kept, **nothing)
+            for broker, kept in memory.brokers.items()
+        },
+    )
+
+
+def _table(owned: list[str], bundles: Mapping[str, Averages]) -> BundleLoads:
     """The averages of a broker's bundles; a bundle without averages has no row."""
     names = tuple(name for name in dict.fromkeys(owned) if name in bundles)
     rows = [bundles[name] for name in names]

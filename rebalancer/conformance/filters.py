@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
 
 from rebalancer.conformance.broker_conf import settings_of
-from rebalancer.conformance.vectors import Case, Number
+from rebalancer.conformance.vectors import Case, Number, Played
 from strategies.errors import SettingsError
 from strategies.filters.anti_affinity import (
     anti_affine,
@@ -73,21 +72,15 @@ class _TopicCount(msgspec.Struct, frozen=True):
     conf: Conf = {}
 
 
-@dataclass(frozen=True)
-class FilterSuite:
-    """Runs one filter. `answer`: converts a query to the filter's answer."""
-
-    answer: Callable[[bytes], dict[str, Any]]
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per query: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        for query, answer in case.answered(msgspec.Raw, "queries"):
-            try:
-                yield answer, self.answer(bytes(query))
-            except msgspec.ValidationError as error:
-                raise SettingsError([f"{case.where}: not a query of this form: {error}"]) from error
+def filtered(answer_query: Callable[[bytes], dict[str, Any]], case: Case) -> Played:
+    """Runs one filter. `answer_query`: converts a query to the filter's answer. Raises
+    SettingsError for a case of another form.
+    """
+    for query, answer in case.answered(msgspec.Raw, "queries"):
+        try:
+            yield answer, answer_query(bytes(query))
+        except msgspec.ValidationError as error:
+            raise SettingsError([f"{case.where}: not a query of this form: {error}"]) from error
 
 
 def anti_affinity(text: bytes) -> dict[str, Any]:

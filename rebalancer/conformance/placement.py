@@ -4,33 +4,32 @@ shedding to look-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from rebalancer.conformance.active_brokers import only_active
 from rebalancer.conformance.broker_conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import (
     AverageData,
     BrokerData,
     BundleData,
-    BundleRow,
     DataMaps,
     RoundData,
     TrafficData,
+    averages_of,
+    only_active,
     patched,
-    row_of,
 )
 from rebalancer.conformance.shedding import targets, unloads
-from rebalancer.conformance.vectors import Case, Number
+from rebalancer.conformance.vectors import Case, Number, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory
-from strategies.placement.avg import ParityAvgPlacement, planned_to
-from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Request, Row
+from strategies.placement.avg import ParityAvgPlacement, key_of, planned_to
+from strategies.placement.contract import UNKNOWN, Averages, Candidate, Request, row_of
 from strategies.placement.least_resource_usage import smoothed
 from strategies.placement.registry import PLACERS
 from strategies.settings import Weights
@@ -75,40 +74,33 @@ class _PlannedRound(RoundData, frozen=True, rename="camel"):
     place: list[_LookUp] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class PlacementSuite:
+def placed(
+    placement: str, case: Case, state: Callable[[Memory], dict[str, Any]] = lambda _: {}
+) -> Played:
     """Replays a case through one placement of the registry, one bundle per round. `state`: compared
-    besides the best brokers.
+    besides the best brokers. Raises SettingsError for a case of another form.
     """
-
-    placement: str
-    state: Callable[[Memory], dict[str, Any]] = lambda _: {}
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per look-up: what Java answered, what we answer. Raises SettingsError for a case of
-        another form.
-        """
-        entry, conf = PLACERS[self.placement], case.envelope.conf
-        placer, weights = entry.build(settings_of(entry.settings, conf), "parity"), weights_of(conf)
-        brokers, memory = dict[str, _PlacementBroker](), Memory()
-        for number, (round_, answer) in enumerate(case.answered(_PlacementRound)):
-            if not round_.patch:
-                brokers = {}
-            patched(brokers, round_.brokers, lambda broker: broker)
-            memory = _with_averages(
-                only_active(memory, round_.active_brokers, "placement_ewma"), brokers
-            )
-            candidates = {
-                name: _candidate(name, brokers.get(name), weights) for name in round_.candidates
-            }
-            placement = placer.place(Request("", UNKNOWN, candidates, str(number)), memory)
-            memory = placement.memory
-            yield answer, self._answer(placement)
-
-    def _answer(self, placement: Placement) -> dict[str, Any]:
-        if placement.code == "unknown-broker":
-            return _THROWN
-        return {"best": list(placement.best), **self.state(placement.memory)}
+    entry, conf = PLACERS[placement], case.envelope.conf
+    placer, weights = entry.build(settings_of(entry.settings, conf), "parity"), weights_of(conf)
+    brokers, memory = dict[str, _PlacementBroker](), Memory()
+    for number, (round_, answer) in enumerate(case.answered(_PlacementRound)):
+        if not round_.patch:
+            brokers = {}
+        patched(brokers, round_.brokers, lambda broker: broker)
+        memory = _with_averages(
+            only_active(memory, round_.active_brokers, "placement_ewma"), brokers
+        )
+        candidates = {
+            name: _candidate(name, brokers.get(name), weights) for name in round_.candidates
+        }
+        found = placer.place(Request("", UNKNOWN, candidates, str(number)), memory)
+        memory = found.memory
+        yield (
+            answer,
+            _THROWN
+            if found.code == "unknown-broker"
+            else {"best": list(found.best), **state(memory)},
+        )
 
 
 def smoothed_usage(memory: Memory) -> dict[str, Any]:
@@ -126,11 +118,7 @@ class _Plan:
 
     memory: Memory = Memory()
     owners: dict[str, str] = field(default_factory=dict)
-    sampled: dict[str, BundleRow] = field(default_factory=dict)
-
-    def open_round(self) -> None:
-        """Every round has objects of its own."""
-        self.owners, self.sampled = {}, {}
+    sampled: dict[str, Averages] = field(default_factory=dict)
 
     def take_over(self, bundle: str, key: str, before: Memory) -> None:
         """An entry belongs to the object it was first stored with."""
@@ -151,66 +139,57 @@ class _Plan:
             )
 
 
-@dataclass(frozen=True)
-class PlannedSuite:
-    """Replays a case through AvgShedder as shedder and as placement."""
+def planned(case: Case) -> Played:
+    """Replays a case through AvgShedder as shedder and as placement. Raises SettingsError for a
+    case of another form.
+    """
+    maps, plan = DataMaps(), _Plan()
+    for round_, answer in case.answered(_PlannedRound):
+        maps.advance(round_)
+        # Every round has objects of its own.
+        plan.owners, plan.sampled = {}, {}
+        shed = _shed(case, round_, maps, plan) if round_.shed else {}
+        taken = [
+            _place(look_up, was, maps, plan)
+            for look_up, was in zip(round_.place, answer.get("placed", []), strict=True)
+        ]
+        yield answer, {**shed, **({"placed": taken} if "placed" in answer else {})}
 
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        maps, plan = DataMaps(), _Plan()
-        for round_, answer in case.answered(_PlannedRound):
-            maps.advance(round_)
-            plan.open_round()
-            shed = self._shed(case, round_, maps, plan) if round_.shed else {}
-            placed = [
-                self._place(look_up, was, maps, plan)
-                for look_up, was in zip(round_.place, answer.get("placed", []), strict=True)
-            ]
-            yield answer, {**shed, **({"placed": placed} if "placed" in answer else {})}
 
-    def _shed(
-        self, case: Case, round_: _PlannedRound, maps: DataMaps, plan: _Plan
-    ) -> dict[str, Any]:
-        entry, conf, before = SHEDDERS["avg"], case.envelope.conf, plan.memory
-        shedder = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
-        shedding = shedder.shed(maps.view(round_), before)
-        plan.memory = shedding.memory
-        for decision in sorted(shedding.decisions, key=_pairing):
-            plan.take_over(decision.bundle, maps.bundles[decision.bundle].key, before)
-        return {"unloads": unloads(shedding.decisions), "targets": targets(shedding.decisions)}
+def _shed(case: Case, round_: _PlannedRound, maps: DataMaps, plan: _Plan) -> dict[str, Any]:
+    entry, conf, before = SHEDDERS["avg"], case.envelope.conf, plan.memory
+    shedder = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
+    shedding = shedder.shed(maps.view(round_), before)
+    plan.memory = shedding.memory
+    for decision in sorted(shedding.decisions, key=_pairing):
+        plan.take_over(decision.bundle, key_of(maps.bundles[decision.bundle]), before)
+    return {"unloads": unloads(shedding.decisions), "targets": targets(shedding.decisions)}
 
-    def _place(
-        self, look_up: _LookUp, was: Mapping[str, Any], maps: DataMaps, plan: _Plan
-    ) -> dict[str, Any]:
-        row = self._row(look_up, maps, plan)
-        averages = Averages(
-            _columns(row.short), _columns(row.long), row.short_samples, row.long_samples, row.topics
-        )
-        request = Request(
-            look_up.bundle, averages, dict.fromkeys(look_up.candidates), look_up.bundle
-        )
-        placement, before = ParityAvgPlacement().place(request, plan.memory), plan.memory
-        drawn, chosen = placement.code == "drawn", placement.chosen
-        if drawn:
-            # Any candidate is correct; to continue as Java did, the plan gets Java's draw.
-            chosen = was.get("chosen") if was.get("chosen") in placement.best else chosen
-            plan.memory = planned_to(before, row.key, str(chosen))
-            plan.take_over(look_up.bundle, row.key, before)
-        return {"random": drawn, "chosen": chosen}
 
-    def _row(self, look_up: _LookUp, maps: DataMaps, plan: _Plan) -> BundleRow:
-        """The averages a look-up sees, after one more sample if it brings one."""
-        if look_up.data is not None:
-            return row_of(look_up.data)
-        row = plan.sampled.get(look_up.bundle) or maps.bundles[look_up.bundle]
-        if look_up.sample is None:
-            return row
-        newer = _sampled(row, look_up.sample)
-        plan.changed(look_up.bundle, row.key, newer.key)
-        plan.sampled[look_up.bundle] = newer
-        return newer
+def _place(look_up: _LookUp, was: Mapping[str, Any], maps: DataMaps, plan: _Plan) -> dict[str, Any]:
+    averages, before = _averages(look_up, maps, plan), plan.memory
+    request = Request(look_up.bundle, averages, dict.fromkeys(look_up.candidates), look_up.bundle)
+    placement = ParityAvgPlacement().place(request, before)
+    drawn, chosen = placement.code == "drawn", placement.chosen
+    if drawn:
+        # Any candidate is correct; to continue as Java did, the plan gets Java's draw.
+        chosen = was.get("chosen") if was.get("chosen") in placement.best else chosen
+        plan.memory = planned_to(before, key_of(averages), str(chosen))
+        plan.take_over(look_up.bundle, key_of(averages), before)
+    return {"random": drawn, "chosen": chosen}
+
+
+def _averages(look_up: _LookUp, maps: DataMaps, plan: _Plan) -> Averages:
+    """The averages a look-up sees, after one more sample if it brings one."""
+    if look_up.data is not None:
+        return averages_of(look_up.data)
+    known = plan.sampled.get(look_up.bundle) or maps.bundles[look_up.bundle]
+    if look_up.sample is None:
+        return known
+    newer = _sampled(known, look_up.sample)
+    plan.changed(look_up.bundle, key_of(known), key_of(newer))
+    plan.sampled[look_up.bundle] = newer
+    return newer
 
 
 def _pairing(decision: Decision) -> tuple[float, float]:
@@ -219,21 +198,15 @@ def _pairing(decision: Decision) -> tuple[float, float]:
     return float(under or 0.0), -float(over or 0.0)
 
 
-def _sampled(row: BundleRow, sample: TrafficData) -> BundleRow:
-    figures = np.array([sample.columns()])
-    short, short_samples = advance(
-        np.array([row.short]), np.array([row.short_samples]), SHORT_SAMPLES, figures
+def _sampled(known: Averages, sample: TrafficData) -> Averages:
+    averages, counts = advance(
+        np.array([known.short, known.long]),
+        np.array([known.short_samples, known.long_samples]),
+        np.array([SHORT_SAMPLES, LONG_SAMPLES]),
+        np.array(sample.columns()),
     )
-    long, long_samples = advance(
-        np.array([row.long]), np.array([row.long_samples]), LONG_SAMPLES, figures
-    )
-    return BundleRow(
-        tuple(short[0].tolist()),
-        tuple(long[0].tolist()),
-        int(short_samples[0]),
-        int(long_samples[0]),
-        0,
-    )
+    short, long = averages.tolist()
+    return Averages(row_of(short), row_of(long), int(counts[0]), int(counts[1]))
 
 
 def _candidate(name: str, broker: _PlacementBroker | None, weights: Weights) -> Candidate | None:
@@ -269,8 +242,3 @@ def _with_averages(memory: Memory, brokers: Mapping[str, _PlacementBroker]) -> M
         if stored
         else memory
     )
-
-
-def _columns(row: tuple[float, ...]) -> Row:
-    rate_in, rate_out, throughput_in, throughput_out = row
-    return rate_in, rate_out, throughput_in, throughput_out

@@ -42,7 +42,7 @@ def compare(case: Case) -> CaseResult:
 def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
     number = 0
     try:
-        for number, (expected, got) in enumerate(suite.replay(case), start=1):
+        for number, (expected, got) in enumerate(suite(case), start=1):
             if found := differences(case.envelope.id, number, expected, got):
                 return number, found
     except SettingsError as error:

@@ -4,53 +4,46 @@ mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from rebalancer.conformance.active_brokers import only_active
 from rebalancer.conformance.broker_conf import settings_of, weights_of
-from rebalancer.conformance.data_maps import BundleRow, DataMaps, RoundData
-from rebalancer.conformance.vectors import Case
+from rebalancer.conformance.data_maps import DataMaps, RoundData, only_active
+from rebalancer.conformance.vectors import Case, Played
 from strategies.model import Decision, Memory, Shedding
+from strategies.placement.avg import key_of
+from strategies.placement.contract import Averages
 from strategies.shedding.registry import SHEDDERS
 
 #: Compared besides the unloads of a strategy: the round's answer and the bundles in its data.
-State = Callable[[Shedding, Mapping[str, BundleRow]], dict[str, Any]]
+State = Callable[[Shedding, Mapping[str, Averages]], dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class SheddingSuite:
-    """Replays a case through one strategy of the registry."""
-
-    strategy: str
-    state: State
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        entry, conf = SHEDDERS[self.strategy], case.envelope.conf
-        shedder = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
-        maps, memory = DataMaps(), Memory()
-        for round_, answer in case.answered(RoundData):
-            maps.advance(round_)
-            shedding = shedder.shed(
-                maps.view(round_), only_active(memory, round_.active_brokers, "ewma")
-            )
-            memory = shedding.memory
-            yield (
-                answer,
-                {"unloads": unloads(shedding.decisions), **self.state(shedding, maps.bundles)},
-            )
+def shed(strategy: str, state: State, case: Case) -> Played:
+    """Replays a case through one strategy of the registry. Raises SettingsError for a case of
+    another form.
+    """
+    entry, conf = SHEDDERS[strategy], case.envelope.conf
+    shedder = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
+    maps, memory = DataMaps(), Memory()
+    for round_, answer in case.answered(RoundData):
+        maps.advance(round_)
+        shedding = shedder.shed(
+            maps.view(round_), only_active(memory, round_.active_brokers, "ewma")
+        )
+        memory = shedding.memory
+        yield (
+            answer,
+            {"unloads": unloads(shedding.decisions), **state(shedding, maps.bundles)},
+        )
 
 
-def nothing_else(_: Shedding, __: Mapping[str, BundleRow]) -> dict[str, Any]:
+def nothing_else(_: Shedding, __: Mapping[str, Averages]) -> dict[str, Any]:
     """For rules without state."""
     return {}
 
 
-def averages(shedding: Shedding, _: Mapping[str, BundleRow]) -> dict[str, Any]:
+def averages(shedding: Shedding, _: Mapping[str, Averages]) -> dict[str, Any]:
     """ThresholdShedder's history."""
     return {
         "ema": {
@@ -61,7 +54,7 @@ def averages(shedding: Shedding, _: Mapping[str, BundleRow]) -> dict[str, Any]:
     }
 
 
-def hits_and_plan(shedding: Shedding, bundles: Mapping[str, BundleRow]) -> dict[str, Any]:
+def hits_and_plan(shedding: Shedding, bundles: Mapping[str, Averages]) -> dict[str, Any]:
     """AvgShedder's counters and plan; where it sent the bundles, by name and as its plan answers
     afterwards.
     """
@@ -73,7 +66,9 @@ def hits_and_plan(shedding: Shedding, bundles: Mapping[str, BundleRow]) -> dict[
         "hitLow": {
             broker: kept.hit_low for broker, kept in brokers.items() if kept.hit_low is not None
         },
-        "plan": {name: planned[row.key] for name, row in bundles.items() if row.key in planned}
+        "plan": {
+            name: planned[key] for name, row in bundles.items() if (key := key_of(row)) in planned
+        }
         if planned
         else {},
     }

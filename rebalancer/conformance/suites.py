@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
 
 from rebalancer.conformance.averaging import (
-    AveragingSuite,
+    averaged,
     broker_sums,
     bundle_averages,
     signs,
@@ -15,64 +15,57 @@ from rebalancer.conformance.averaging import (
     usages,
 )
 from rebalancer.conformance.filters import (
-    FilterSuite,
     anti_affinity,
     even_distribution,
+    filtered,
     isolation,
     topic_count,
 )
-from rebalancer.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usage
-from rebalancer.conformance.shedding import SheddingSuite, averages, hits_and_plan, nothing_else
-from rebalancer.conformance.split_boundaries import AlgorithmSuite, HashingSuite
-from rebalancer.conformance.split_decisions import ModularSplitSuite, OwnSplitSuite
-from rebalancer.conformance.throttling import BucketSuite, LimiterSuite
-from rebalancer.conformance.topk import TopSuite
-from rebalancer.conformance.transfer import TransferSuite
-from rebalancer.conformance.vectors import Case
+from rebalancer.conformance.placement import placed, planned, smoothed_usage
+from rebalancer.conformance.shedding import averages, hits_and_plan, nothing_else, shed
+from rebalancer.conformance.splitting import algorithms, hashing, modular_splits, own_splits
+from rebalancer.conformance.throttling import bucket, limiter
+from rebalancer.conformance.transfer import top_bundles, transfers
+from rebalancer.conformance.vectors import Case, Played
 from strategies.errors import SettingsError
 
-
-class Suite(Protocol):
-    """Runs a case through our code."""
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round (or query): Java's answer and ours, with the same fields."""
-
+#: Runs a case through our code.
+Suite = Callable[[Case], Played]
 
 #: All suites with vectors of Pulsar's classes: (suite, strategy) → adapter.
 SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     {
-        ("shedding", "ThresholdShedder"): SheddingSuite("threshold", averages),
-        ("shedding", "OverloadShedder"): SheddingSuite("overload", nothing_else),
-        ("shedding", "UniformLoadShedder"): SheddingSuite("uniform", nothing_else),
-        ("shedding", "AvgShedder"): SheddingSuite("avg", hits_and_plan),
-        ("placement", "LeastLongTermMessageRate"): PlacementSuite("least_long_term_rate"),
-        ("placement", "LeastResourceUsageWithWeight"): PlacementSuite(
-            "least_resource_usage", smoothed_usage
+        ("shedding", "ThresholdShedder"): partial(shed, "threshold", averages),
+        ("shedding", "OverloadShedder"): partial(shed, "overload", nothing_else),
+        ("shedding", "UniformLoadShedder"): partial(shed, "uniform", nothing_else),
+        ("shedding", "AvgShedder"): partial(shed, "avg", hits_and_plan),
+        ("placement", "LeastLongTermMessageRate"): partial(placed, "least_long_term_rate"),
+        ("placement", "LeastResourceUsageWithWeight"): partial(
+            placed, "least_resource_usage", state=smoothed_usage
         ),
-        ("placement", "RoundRobinBrokerSelector"): PlacementSuite("round_robin"),
-        ("placement", "AvgShedder"): PlannedSuite(),
-        ("placement", "ExtLeastResourceUsageWithWeight"): PlacementSuite(
-            "least_resource_usage_extensible"
+        ("placement", "RoundRobinBrokerSelector"): partial(placed, "round_robin"),
+        ("placement", "AvgShedder"): planned,
+        ("placement", "ExtLeastResourceUsageWithWeight"): partial(
+            placed, "least_resource_usage_extensible"
         ),
-        ("averaging", "BundleData"): AveragingSuite(bundle_averages),
-        ("averaging", "TimeAverageBrokerData"): AveragingSuite(broker_sums),
-        ("averaging", "ResourceUsage"): AveragingSuite(usages),
-        ("averaging", "BrokerLoadData"): AveragingSuite(smoothed_load),
-        ("averaging", "Compare"): AveragingSuite(signs),
-        ("splits", "hashing"): HashingSuite(),
-        ("splits", "algorithms"): AlgorithmSuite(),
-        ("splits", "BundleSplitterTask"): ModularSplitSuite(),
-        ("splits", "DefaultNamespaceBundleSplitStrategyImpl"): OwnSplitSuite(),
-        ("topk", "TopKBundles"): TopSuite(),
-        ("transfer", "TransferShedder"): TransferSuite(),
-        ("filters", "antiAffinity"): FilterSuite(anti_affinity),
-        ("filters", "evenDistribution"): FilterSuite(even_distribution),
-        ("filters", "isolation"): FilterSuite(isolation),
-        ("filters", "topicCount"): FilterSuite(topic_count),
-        ("throttling", "AsyncTokenBucket"): BucketSuite(),
-        ("throttling", "DispatchRateLimiterAsyncTokenBucket"): LimiterSuite("token_bucket"),
-        ("throttling", "DispatchRateLimiterClassic"): LimiterSuite("classic"),
+        ("averaging", "BundleData"): partial(averaged, bundle_averages),
+        ("averaging", "TimeAverageBrokerData"): partial(averaged, broker_sums),
+        ("averaging", "ResourceUsage"): partial(averaged, usages),
+        ("averaging", "BrokerLoadData"): partial(averaged, smoothed_load),
+        ("averaging", "Compare"): partial(averaged, signs),
+        ("splits", "hashing"): hashing,
+        ("splits", "algorithms"): algorithms,
+        ("splits", "BundleSplitterTask"): modular_splits,
+        ("splits", "DefaultNamespaceBundleSplitStrategyImpl"): own_splits,
+        ("topk", "TopKBundles"): top_bundles,
+        ("transfer", "TransferShedder"): transfers,
+        ("filters", "antiAffinity"): partial(filtered, anti_affinity),
+        ("filters", "evenDistribution"): partial(filtered, even_distribution),
+        ("filters", "isolation"): partial(filtered, isolation),
+        ("filters", "topicCount"): partial(filtered, topic_count),
+        ("throttling", "AsyncTokenBucket"): bucket,
+        ("throttling", "DispatchRateLimiterAsyncTokenBucket"): partial(limiter, "token_bucket"),
+        ("throttling", "DispatchRateLimiterClassic"): partial(limiter, "classic"),
     }
 )
 

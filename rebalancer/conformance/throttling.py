@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rebalancer.conformance.broker_conf import settings_of
-from rebalancer.conformance.vectors import Case
+from rebalancer.conformance.vectors import Case, Played
 from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
 from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate
 from rebalancer.simulation.dispatch_limits.token_bucket import (
@@ -146,48 +146,35 @@ class _LimiterPlayer:
         return self.limiter
 
 
-class BucketSuite:
-    """Plays the operations of a case on a token bucket; every operation counts as a round."""
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per operation: what Java answered, what we answer. Raises SettingsError for a case of
-        another form.
-        """
-        start = case.read(_Bucket)
-        burst = None if start.dynamic else start.capacity
-        rate = BucketRate(
-            start.rate, start.rate_period_nanos, start.resolution_nanos, burst, "parity"
-        )
-        initial = start.rate if start.initial_tokens is None else start.initial_tokens
-        player = _BucketPlayer(rate, Bucket(initial, 0, start.start_nanos, 0), start.start_nanos)
-        yield from _compared(case, player, start.ops)
-
-
-@dataclass(frozen=True)
-class LimiterSuite:
-    """Plays the operations of a case on a limiter of this kind; every operation counts as a
-    round.
+def bucket(case: Case) -> Played:
+    """Plays the operations of a case on a token bucket; every operation counts as a round. Raises
+    SettingsError for a case of another form.
     """
+    start = case.read(_Bucket)
+    burst = None if start.dynamic else start.capacity
+    rate = BucketRate(start.rate, start.rate_period_nanos, start.resolution_nanos, burst, "parity")
+    initial = start.rate if start.initial_tokens is None else start.initial_tokens
+    player = _BucketPlayer(rate, Bucket(initial, 0, start.start_nanos, 0), start.start_nanos)
+    yield from _compared(case, player, start.ops)
 
-    kind: str
 
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per operation: what Java answered, what we answer. Raises SettingsError for a case of
-        another form.
-        """
-        start, expected = case.read(_Limiter), case.read(_Operations).expect
-        rate = (
-            settings_of(BrokerRates, case.envelope.conf).of("broker")
-            if start.rate is None
-            else start.rate.rate()
-        )
-        published = PublishRate(start.publish.msg, start.publish.byte)
-        try:
-            limiter = LIMITERS[self.kind](rate, start.start_nanos, published, "parity")
-        except SettingsError:
-            yield {"error": expected.error}, {"error": _REFUSED}
-            return
-        yield from _compared(case, _LimiterPlayer(limiter, start.start_nanos, published), start.ops)
+def limiter(kind: str, case: Case) -> Played:
+    """Plays the operations of a case on a limiter of this kind; every operation counts as a round.
+    Raises SettingsError for a case of another form.
+    """
+    start, expected = case.read(_Limiter), case.read(_Operations).expect
+    rate = (
+        settings_of(BrokerRates, case.envelope.conf).of("broker")
+        if start.rate is None
+        else start.rate.rate()
+    )
+    published = PublishRate(start.publish.msg, start.publish.byte)
+    try:
+        made = LIMITERS[kind](rate, start.start_nanos, published, "parity")
+    except SettingsError:
+        yield {"error": expected.error}, {"error": _REFUSED}
+        return
+    yield from _compared(case, _LimiterPlayer(made, start.start_nanos, published), start.ops)
 
 
 def _compared(

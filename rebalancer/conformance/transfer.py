@@ -1,18 +1,22 @@
-"""The `transfer` suite: histories of the extensible load manager's stores, round after round,
-through TransferShedder.
+"""The `topk` suite: which bundles a broker of the extensible load manager reports, in which order;
+and the `transfer` suite: histories of its stores, round after round, through TransferShedder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from rebalancer.conformance.averaging import StatsData, stats_columns
 from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.data_maps import patched
-from rebalancer.conformance.vectors import Case, Number
+from rebalancer.conformance.vectors import Case, Number, Played
+from strategies.filters.policies import PoliciesView, isolation_policy
+from strategies.model import BundleStats
 from strategies.shedding.transfer.parity import judge_as_java
 from strategies.shedding.transfer.settings import (
     BrokerEntry,
@@ -21,6 +25,57 @@ from strategies.shedding.transfer.settings import (
     TransferSettings,
     TransferVerdict,
 )
+from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles
+
+_EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
+
+
+class _TopRound(msgspec.Struct, frozen=True, rename="camel"):
+    bundle_stats: dict[str, StatsData] = {}
+    topk: int | None = None
+
+
+class _ExcludedConf(msgspec.Struct, frozen=True):
+    excluded: list[str] = msgspec.field(default_factory=list, name=_EXCLUDED)
+
+
+class _TopCase(msgspec.Struct, frozen=True, rename="camel"):
+    conf: _ExcludedConf = _ExcludedConf()
+    isolation_policies: dict[str, Any] | None = None
+    anti_affinity_groups: dict[str, str] | None = None
+
+
+def top_bundles(case: Case) -> Played:
+    """Asks for the report of every round. Raises SettingsError for a case of another form."""
+    given = case.read(_TopCase)
+    plain = {key: value for key, value in case.envelope.conf.items() if key != _EXCLUDED}
+    settings = replace(
+        settings_of(TopSettings, plain), excluded_namespaces=",".join(given.conf.excluded)
+    )
+    policies = PoliciesView(
+        tuple(
+            isolation_policy(name, tree) for name, tree in (given.isolation_policies or {}).items()
+        ),
+        given.anti_affinity_groups or {},
+    )
+    for round_, answer in case.answered(_TopRound):
+        yield answer, _report(round_, policies, settings)
+
+
+def _report(round_: _TopRound, policies: PoliciesView, settings: TopSettings) -> dict[str, Any]:
+    rows = tuple(round_.bundle_stats.values())
+    traffic, clients, cache = stats_columns(rows)
+    topics = np.array([row.topics for row in rows], dtype=np.int64)
+    stats = BundleStats(tuple(round_.bundle_stats), traffic, topics, clients - topics)
+    if round_.topk is not None:
+        settings = replace(settings, most=round_.topk)
+    found = java_top_bundles(stats, policies, settings, cache)
+    return (
+        {"error": found.java}
+        if isinstance(found, TopFault)
+        else {"top": [stats.names[row] for row in found]}
+    )
+
 
 #: All ages are relative to this time.
 _NOW_MS = 1_000_000_000_000
@@ -82,20 +137,17 @@ class _Kept:
         )
 
 
-class TransferSuite:
-    """Replays a case through TransferShedder in parity mode."""
-
-    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another
-        form.
-        """
-        settings, kept = _settings(case.envelope.conf), _Kept()
-        hits, published = 0, (0.0, 0.0)
-        for round_, answer in case.answered(_StoresRound):
-            stores = kept.advance(round_)
-            verdict = judge_as_java(stores, settings, hits)
-            hits, published = verdict.hits, verdict.published or published
-            yield answer, _answer(verdict, published, stores)
+def transfers(case: Case) -> Played:
+    """Replays a case through TransferShedder in parity mode. Raises SettingsError for a case of
+    another form.
+    """
+    settings, kept = _settings(case.envelope.conf), _Kept()
+    hits, published = 0, (0.0, 0.0)
+    for round_, answer in case.answered(_StoresRound):
+        stores = kept.advance(round_)
+        verdict = judge_as_java(stores, settings, hits)
+        hits, published = verdict.hits, verdict.published or published
+        yield answer, _answer(verdict, published, stores)
 
 
 def _settings(conf: Mapping[str, Any]) -> TransferSettings:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +23,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 #: A double; JSON cannot write the last three as numbers.
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
+#: Per round (or query): Java's answer and ours, with the same fields.
+Played = Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]
 _T = TypeVar("_T")
 
 

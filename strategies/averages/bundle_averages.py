@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
-from strategies.bundles.table_summary import TableSummary
+from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary
 from strategies.errors import StateVersionError
 from strategies.model import BundleStats
 

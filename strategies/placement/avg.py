@@ -8,7 +8,6 @@ identifies bundles by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -47,10 +46,6 @@ class AvgPlacementSettings:
 class ParityAvgPlacement:
     """The rule exactly as in Java: a plan keyed by value, and a random broker for other values."""
 
-    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Returns the memory unchanged: no planned destination is ever removed."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses the planned broker if it is a candidate, else a random candidate, which becomes
         the planned one.
@@ -85,10 +80,6 @@ class AvgPlacement:
     """
 
     settings: AvgPlacementSettings
-
-    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Returns the memory unchanged: the shedder replaces the plan in every round."""
-        return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses the planned broker if it can take the bundle, else the least used candidate."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from math import fsum, inf
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,12 @@ from strategies.model import BrokerLoad, Evidence, Memory
 from strategies.settings import Mode
 
 Row = tuple[float, float, float, float]
+
+
+def row_of(values: Sequence[float]) -> Row:
+    """Four columns as a row."""
+    rate_in, rate_out, throughput_in, throughput_out = values
+    return rate_in, rate_out, throughput_in, throughput_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +138,18 @@ class Placement:
 class Placer(Protocol):
     """A rule that picks a broker for a bundle. Holds settings only; its memory is in `Memory`."""
 
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Places one bundle. Never raises on a valid request."""
+
+
+@runtime_checkable
+class OpensRounds(Placer, Protocol):
+    """A placer whose memory changes at the beginning of a round, before any placement."""
+
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Returns the memory at the beginning of a round, before any placement. `brokers`: all
         brokers with valid figures.
         """
-
-    def place(self, request: Request, memory: Memory) -> Placement:
-        """Places one bundle. Never raises on a valid request."""
 
 
 @dataclass(frozen=True, slots=True)

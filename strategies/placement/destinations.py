@@ -22,6 +22,7 @@ from strategies.placement.contract import (
     UNKNOWN,
     Averages,
     Candidate,
+    OpensRounds,
     Placement,
     Placer,
     Request,
@@ -94,9 +95,9 @@ class Destinations:
         for move in on_the_way if self._form.counts_moves else ():
             self._ledger.count(move)
         self.memory = (
-            memory
-            if rules.placer is None
-            else rules.placer.open_round(self._ledger.candidates(), memory)
+            rules.placer.open_round(self._ledger.candidates(), memory)
+            if isinstance(rules.placer, OpensRounds)
+            else memory
         )
 
     def name(self, decision: Decision) -> Decision | Skip:

@@ -7,7 +7,6 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMess
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Annotated
@@ -48,10 +47,6 @@ class ParityLeastLongTermRate:
 
     settings: LeastLongTermRateSettings
 
-    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Returns the memory unchanged."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses from the candidates with the smallest score, or from all of them when every score
         is NaN.
@@ -83,10 +78,6 @@ class LeastLongTermRate:
     """
 
     settings: LeastLongTermRateSettings
-
-    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Returns the memory unchanged."""
-        return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses from the candidates with the smallest rate that are not overloaded."""

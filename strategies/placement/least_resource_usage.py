@@ -4,6 +4,11 @@ all candidates.
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight` of
 Pulsar 4.2.4. It remembers a smoothed usage per broker. Java advances it with every bundle that it
 places; the repaired rule advances it once per round.
+
+The class of the same name of the extensible load manager
+(`org.apache.pulsar.broker.loadbalance.extensions.strategy`) uses the smoothed usage of shedding:
+`BrokerMemory.ewma` is the `weightedMaxEMA` of a broker's load data, None for a broker without such
+data.
 """
 
 from __future__ import annotations
@@ -61,10 +66,6 @@ class ParityLeastResourceUsage:
 
     settings: LeastResourceUsageSettings
 
-    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Returns the memory unchanged."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """Advances the history of all candidates, in Java's order, then compares it with its
         mean.
@@ -83,7 +84,7 @@ class ParityLeastResourceUsage:
             total += after[names[position]]
         mean, difference = total / len(names), self.settings.difference_percent / 100.0
         best = sorted(broker for broker, usage in after.items() if usage + difference <= mean)
-        return answer(best, sorted(after), mean, with_smoothed(memory, after), request.seed)
+        return _answer(best, sorted(after), mean, with_smoothed(memory, after), request.seed)
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,54 @@ class LeastResourceUsage:
         """Chooses from the candidates well below the mean of all or, without any, from the
         lowest.
         """
-        return by_level(levels(request, smoothed(memory)), self.settings, memory, request)
+        return _by_level(levels(request, smoothed(memory)), self.settings, memory, request)
 
 
-def by_level(
+@dataclass(frozen=True)
+class ParityExtensibleLeastResourceUsage:
+    """The rule exactly as in Java: if no broker is well below the mean, it draws from all
+    candidates, even those of unknown load.
+    """
+
+    settings: LeastResourceUsageSettings
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Chooses from the candidates well below the mean of those with load data."""
+        names = list(request.candidates)
+        if not names:
+            return unplaced(memory)
+        known, usages = _of_shedding(memory), dict[str, float]()
+        total = 0.0
+        for position in hash_map_order(names)[0].tolist():
+            usage = known.get(names[position])
+            if usage is not None:
+                usages[names[position]] = usage
+                total += usage
+        mean = total / len(usages) if usages else 0.0
+        best = sorted(
+            broker
+            for broker, usage in usages.items()
+            if usage + self.settings.difference_percent / 100.0 <= mean
+        )
+        return _answer(best, sorted(names), mean, memory, request.seed)
+
+
+@dataclass(frozen=True)
+class ExtensibleLeastResourceUsage:
+    """The rule with the round's moves counted; without a broker well below the mean, the least used
+    one.
+    """
+
+    settings: LeastResourceUsageSettings
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Chooses from the candidates well below the mean, or the lowest; a broker without smoothed
+        usage counts with its newest usage.
+        """
+        return _by_level(levels(request, _of_shedding(memory)), self.settings, memory, request)
+
+
+def _by_level(
     found: dict[str, float], settings: LeastResourceUsageSettings, memory: Memory, request: Request
 ) -> Placement:
     """The choice of the repaired rule from expected levels, for both load managers."""
@@ -157,7 +202,7 @@ def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:
     return replace(memory, brokers={**memory.brokers, **changed}) if changed else memory
 
 
-def answer(
+def _answer(
     best: Sequence[str], candidates: Sequence[str], mean: float, memory: Memory, seed: str
 ) -> Placement:
     """The choice as in Java: from the brokers well below the mean or, without any, from all
@@ -185,3 +230,7 @@ def _advanced(broker: Candidate, before: float | None, history: float) -> float:
     return (
         broker.usage if before is None or idle else history * before + (1 - history) * broker.usage
     )
+
+
+def _of_shedding(memory: Memory) -> dict[str, float]:
+    return {broker: kept.ewma for broker, kept in memory.brokers.items() if kept.ewma is not None}

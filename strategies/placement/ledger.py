@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from strategies.estimate import burdened, share_of_traffic
 from strategies.filters.contract import namespace_of
 from strategies.model import BrokerLoad
-from strategies.placement.contract import UNKNOWN, Averages, Candidate, Row
+from strategies.placement.contract import UNKNOWN, Averages, Candidate, row_of
 from strategies.settings import Weights
 from strategies.usage import weighted_usage, weighted_usages
 
@@ -94,8 +94,8 @@ class Ledger:
         table, row = load.bundles, load.bundles.names.index(bundle)
         samples = int(table.short_samples[row]), int(table.long_samples[row])
         return Averages(
-            _row(table.short[row].tolist()),
-            _row(table.long[row].tolist()),
+            row_of(table.short[row].tolist()),
+            row_of(table.long[row].tolist()),
             *samples,
             int(table.topics[row]),
         )
@@ -197,8 +197,3 @@ class _Candidates(Mapping[str, Candidate]):
 
     def __len__(self) -> int:
         return len(self._brokers)
-
-
-def _row(values: list[float]) -> Row:
-    rate_in, rate_out, throughput_in, throughput_out = values
-    return rate_in, rate_out, throughput_in, throughput_out

@@ -10,13 +10,11 @@ from strategies.placement.least_long_term_rate import (
     ParityLeastLongTermRate,
 )
 from strategies.placement.least_resource_usage import (
+    ExtensibleLeastResourceUsage,
     LeastResourceUsage,
     LeastResourceUsageSettings,
-    ParityLeastResourceUsage,
-)
-from strategies.placement.least_resource_usage_extensible import (
-    ExtensibleLeastResourceUsage,
     ParityExtensibleLeastResourceUsage,
+    ParityLeastResourceUsage,
 )
 from strategies.placement.round_robin import ParityRoundRobin, RoundRobin, RoundRobinSettings
 from strategies.registry import Registry

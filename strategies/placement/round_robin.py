@@ -6,12 +6,11 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerS
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from strategies.java.hash_order import hash_map_order
 from strategies.model import Memory
-from strategies.placement.contract import Candidate, Placement, Request, unplaced
+from strategies.placement.contract import Placement, Request, unplaced
 
 _LAST_TURN = 2**31 - 1
 
@@ -26,10 +25,6 @@ class ParityRoundRobin:
     """The rule exactly as in Java: the order is that of a hash set, kept until it no longer matches
     the candidates.
     """
-
-    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Returns the memory unchanged."""
-        return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses the next candidate of the remembered copy."""
@@ -50,10 +45,6 @@ class RoundRobin:
     """The rule by name: the next candidate after the one that took the last bundle, even if brokers
     joined or left in between.
     """
-
-    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Returns the memory unchanged."""
-        return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses the next name, or the first one after the last."""

@@ -76,22 +76,20 @@ def gathered(skips: Sequence[Skip]) -> tuple[Skip, ...]:
 
 def settling(brokers: Sequence[str]) -> list[Skip]:
     """Skips of brokers that must be neither source nor destination yet."""
-    text = "it took part in a move that its newest sample cannot show yet"
     return broker_skips(
         "settling",
         brokers,
-        lambda _: text,
+        lambda _: "it took part in a move that its newest sample cannot show yet",
         lambda: f"{len(brokers):,} brokers took part in moves that no sample shows yet",
     )
 
 
 def unusable(brokers: Sequence[str]) -> list[Skip]:
     """Skips of brokers whose usage is not a finite number."""
-    text = "its resource figures give no finite usage"
     return broker_skips(
         "unusable-figures",
         brokers,
-        lambda _: text,
+        lambda _: "its resource figures give no finite usage",
         lambda: f"the figures of {len(brokers):,} brokers give no finite usage",
     )
 

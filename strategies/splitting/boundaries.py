@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
 from strategies.bundles.ranges import KeyRange, divided, topic_hash, topics_inside
 from strategies.model import MIB
-from strategies.settings import Mode, Setting
+from strategies.settings import Mode
 
 Algorithm = Literal[
     "range_equally_divide",
@@ -29,39 +29,12 @@ Algorithm = Literal[
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
     """Limits of a part for flow_or_qps_equally_divide, and how far above them a bundle must be to
-    be cut.
+    be cut: messages/s, MiB/s in and out, and percent.
     """
 
-    max_msg_rate: Annotated[
-        int,
-        Setting(
-            "A part should carry no more than this",
-            "messages/s",
-            "loadBalancerNamespaceBundleMaxMsgRate",
-            ge=0,
-            le=2**31 - 1,
-        ),
-    ] = 30_000
-    max_bandwidth_mib: Annotated[
-        int,
-        Setting(
-            "Maximum throughput of a part, in and out",
-            "MiB/s",
-            "loadBalancerNamespaceBundleMaxBandwidthMbytes",
-            ge=0,
-            le=2**31 - 1,
-        ),
-    ] = 100
-    difference_percent: Annotated[
-        int,
-        Setting(
-            "How far above one of the two limits a bundle must be to be cut",
-            "%",
-            "flowOrQpsDifferenceThresholdPercentage",
-            ge=0,
-            le=100_000,
-        ),
-    ] = 10
+    max_msg_rate: int = 30_000
+    max_bandwidth_mib: int = 100
+    difference_percent: int = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,13 @@ class Sizes:
     rate: Floats
     throughput: Floats
 
+    @classmethod
+    def of_traffic(cls, topics: Ints, sessions: Ints, traffic: Floats) -> Sizes:
+        """Sizes with traffic float64[n, 4], columns as in BundleLoads."""
+        with np.errstate(all="ignore"):
+            rate_in, rate_out, throughput_in, throughput_out = traffic.T
+            return cls(topics, sessions, rate_in + rate_out, throughput_in + throughput_out)
+
     def evidence(self, row: int) -> Evidence:
         """The figures of one bundle."""
         return {

@@ -13,22 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Ints
+from strategies.bundles.bundle_loads import Ints
 from strategies.bundles.ranges import KeyRange, hexadecimal, parse_bundle
 from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BundleStats, Decision, Skip
+from strategies.splitting import limits
 from strategies.splitting.boundaries import Cuts, SplitFault
-from strategies.splitting.limits import (
-    REASONS,
-    Sizes,
-    SplitSettings,
-    bandwidth_limit,
-    excess,
-    java_bandwidth_limit,
-    reason_text,
-    reasons,
-)
 from strategies.splitting.when_modular import namespace_full, stays_whole
 
 
@@ -68,9 +59,9 @@ class _SplitScan:
 
     stats: BundleStats
     context: BrokerContext
-    settings: SplitSettings
+    settings: limits.SplitSettings
     is_of: Callable[[str, str], bool]
-    sizes: Sizes
+    sizes: limits.Sizes
     found: Ints
     hits: dict[str, int]
     decisions: list[Decision] = field(default_factory=list)
@@ -109,7 +100,7 @@ class _SplitScan:
         rows = [row for row in np.flatnonzero(self.found >= 0).tolist() if self.counts(row)]
         names = self.stats.names
         self.hits = {names[row]: self.hits.get(names[row], 0) + 1 for row in rows}
-        above = excess(self.sizes, self.settings)
+        above = limits.excess(self.sizes, self.settings)
         for row in sorted(rows, key=lambda row: (-above[row], names[row])):
             parsed = parse_bundle(names[row])
             if parsed is not None and self.hits[names[row]] > self.settings.hit_count:
@@ -173,8 +164,8 @@ class _SplitScan:
                 )
             )
             return
-        evidence, reason = self.sizes.evidence(row), REASONS[self.found[row]]
-        text = reason_text(reason, evidence, self.settings)
+        evidence, reason = self.sizes.evidence(row), limits.REASONS[self.found[row]]
+        text = limits.reason_text(reason, evidence, self.settings)
         self.decisions.append(
             Decision(
                 bundle,
@@ -193,16 +184,24 @@ class _SplitScan:
 
 
 def extensible_splits(
-    stats: BundleStats, hits: Mapping[str, int], context: BrokerContext, settings: SplitSettings
+    stats: BundleStats,
+    hits: Mapping[str, int],
+    context: BrokerContext,
+    settings: limits.SplitSettings,
 ) -> OwnSplits:
     """Scans a broker's bundles, hottest first. `hits`: result of the previous scan."""
-    scan = _scan(stats, hits, context, settings, bandwidth=bandwidth_limit(settings), is_of=_is_of)
+    scan = _scan(
+        stats, hits, context, settings, bandwidth=limits.bandwidth_limit(settings), is_of=_is_of
+    )
     scan.hottest_first()
     return scan.result()
 
 
 def java_extensible_splits(
-    stats: BundleStats, hits: Mapping[str, int], context: BrokerContext, settings: SplitSettings
+    stats: BundleStats,
+    hits: Mapping[str, int],
+    context: BrokerContext,
+    settings: limits.SplitSettings,
 ) -> OwnSplits:
     """Scans a broker's bundles as Java does. For Java, a namespace that begins with another one is
     the same.
@@ -212,7 +211,7 @@ def java_extensible_splits(
         hits,
         context,
         settings,
-        bandwidth=java_bandwidth_limit(settings),
+        bandwidth=limits.java_bandwidth_limit(settings),
         is_of=str.startswith,
     )
     scan.as_java()
@@ -223,14 +222,15 @@ def _scan(
     stats: BundleStats,
     hits: Mapping[str, int],
     context: BrokerContext,
-    settings: SplitSettings,
+    settings: limits.SplitSettings,
     *,
     bandwidth: int,
     is_of: Callable[[str, str], bool],
 ) -> _SplitScan:
-    sizes, present = _sizes(stats), set(stats.names)
+    sizes = limits.Sizes.of_traffic(stats.topics, stats.sessions, stats.traffic)
+    present = set(stats.names)
     kept = {bundle: count for bundle, count in hits.items() if bundle in present}
-    found = reasons(sizes, settings, bandwidth)
+    found = limits.reasons(sizes, settings, bandwidth)
     return _SplitScan(stats, context, settings, is_of, sizes, found, kept)
 
 
@@ -252,10 +252,3 @@ def _why_not(boundaries: Cuts | SplitFault) -> str:
         f"the algorithm would cut it into {len(boundaries) + 1} parts, and the extensible load "
         "manager makes two"
     )
-
-
-def _sizes(stats: BundleStats) -> Sizes:
-    with np.errstate(all="ignore"):
-        rate = stats.traffic[:, RATE_IN] + stats.traffic[:, RATE_OUT]
-        throughput = stats.traffic[:, THROUGHPUT_IN] + stats.traffic[:, THROUGHPUT_OUT]
-    return Sizes(stats.topics, stats.sessions, rate, throughput)

@@ -13,13 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import (
-    RATE_IN,
-    RATE_OUT,
-    THROUGHPUT_IN,
-    THROUGHPUT_OUT,
-    BundleLoads,
-)
 from strategies.bundles.ranges import parse_bundle
 from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
 from strategies.filters.contract import namespace_of
@@ -180,7 +173,7 @@ def _maybe_hot(
 
 def _hot(broker: BrokerLoad, settings: SplitSettings, bandwidth: int) -> Iterator[_Hot]:
     table = broker.bundles
-    sizes = _sizes(table)
+    sizes = Sizes.of_traffic(table.topics, table.sessions, table.long)
     found = reasons(sizes, settings, bandwidth)
     rows = np.flatnonzero(found >= 0)
     if not len(rows):
@@ -197,10 +190,3 @@ def _hot(broker: BrokerLoad, settings: SplitSettings, bandwidth: int) -> Iterato
             evidence,
         )
         yield _Hot(decision, float(above[row]))
-
-
-def _sizes(table: BundleLoads) -> Sizes:
-    with np.errstate(all="ignore"):
-        rate = table.long[:, RATE_IN] + table.long[:, RATE_OUT]
-        throughput = table.long[:, THROUGHPUT_IN] + table.long[:, THROUGHPUT_OUT]
-    return Sizes(table.topics, table.sessions, rate, throughput)

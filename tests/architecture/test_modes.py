@@ -18,7 +18,7 @@ CHOICES = {"strategies/shedding/contract.py": 2, "strategies/placement/contract.
 #: only fall, a file may only leave.
 ASKED = {
     "rebalancer/analysis/backtest/quiet_round_finder.py": 1,
-    "rebalancer/conformance/smoothed_load.py": 1,
+    "rebalancer/conformance/averaging.py": 1,
     "rebalancer/simulation/dispatch_limits/token_bucket.py": 1,
     "rebalancer/simulation/run.py": 2,
     "strategies/bundles/ranges.py": 1,

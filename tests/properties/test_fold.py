@@ -21,8 +21,8 @@ from strategies.bundles.bundle_loads import (
     THROUGHPUT_IN,
     THROUGHPUT_OUT,
     BundleLoads,
+    TableSummary,
 )
-from strategies.bundles.table_summary import TableSummary
 from strategies.engine import Engine, EngineSettings
 from strategies.model import (
     BrokerMemory,

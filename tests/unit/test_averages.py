@@ -13,7 +13,7 @@ from strategies.averages.bundle_averages import (
     first_history,
     unpack_history,
 )
-from strategies.bundles.table_summary import TableSummary
+from strategies.bundles.bundle_loads import TableSummary
 from strategies.errors import StateVersionError
 from strategies.model import BundleStats
 

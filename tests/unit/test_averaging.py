@@ -7,12 +7,14 @@ from math import nan
 import numpy as np
 import pytest
 
-from rebalancer.conformance.averaging import averages_order, sign, summed_averages
-from rebalancer.conformance.smoothed_load import (
+from rebalancer.conformance.averaging import (
     SmoothedLoad,
     SmoothingSettings,
+    averages_order,
     extensible_maximum,
     extensible_weighted,
+    sign,
+    summed_averages,
 )
 from strategies.averages.bundle_order import lightest_first, newest_order, ranks
 from strategies.model import Figures, Resource, Traffic

@@ -12,11 +12,11 @@ from strategies.placement.avg import AvgPlacement, AvgPlacementSettings
 from strategies.placement.contract import Candidate
 from strategies.placement.least_long_term_rate import LeastLongTermRate, LeastLongTermRateSettings
 from strategies.placement.least_resource_usage import (
+    ExtensibleLeastResourceUsage,
     LeastResourceUsage,
     LeastResourceUsageSettings,
     smoothed,
 )
-from strategies.placement.least_resource_usage_extensible import ExtensibleLeastResourceUsage
 from strategies.placement.registry import PLACERS, placer
 from strategies.placement.round_robin import RoundRobin
 from tests.unit.placement_builders import best, brokers, bundle_of, candidate, placed, request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.conformance.active_brokers import only_active
+from rebalancer.conformance.data_maps import only_active
 from strategies.model import NO_MEMORY, BrokerMemory, Memory
 from strategies.placement.avg import ParityAvgPlacement, key_of
 from strategies.placement.contract import UNKNOWN, Request, draw
@@ -14,10 +14,10 @@ from strategies.placement.least_long_term_rate import (
 )
 from strategies.placement.least_resource_usage import (
     LeastResourceUsageSettings,
+    ParityExtensibleLeastResourceUsage,
     ParityLeastResourceUsage,
     smoothed,
 )
-from strategies.placement.least_resource_usage_extensible import ParityExtensibleLeastResourceUsage
 from strategies.placement.round_robin import ParityRoundRobin
 from tests.unit.placement_builders import best, brokers, bundle_of, candidate, placed, request
 

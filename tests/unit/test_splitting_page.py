@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings
+from rebalancer.conformance.averaging import SmoothedLoad, SmoothingSettings
 from strategies.bundles.ranges import FULL, KeyRange, hexadecimal
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats, Figures, Resource

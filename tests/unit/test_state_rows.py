@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from strategies.bundles.table_summary import TableSummary
+from strategies.bundles.bundle_loads import TableSummary
 from strategies.model import BrokerMemory, Figures, Resource, Traffic
 from strategies.store import BrokerState
 from streaming.state.rows import (

@@ -7,7 +7,7 @@ from math import inf, nan
 
 import pytest
 
-from rebalancer.conformance.active_brokers import only_active
+from rebalancer.conformance.data_maps import only_active
 from strategies.model import BrokerLoad, ClusterView, Resource, Shedding
 from strategies.shedding.threshold.parity import ParityThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings

@@ -111,9 +111,6 @@ class AvgShedder:
             ranking.pair(position) for position in np.flatnonzero(~is_near).tolist()
         ]
 
-    def _is_close(self, pair: BrokerPair) -> bool:
-        return pair.under is pair.over or pair.difference < self.settings.low_threshold
-
     def _count(
         self, pair: BrokerPair, high: dict[str, int], low: dict[str, int], alone: bool
     ) -> None:
@@ -123,7 +120,8 @@ class AvgShedder:
         brokers = (pair.under, pair.over)
         if not any(broker.fresh for broker in brokers) or (alone and pair.under is pair.over):
             return
-        close, urgent = self._is_close(pair), pair.difference >= self.settings.high_threshold
+        close = pair.under is pair.over or pair.difference < self.settings.low_threshold
+        urgent = pair.difference >= self.settings.high_threshold
         for broker in brokers:
             if close:
                 low.pop(broker.broker, None)

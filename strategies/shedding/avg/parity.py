@@ -25,19 +25,7 @@ from strategies.model import (
     Skip,
 )
 from strategies.settings import Weights
-from strategies.shedding.avg.settings import (
-    AvgSettings,
-    BrokerPair,
-    Hits,
-    Ranking,
-    close_together,
-    many_waiting,
-    need_of,
-    nothing_fits,
-    too_little_traffic,
-    transfer,
-    waiting_for_hits,
-)
+from strategies.shedding.avg import settings as avg
 from strategies.shedding.candidates import (
     JavaTies,
     bundles_left_alone,
@@ -80,7 +68,7 @@ class _Counters:
             self.high.pop(broker, None)
             self.low.pop(broker, None)
 
-    def hit(self, pair: BrokerPair, urgent: bool) -> None:
+    def hit(self, pair: avg.BrokerPair, urgent: bool) -> None:
         for broker in (pair.under.broker, pair.over.broker):
             self.low[broker] = self.low.get(broker, 0) + 1
             if urgent:
@@ -88,14 +76,14 @@ class _Counters:
             else:
                 self.high.pop(broker, None)
 
-    def look_up(self, pair: BrokerPair) -> Hits:
+    def look_up(self, pair: avg.BrokerPair) -> avg.Hits:
         """The hits of a pair. As in Java, each lookup creates a zero entry, and lookups after a
         positive result are skipped.
         """
         under, over = pair.under.broker, pair.over.broker
         high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
         low = max(self.low.setdefault(under, 0), self.low.setdefault(over, 0))
-        return Hits(high, low)
+        return avg.Hits(high, low)
 
 
 @dataclass(frozen=True)
@@ -104,7 +92,7 @@ class ParityAvgShedder:
     when a pair was hit often enough.
     """
 
-    settings: AvgSettings
+    settings: avg.AvgSettings
     weights: Weights
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
@@ -115,11 +103,11 @@ class ParityAvgShedder:
         high, low = hit_counts(memory)
         counters = _Counters(high, low)
         pairs, near = self._pairs(ranking, counters)
-        skips = close_together(ranking, near, self.settings)
+        skips = avg.close_together(ranking, near, self.settings)
         if not pairs:
             counters = _Counters({}, {})
         counted = [(pair, counters.look_up(pair)) for pair in pairs]
-        together = many_waiting(
+        together = avg.many_waiting(
             [one for one in counted if not one[1].fires(self.settings)], self.settings
         )
         decisions, planned, more = self._move(counted, counters, view, spelled_out=not together)
@@ -127,7 +115,7 @@ class ParityAvgShedder:
         remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
         return Shedding(decisions, (*gathered([*skips, *more]), *together), remembered)
 
-    def _ranked(self, view: ClusterView, table_size: int) -> tuple[Ranking, int]:
+    def _ranked(self, view: ClusterView, table_size: int) -> tuple[avg.Ranking, int]:
         """Brokers by score, and the size of the score map. Equal brokers are in the order of that
         map, filled in the broker map's order.
         """
@@ -136,11 +124,13 @@ class ParityAvgShedder:
             weighted_usages([broker.figures for broker in view.brokers], self.weights)[order] * 100
         )
         by_score = np.argsort(double_keys(scores), kind="stable")
-        return Ranking(
+        return avg.Ranking(
             [view.brokers[index] for index in order[by_score].tolist()], scores[by_score]
         ), size
 
-    def _pairs(self, ranking: Ranking, counters: _Counters) -> tuple[list[BrokerPair], list[int]]:
+    def _pairs(
+        self, ranking: avg.Ranking, counters: _Counters
+    ) -> tuple[list[avg.BrokerPair], list[int]]:
         """Counts hits; returns pairs that are too far apart, and the positions of the other
         pairs.
         """
@@ -155,7 +145,7 @@ class ParityAvgShedder:
 
     def _move(
         self,
-        counted: list[tuple[BrokerPair, Hits]],
+        counted: list[tuple[avg.BrokerPair, avg.Hits]],
         counters: _Counters,
         view: ClusterView,
         *,
@@ -167,7 +157,7 @@ class ParityAvgShedder:
         skips: list[Skip] = []
         for pair, hits in counted:
             if not hits.fires(self.settings):
-                skips += [waiting_for_hits(pair, hits, self.settings)] if spelled_out else []
+                skips += [avg.waiting_for_hits(pair, hits, self.settings)] if spelled_out else []
                 continue
             counters.forget(pair.under.broker, pair.over.broker)
             leaving, staying = self._relieve(pair, hits, ties)
@@ -177,14 +167,14 @@ class ParityAvgShedder:
         return _as_executed(picks, planned), planned, skips
 
     def _relieve(
-        self, pair: BrokerPair, hits: Hits, ties: JavaTies
+        self, pair: avg.BrokerPair, hits: avg.Hits, ties: JavaTies
     ) -> tuple[list[tuple[Decision, str]], list[Skip]]:
         """Bundles that leave, each with its key in the plan. A broker's only bundle may leave too,
         as Java only logs a warning.
         """
-        need = need_of(pair, self.settings)
+        need = avg.need_of(pair, self.settings)
         if need is None:
-            return [], [too_little_traffic(pair, self.settings)]
+            return [], [avg.too_little_traffic(pair, self.settings)]
         loads, source = pair.over.bundles, pair.over.broker
         found = java_candidates(loads, ties.view)
         metric = column(loads, need.metric)[list(found.rows)]
@@ -192,7 +182,7 @@ class ParityAvgShedder:
         picked = ties.pick(names, metric, that_fit(need.amount))
         leaving = [
             (
-                transfer(
+                avg.transfer(
                     names[position],
                     float(metric[position]),
                     pair=pair,
@@ -210,7 +200,7 @@ class ParityAvgShedder:
             *must_stay(source, found),
             *bundles_left_alone(source, "does-not-fit", need.rest, others),
         ]
-        return leaving, skips if leaving else [nothing_fits(pair, need), *skips]
+        return leaving, skips if leaving else [avg.nothing_fits(pair, need), *skips]
 
 
 def _key(loads: BundleLoads, row: int) -> str:

@@ -70,13 +70,7 @@ def above_average(
         f"averages {points(ewma)}, the cluster {points(mean)}, and {settings.threshold_percent:g} "
         "points above that is the limit"
     )
-    evidence: Evidence = {
-        "ewma": ewma,
-        "mean": mean,
-        "threshold_percent": settings.threshold_percent,
-        "to_shed": minimum,
-    }
-    return SheddingReason("above-average", why, minimum, evidence)
+    return SheddingReason("above-average", why, minimum, _evidence(ewma, mean, minimum, settings))
 
 
 def lower_boundary(
@@ -87,13 +81,7 @@ def lower_boundary(
         f"a broker is more than {settings.threshold_percent:g} points below the mean {points(mean)}"
     )
     why = f"is the fullest with an average of {points(ewma)} while {below}"
-    evidence: Evidence = {
-        "ewma": ewma,
-        "mean": mean,
-        "threshold_percent": settings.threshold_percent,
-        "to_shed": minimum,
-    }
-    return SheddingReason("lower-boundary", why, minimum, evidence)
+    return SheddingReason("lower-boundary", why, minimum, _evidence(ewma, mean, minimum, settings))
 
 
 def below_threshold(
@@ -167,3 +155,12 @@ def waiting_for_moves(cluster: str) -> Skip:
 
 def _percent(settings: ThresholdSettings) -> str:
     return setting("shedding.threshold.threshold_percent", settings.threshold_percent)
+
+
+def _evidence(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> Evidence:
+    return {
+        "ewma": ewma,
+        "mean": mean,
+        "threshold_percent": settings.threshold_percent,
+        "to_shed": minimum,
+    }

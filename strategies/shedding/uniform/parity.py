@@ -26,17 +26,7 @@ from strategies.shedding.candidates import (
     java_candidates,
     must_stay,
 )
-from strategies.shedding.uniform.settings import (
-    Gap,
-    Metric,
-    UniformSettings,
-    even,
-    not_the_busiest,
-    nothing_fits,
-    sole_bundle,
-    too_little,
-    totals,
-)
+from strategies.shedding.uniform import settings as uniform
 
 _INT_MAX = 2_147_483_647
 _ALMOST_ZERO = 1e-6
@@ -50,22 +40,24 @@ class ParityUniformLoadShedder:
     highest throughput.
     """
 
-    settings: UniformSettings
+    settings: uniform.UniformSettings
     weights: Weights
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; at most one broker sheds."""
         gap = self._uneven(view)
         if gap is None:
-            return Shedding((), (even(view.cluster, self.settings),), memory)
+            return Shedding((), (uniform.even(view.cluster, self.settings),), memory)
         busiest = next(broker for broker in view.brokers if broker.broker == gap.busiest)
         decisions, skips = self._relieve(busiest, gap, JavaTies(view))
         others = tuple(broker.broker for broker in view.brokers if broker is not busiest)
         return Shedding(
-            tuple(decisions), (*skips, *([not_the_busiest(others)] if others else [])), memory
+            tuple(decisions),
+            (*skips, *([uniform.not_the_busiest(others)] if others else [])),
+            memory,
         )
 
-    def _uneven(self, view: ClusterView) -> Gap | None:
+    def _uneven(self, view: ClusterView) -> uniform.Gap | None:
         """The gap to act on: that of the rates if it is wide enough, otherwise that of the
         throughputs.
         """
@@ -85,12 +77,12 @@ class ParityUniformLoadShedder:
         )
 
     def _relieve(
-        self, broker: BrokerLoad, gap: Gap, ties: JavaTies
+        self, broker: BrokerLoad, gap: uniform.Gap, ties: JavaTies
     ) -> tuple[list[Decision], list[Skip]]:
         if broker.figures.bundle_count <= 1:
-            return [], [sole_bundle(gap, broker.figures.bundle_count)]
+            return [], [uniform.sole_bundle(gap, broker.figures.bundle_count)]
         if gap.need < self.settings.minimum(gap.metric):
-            return [], [too_little(gap, self.settings.minimum(gap.metric))]
+            return [], [uniform.too_little(gap, self.settings.minimum(gap.metric))]
         loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
         metric = column(loads, gap.metric)[list(found.rows)]
         names = [loads.names[row] for row in found.rows]
@@ -105,16 +97,16 @@ class ParityUniformLoadShedder:
             *must_stay(broker.broker, found),
             *bundles_left_alone(broker.broker, "does-not-fit", gap.rest, others),
         ]
-        return decisions, skips if decisions else [nothing_fits(gap, self.settings), *skips]
+        return decisions, skips if decisions else [uniform.nothing_fits(gap, self.settings), *skips]
 
 
-def _gap(metric: Metric, view: ClusterView, share: float) -> Gap:
+def _gap(metric: uniform.Metric, view: ClusterView, share: float) -> uniform.Gap:
     """Extremes in the order of Java's map: the first broker wins ties, NaN never wins."""
-    values = totals(metric, view.brokers)
+    values = uniform.totals(metric, view.brokers)
     busiest, most = _beyond(-1.0, values, view)
     idlest, least = _beyond(-float(_INT_MAX), -values, view)
     least = 1.0 if -_ALMOST_ZERO <= -least <= _ALMOST_ZERO else -least
-    return Gap(metric, busiest, idlest, most, least, float(_to_int((most - least) * share)))
+    return uniform.Gap(metric, busiest, idlest, most, least, float(_to_int((most - least) * share)))
 
 
 def _beyond(start: float, values: Floats, view: ClusterView) -> tuple[str, float]:
