@@ -41,7 +41,8 @@ class Death(BaseException):
 @dataclass(frozen=True)
 class Life:
     """How one life of an executor differs from the usual one; `dies` names the moment of its
-    death.
+    death. `arrival_ms`: how long it looks for a released bundle; long where the story itself ends
+    the looking.
     """
 
     dies: Literal[
@@ -50,13 +51,14 @@ class Life:
     later_ms: int = 0
     per_minute: int = 0
     limiter: RateLimiter | None = None
+    arrival_ms: int = 300
 
 
 class MortalApplier(Applier):
     """Dies when Pulsar is called."""
 
     def __init__(self, admin: PulsarAdmin, life: Life) -> None:
-        super().__init__(admin, RetryPolicy(300, backoff_ms=0), wait=Event().wait)
+        super().__init__(admin, RetryPolicy(life.arrival_ms, backoff_ms=0), wait=Event().wait)
         self.life = life
 
     def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:

@@ -37,7 +37,7 @@ def backtest(
     *,
     strategy: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Strategy of a run. Repeatable: one run each."),
+        typer.Option(metavar="NAME", help="Strategy of a run, not of the settings. Repeatable."),
     ] = None,
     variant: Annotated[
         list[str] | None,

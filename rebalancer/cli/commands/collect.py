@@ -50,7 +50,7 @@ def collect(
     Publishes the report of every broker, a sweep marker at the end of each pass, and changed
     policies. Brokers with the modular load manager are asked for their load; those with the
     extensible one publish it on topics that the collector reads. SIGTERM and Ctrl-C finish the
-    current pass. Exit code 0 after SIGTERM, 130 after Ctrl-C.
+    current pass. Exit code 0 after SIGTERM, 130 after Ctrl-C. --json works with --once only.
     """
     if as_json and not once:
         raise typer.BadParameter(

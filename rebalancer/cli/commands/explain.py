@@ -82,7 +82,7 @@ def explain_command(
     command.
 
     Without a SUBJECT, explains the newest round. Reads the topics in the settings, or --from,
-    --rounds, --commands and --outcomes instead.
+    --rounds, --commands and --outcomes instead; --telemetry adds load reports.
     """
     named = {"rounds": rounds, "commands": commands, "outcomes": outcomes, "telemetry": telemetry}
     given = {kind: source_of(text) for kind, text in named.items() if text is not None}

@@ -79,9 +79,8 @@ def simulate(
     """Run strategies on modelled clusters in virtual time.
 
     The same seed gives the same figures on every machine and with any number of processes. The
-    scenario
-    `published` runs the cards E1–E10 and prints, for each published figure, its percentile among
-    the figures of the seeds.
+    scenario `published` runs the cards E1–E10 and prints, for each published figure, its percentile
+    among the figures of the seeds. The report of --html shows the first seed of each run.
     """
     if listed:
         _list(as_json)

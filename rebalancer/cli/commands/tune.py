@@ -46,7 +46,8 @@ def tune(
 
     Searches on the first part of the time and tests on the rest. The loop is closed: recorded loads
     of bundles follow the moves (see `backtest`). Prints the sets of settings that no other set
-    beats, and whether one of them is better than the current settings.
+    beats, and whether one of them is better than the current settings. The report of --html shows
+    the best set on the test part.
     """
     from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.backtest.several_clusters import run_all
