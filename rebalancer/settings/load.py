@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from rebalancer.settings import complaints
+from rebalancer.settings.clusters import named_complaint, split_by_cluster
 from rebalancer.settings.leaves import Leaf, Shedders, all_leaves, nested, sections
 from rebalancer.settings.log import LogSettings
 from rebalancer.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
@@ -25,8 +26,6 @@ from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings
-
-_TABLE = "clusters."
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,34 +220,3 @@ def _built(cls: type, section: str, entries: Sequence[SettingEntry], **more: Any
         if entry.leaf.section == section and entry.leaf.key in known
     }
     return cls(**values, **more)
-
-
-def split_by_cluster(
-    given: Sequence[Assignment],
-) -> tuple[list[Assignment], dict[str, list[Assignment]]]:
-    """Splits values into common ones and those of each named cluster, the latter with paths of
-    [pulsar].
-    """
-    common: list[Assignment] = []
-    named: dict[str, list[Assignment]] = {}
-    for one in given:
-        name, _, key = one.path.removeprefix(_TABLE).rpartition(".")
-        if one.path.startswith(_TABLE) and name:
-            named.setdefault(name, []).append(replace(one, path=f"pulsar.{key}"))
-        elif one.path.startswith(_TABLE) and one.value == {}:
-            named.setdefault(key, [])
-        else:
-            common.append(one)
-    for name, own in named.items():
-        if not any(one.path == "pulsar.cluster" for one in own):
-            own.insert(0, Assignment("pulsar.cluster", name, "file", f"[clusters.{name}]"))
-    return common, named
-
-
-def named_complaint(name: str, complaint: str) -> str:
-    """A complaint about a cluster's settings, with the path where the value was written."""
-    return (
-        f"{_TABLE}{name}.{complaint.removeprefix('pulsar.')}"
-        if complaint.startswith("pulsar.")
-        else complaint
-    )

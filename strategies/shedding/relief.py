@@ -6,11 +6,10 @@ Source of the rule: the common picker of OverloadShedder and ThresholdShedder of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
-from strategies.java.hash_order import INITIAL_TABLE, hash_map_order
-from strategies.model import BrokerLoad, ClusterView, Decision, Evidence, Memory, Skip
+from strategies.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
 from strategies.shedding.candidates import (
     JavaTies,
     at_least,
@@ -84,27 +83,6 @@ def relieve_as_java(
         *bundles_left_alone(broker.broker, "not-needed", reason.met, others),
     ]
     return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
-
-
-def as_executed(
-    decisions: Sequence[Decision], memory: Memory, table: str
-) -> tuple[tuple[Decision, ...], Memory]:
-    """Source brokers in the order of the multimap, bundles as they were picked; `table` names its
-    size in the memory. It is cleared from round to round but never shrinks.
-
-    Source of the rule: the `selectedBundlesCache` (ArrayListMultimap) of OverloadShedder,
-    ThresholdShedder and UniformLoadShedder.
-    """
-    sources = list(dict.fromkeys(decision.source for decision in decisions))
-    before = memory.cluster.table_sizes.get(table, INITIAL_TABLE)
-    order, size = hash_map_order(sources, before)
-    rank = {sources[index]: position for position, index in enumerate(order.tolist())}
-    if size != before:
-        memory = Memory(
-            memory.brokers,
-            replace(memory.cluster, table_sizes={**memory.cluster.table_sizes, table: size}),
-        )
-    return tuple(sorted(decisions, key=lambda decision: rank[decision.source])), memory
 
 
 @dataclass(frozen=True, slots=True)

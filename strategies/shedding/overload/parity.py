@@ -15,9 +15,10 @@ from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Usage, largest_weighted_resource
+from strategies.shedding.execution_order import as_executed
 from strategies.shedding.overload.settings import OverloadSettings, not_overloaded, overloaded
 from strategies.shedding.reason_texts import gathered
-from strategies.shedding.relief import MARGIN, as_executed, relieve_as_java
+from strategies.shedding.relief import MARGIN, relieve_as_java
 from strategies.usage import unweighted_usage, weighted_usages
 
 _RESULT = "overload-result"
