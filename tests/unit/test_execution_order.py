@@ -5,7 +5,7 @@ bundles as they were picked.
 from __future__ import annotations
 
 from strategies.model import Decision, Memory
-from strategies.shedding.relief import as_executed
+from strategies.shedding.execution_order import as_executed
 
 
 def order(*picked: str, memory: Memory | None = None) -> tuple[list[str], Memory]:
