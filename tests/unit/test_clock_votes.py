@@ -227,7 +227,8 @@ def test_state_that_knows_no_votes_goes_on() -> None:
         for name, value in tree.items()
         if name not in ("strays", "voters", "sweep", "clock_run", "trailing", "overtaken")
     }
-    assert from_bytes(json.dumps(old).encode()).strays == {}
+    found = from_bytes(json.dumps(old).encode())
+    assert (found.strays, found.voters, found.sweep) == ({}, 0, -1)
 
 
 def test_settings_that_take_a_pause_for_a_wrong_clock_are_refused() -> None:

@@ -125,6 +125,12 @@ def test_the_bandwidth_limit_overflows_in_parity_mode(mib: int, limit: int) -> N
     assert split({ns(0): COLD}, settings, "fixed").decisions == ()
 
 
+def test_a_cut_by_flow_or_qps_has_the_limits_of_the_split() -> None:
+    settings = SplitSettings(max_msg_rate=7, max_bandwidth_mib=9, difference_percent=11)
+    flow = settings.flow
+    assert (flow.max_msg_rate, flow.max_bandwidth_mib, flow.difference_percent) == (7, 9, 11)
+
+
 def test_what_cannot_be_split_is_not_planned_in_fixed_mode() -> None:
     bundles = {
         "t/ns/0x00000005_0x00000006": TOPICS,
