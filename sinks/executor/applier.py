@@ -55,13 +55,20 @@ class Place(NamedTuple):
 class Applier:
     """Threads may share it, each with a bundle of its own."""
 
-    def __init__(self, admin: PulsarAdmin, retry: RetryPolicy, wait: Wait) -> None:
+    def __init__(
+        self,
+        admin: PulsarAdmin,
+        retry: RetryPolicy,
+        wait: Wait,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`wait` sleeps; True from it means that the program is to end, which is obeyed between two
-        calls.
+        calls. `clock`: seconds that pass while it sleeps.
         """
         self._admin = admin
         self._retry = retry
         self._wait = wait
+        self._clock = clock
 
     def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
         """Calls Pulsar until it took effect, or cannot. `may_go_on` is asked before each
@@ -177,11 +184,11 @@ class Applier:
         self, command: CommandRecord, enough: Callable[[CommandRecord, Place], bool]
     ) -> Place:
         """Looks ever more rarely until it has seen enough or `arrival_ms` have passed."""
-        deadline = time.monotonic() + self._retry.arrival_ms / 1000
+        deadline = self._clock() + self._retry.arrival_ms / 1000
         pause = _FIRST_LOOK_S
         while True:
             place = self._look(command)
-            left = deadline - time.monotonic()
+            left = deadline - self._clock()
             if (
                 (place.known and enough(command, place))
                 or left <= 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from threading import Event
 from typing import Literal
 
 from sinks.executor.applier import Applier, RetryPolicy
@@ -41,8 +40,7 @@ class Death(BaseException):
 @dataclass(frozen=True)
 class Life:
     """How one life of an executor differs from the usual one; `dies` names the moment of its
-    death. `arrival_ms`: how long it looks for a released bundle; long where the story itself ends
-    the looking.
+    death.
     """
 
     dies: Literal[
@@ -51,14 +49,28 @@ class Life:
     later_ms: int = 0
     per_minute: int = 0
     limiter: RateLimiter | None = None
-    arrival_ms: int = 300
+
+
+class StoryTime:
+    """Passes only during waits: a busy machine sees as many looks as an idle one."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+
+    def __call__(self) -> float:
+        return self._now_s
+
+    def wait(self, seconds: float) -> bool:
+        self._now_s += seconds
+        return False
 
 
 class MortalApplier(Applier):
     """Dies when Pulsar is called."""
 
     def __init__(self, admin: PulsarAdmin, life: Life) -> None:
-        super().__init__(admin, RetryPolicy(life.arrival_ms, backoff_ms=0), wait=Event().wait)
+        time = StoryTime()
+        super().__init__(admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time)
         self.life = life
 
     def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:

@@ -160,7 +160,7 @@ class TestWhenCallsFail:
         pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=5, then=one if back else two)
         control.send(command(ONE, one, two))
 
-        assert run(pulsar, control, life=Life(arrival_ms=30_000)) == [("applied", "")]
+        assert run(pulsar, control) == [("applied", "")]
         assert pulsar.cluster.applied == ([Applied("unload", ONE, one, two)] if back else [])
 
     def test_a_transfer_that_brokers_pass_to_and_fro_is_tried_again(
