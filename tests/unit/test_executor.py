@@ -5,6 +5,8 @@ each command.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -18,7 +20,7 @@ from sinks.wire.codec import decode, decode_rejected, encode_command
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.admission import AdmissionRules
-from strategies.model import OutcomeReport
+from strategies.model import Command, OutcomeReport
 from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
@@ -372,6 +374,33 @@ def test_with_a_key_only_signed_rounds_raise_the_epoch(
     assert run(pulsar, control, replace(APPLY, key=KEY))[1:] == [("refused", "older-epoch")]
 
 
+def remembered(control: Control, commands: Sequence[Command]) -> int:
+    """Number of these commands that the journal has a verdict on."""
+    with closing(Journal(control.folder / "state")) as journal:
+        return sum(
+            journal.earlier(Received(one.id, Position("", 0, 0), b""))[1] is not None
+            for one in commands
+        )
+
+
+def test_a_start_forgets_what_expired_more_than_a_week_ago(
+    pulsar: FakePulsar, control: Control
+) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    days = 24 * 3_600_000
+    old, older = (
+        command(
+            bundle, one, two, issued_at_ms=now_ms() - age, expires_at_ms=now_ms() - age + 60_000
+        )
+        for bundle, age in ((ONE, 6 * days), (TWO, 8 * days))
+    )
+    for sent, age in ((old, 6 * days), (older, 8 * days)):
+        control.send(sent)
+        run(pulsar, control, life=Life(later_ms=-age))
+    run(pulsar, control)
+    assert [remembered(control, [one]) for one in (old, older)] == [1, 0]
+
+
 def test_an_executor_forgets_as_it_goes_and_applies_nothing_twice(
     pulsar: FakePulsar, control: Control
 ) -> None:
@@ -387,15 +416,7 @@ def test_an_executor_forgets_as_it_goes_and_applies_nothing_twice(
     run(pulsar, control, life=Life(later_ms=-3 * hours + 60_000))
     control.send(command(TWO, one, two))
     run(pulsar, control)
-    journal = Journal(control.folder / "state")
-    try:
-        kept = sum(
-            journal.earlier(Received(old.id, Position("", 0, 0), b""))[1] is not None
-            for old in long_ago
-        )
-    finally:
-        journal.close()
-    assert kept == 0
+    assert remembered(control, long_ago) == 0
     control.send(long_ago[0])
     assert run(pulsar, control)[-1] == ("expired", "expired")
     assert len(pulsar.cluster.applied) == 2

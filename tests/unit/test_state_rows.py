@@ -67,3 +67,7 @@ def test_heads_and_tables_come_back() -> None:
 @pytest.mark.parametrize("cluster", ["c", "", "a/b", "tables/1/c"])
 def test_names_of_rows_can_be_told_apart(cluster: str) -> None:
     assert named_row(row_name("brokers", cluster, 12)) == ("brokers", cluster, 12)
+
+
+def test_the_names_of_rows_are_part_of_the_format_of_a_checkpoint() -> None:
+    assert (row_name("head", "c"), row_name("tables", "c", 7)) == ("head/0/c", "tables/7/c")

@@ -151,6 +151,11 @@ def refusal(
             "$.broker is 513 characters long; names of at most 512 are accepted.",
         ),
         (
+            changed(sweep(1, "b1:1"), "cluster", to="x" * 513),
+            "too-long",
+            "$.cluster is 513 characters long; names of at most 512 are accepted.",
+        ),
+        (
             changed(load_report(), "broker", to="broker-1"),
             "broker-id",
             '$.broker is "broker-1", no broker id; send host:port of the broker\'s web service.',
@@ -188,6 +193,12 @@ def refusal(
             changed(outcome(), "report", "cluster", to="d"),
             "other-cluster",
             '$.report.cluster is "d" and $.cluster is "c"; send an outcome to its own cluster.',
+        ),
+        (
+            changed(outcome(), "report", "owner_after", to="broker-1"),
+            "broker-id",
+            '$.report.owner_after is "broker-1", no broker id; send host:port of the broker\'s '
+            "web service.",
         ),
         (
             outcome(status="done"),
