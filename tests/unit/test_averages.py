@@ -72,7 +72,8 @@ def test_averages_that_arrive_late_are_joined_with_the_samples_taken_meanwhile()
     meanwhile = first_history(stats(a=300.0), 2).after(stats(a=500.0), 3)
     joined = meanwhile.adopt(rows)
     assert short_rate(joined, "a") == pytest.approx((100 + 300 + 500) / 3)
-    assert joined.loads().short_samples.tolist() == [3]
+    assert joined.loads().long[0, 0] == pytest.approx((100 + 300 + 500) / 3)
+    assert joined.loads().short_samples.tolist() == joined.loads().long_samples.tolist() == [3]
 
 
 def test_the_stored_bytes_give_the_same_table_back() -> None:

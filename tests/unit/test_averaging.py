@@ -43,7 +43,13 @@ def averaged(throughput: float) -> np.ndarray[tuple[int, int], np.dtype[np.int64
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
-    [(149_999, 50_000, 0), (149_999, 49_999, 1), (49_999, 149_999, -1), (1e300, 1e299, 0)],
+    [
+        (149_999, 50_000, 0),
+        (149_999, 49_999, 1),
+        (49_999, 149_999, -1),
+        (1e300, 1e299, 0),
+        (-1e300, -(2.0**63) * 100_000, 0),
+    ],
 )
 def test_newest_figures_are_compared_in_rounded_steps(
     one: float, other: float, expected: int
