@@ -37,7 +37,7 @@ def run(
         typer.Option(metavar="URL", help="Spark master: local[2,3], spark://host:7077, …."),
     ] = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Process what is there, then stop.")
+        bool, typer.Option("--drain", help="Process all present telemetry, then stop.")
     ] = False,
 ) -> None:
     """Run the streaming job: read telemetry, publish commands.
