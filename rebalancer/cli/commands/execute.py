@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rebalancer.cli import exit_codes, options
-from rebalancer.cli.execute.assembly import Assembled, assembled
+from rebalancer.cli.executor_assembly import Assembled, assembled
 from rebalancer.cli.log_lines import Line, Log
 from sinks.executor.executor import Executor, Stopped
 from sinks.executor.publish import Done
