@@ -43,17 +43,9 @@ FailOnImbalance = Annotated[
     bool,
     typer.Option(
         "--fail-on-imbalance",
-        help="Exit with 3 if the last round of a cluster is above the strategy's target spread.",
+        help="Exit with 3 if the last round of a cluster is above its strategy's target spread.",
     ),
 ]
-Strategy = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Strategy (docs/STRATEGIES.md) instead of the settings' one."
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything random.")]
-Cluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]
 #: A topic instead of the one in the settings.
 Topic = Annotated[
     str | None,

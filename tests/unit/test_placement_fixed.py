@@ -9,7 +9,7 @@ import pytest
 from strategies.errors import SettingsError
 from strategies.model import BrokerMemory, ClusterMemory, Memory
 from strategies.placement.avg import AvgPlacement, AvgPlacementSettings
-from strategies.placement.contract import Candidate
+from strategies.placement.contract import Candidate, OpensRounds
 from strategies.placement.least_long_term_rate import LeastLongTermRate, LeastLongTermRateSettings
 from strategies.placement.least_resource_usage import (
     ExtensibleLeastResourceUsage,
@@ -137,6 +137,17 @@ def test_the_registry_builds_both_forms_of_each() -> None:
         type(placer(name, None, mode)).__name__ for name in PLACERS for mode in ("parity", "fixed")
     } >= {"AvgPlacement", "RoundRobin"}
     assert all(entry.pulsar_class.startswith("org.apache.pulsar.") for entry in PLACERS.values())
+
+
+def test_only_the_modular_least_resource_usage_opens_rounds() -> None:
+    """A placer opens rounds by having `open_round`; with another name, its memory stays stale."""
+    opening = [
+        (name, mode)
+        for name in PLACERS
+        for mode in ("parity", "fixed")
+        if isinstance(placer(name, None, mode), OpensRounds)
+    ]
+    assert opening == [("least_resource_usage", "fixed")]
 
 
 def test_the_registry_knows_its_names_and_their_settings() -> None:

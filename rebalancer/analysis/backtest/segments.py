@@ -106,9 +106,8 @@ def _timely(
     before = np.concatenate(([known.now_ms], now[:-1]))
     swept_before = np.concatenate(([known.sweep_at_ms], sweeps[:-1]))
     reports = np.maximum(ts.max(axis=1), before)
-    good = (ts > np.vstack((known.reported_at[None, :], ts[:-1]))).all(axis=1) & (
-        sweeps > swept_before
-    )
+    earlier = np.vstack((known.reported_at[None, :], ts[:-1]))
+    good = (ts > earlier).all(axis=1) & (sweeps > swept_before)
     good &= (np.maximum(reports, sweeps) - before <= rule.max_clock_jump_ms) & (
         now - ts.min(axis=1) <= rule.max_clock_jump_ms
     )
@@ -122,10 +121,5 @@ def _timely(
     if count == 0:
         return None
     digests = block.digests[rows[:count]]
-    return Regular(
-        rows[:count],
-        ends[:count],
-        sweeps[:count],
-        now[:count],
-        digests != np.vstack((known.digests[None, :], digests[:-1])),
-    )
+    fresh = digests != np.vstack((known.digests[None, :], digests[:-1]))
+    return Regular(rows[:count], ends[:count], sweeps[:count], now[:count], fresh)

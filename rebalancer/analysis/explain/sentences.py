@@ -113,7 +113,8 @@ def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str
         for group in _by_pair(moves, destination=broker)
     ]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
-    return [f"usage {_usage(broker, done)}", *([*gave, *took, *left] or ["no decision about it"])]
+    decided = [*gave, *took, *left] or ["no decision about it"]
+    return [f"usage {_usage(broker, done)}", *decided]
 
 
 def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str]:

@@ -150,7 +150,8 @@ def _lines(line: Timeline) -> dict[str, Any]:
 
 def _heat(line: Timeline, runs: int) -> dict[str, Any]:
     """The highest usage per broker and bin, in tenths of a percent; −1 if there is none."""
-    begins, highest = peaks(line.usage, max(24, min(4 * BINS, CELLS // (len(line.brokers) * runs))))
+    bins = max(24, min(4 * BINS, CELLS // (len(line.brokers) * runs)))
+    begins, highest = peaks(line.usage, bins)
     tenths = np.where(np.isnan(highest), -1, np.round(1000.0 * np.nan_to_num(highest))).astype(
         np.int64
     )

@@ -114,11 +114,10 @@ def search(
         BacktestJob(recording, _name(changes), settings, "closed", None, split_ms)
         for changes, settings in [((), current), *trials]
     ]
+    costs = run_all(jobs, _cost)
     first, *others = (
         Trial(changes, settings, cost)
-        for (changes, settings), cost in zip(
-            [((), current), *trials], run_all(jobs, _cost), strict=True
-        )
+        for (changes, settings), cost in zip([((), current), *trials], costs, strict=True)
     )
     front = sorted(
         _front([first, *others]), key=lambda one: (one.training.spread, one.training.moves)
@@ -161,9 +160,8 @@ def _best(current: Trial, front: Sequence[Trial]) -> Trial | None:
 def _front(trials: Sequence[Trial]) -> list[Trial]:
     kept: list[Trial] = []
     for one in trials:
-        if not any(other.training == one.training for other in kept) and not any(
-            other.training.beats(one.training) for other in trials
-        ):
+        alike = any(other.training == one.training for other in kept)
+        if not alike and not any(other.training.beats(one.training) for other in trials):
             kept.append(one)
     return kept
 

@@ -37,7 +37,10 @@ def backtest(
     *,
     strategy: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Strategy of a run, not of the settings. Repeatable."),
+        typer.Option(
+            metavar="NAME",
+            help="Strategy instead of the one in the settings. Repeatable: one run each.",
+        ),
     ] = None,
     variant: Annotated[
         list[str] | None,

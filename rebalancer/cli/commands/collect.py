@@ -42,7 +42,10 @@ def collect(
     telemetry: options.Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    as_json: options.Json = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="With --once: print one JSON document instead of a table."),
+    ] = False,
 ) -> None:
     """Collect load reports of a Pulsar cluster, or of all clusters in the settings, at regular
     intervals.
@@ -50,7 +53,7 @@ def collect(
     Publishes the report of every broker, a sweep marker at the end of each pass, and changed
     policies. Brokers with the modular load manager are asked for their load; those with the
     extensible one publish it on topics that the collector reads. SIGTERM and Ctrl-C finish the
-    current pass. Exit code 0 after SIGTERM, 130 after Ctrl-C. --json works with --once only.
+    current pass. Exit code 0 after SIGTERM, 130 after Ctrl-C.
     """
     if as_json and not once:
         raise typer.BadParameter(

@@ -22,39 +22,48 @@ _NAMED = ("shedding.strategy", "shedding.mode")
 @app.command()
 def demo(
     *,
-    strategy: options.Strategy = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default avg."
+        ),
+    ] = None,
     mode: Annotated[
         Literal["fixed", "parity"] | None,
         typer.Option(
             help="As Pulsar's class (parity), or with known defects repaired (fixed, the default)."
         ),
     ] = None,
-    kafka: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Use new topics on this Kafka cluster instead of folders."
-        ),
-    ] = None,
     overrides: options.Overrides = None,
     rounds: Annotated[
         int, typer.Option(min=2, max=1000, metavar="N", help="Maximum number of rounds.")
     ] = 20,
-    seed: options.Seed = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Seed of the simulated cluster.")
+    ] = 1,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder for all files, instead of ./rebalancer-demo."),
     ] = None,
-    html: options.Html = None,
     keep: Annotated[
         bool,
         typer.Option(
             "--keep", help="Keep the files of an earlier demo and write new ones beside them."
         ),
     ] = False,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Use new topics on this Kafka cluster instead of folders."
+        ),
+    ] = None,
     engine: Annotated[
         Literal["spark", "plain"],
         typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java)."),
     ] = "spark",
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the report to this file.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Balance a simulated cluster on this machine, without servers.

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rebalancer.cli import exit_codes, options
-from rebalancer.cli.execute.assembly import Assembled, assembled
+from rebalancer.cli.executor_assembly import Assembled, assembled
 from rebalancer.cli.log_lines import Line, Log
 from sinks.executor.executor import Executor, Stopped
 from sinks.executor.publish import Done
@@ -27,14 +27,16 @@ _WIDEST_STATUS = len("already-done")
 def execute(
     ctx: typer.Context,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process all present commands, then stop.")
+    ] = False,
     commands: options.Topic = None,
     outcomes: options.Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")
-    ] = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print each outcome as the JSON record that is published."),

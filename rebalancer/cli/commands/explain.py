@@ -65,7 +65,7 @@ def explain_command(
         str | None,
         typer.Option(metavar="SOURCE", help="Load reports, for bundles that no round names."),
     ] = None,
-    cluster: options.Cluster = None,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
     epoch: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="This epoch, not the newest one with the subject."),
@@ -96,7 +96,8 @@ def explain_command(
     if as_json:
         console.print_json("explanation", 1, _as_json(located))
     else:
-        print(*_lines(located, last), sep="\n")
+        for line in _lines(located, last):
+            print(line)
 
 
 def _sources(

@@ -48,4 +48,5 @@ def fetch(
             "jars", 1, {"folder": str(folder.absolute()), "files": [file.name for file in files]}
         )
     else:
-        print(*files, sep="\n")
+        for file in files:
+            print(file)

@@ -7,8 +7,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import IO, Annotated, Literal
 
 import typer
 
@@ -48,10 +49,6 @@ def replay(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
     ] = None,
-    rejected: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With -: write rejected records to this file."),
-    ] = None,
     engine: Annotated[
         EngineKind, typer.Option(help="Decide in this process, or in the streaming job.")
     ] = "plain",
@@ -61,6 +58,12 @@ def replay(
     shuffle_partitions: Annotated[
         int | None,
         typer.Option(metavar="N", help="With --engine spark: number of state partitions."),
+    ] = None,
+    rejected: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With -: write rejected records to this file as JSON lines."
+        ),
     ] = None,
     html: options.Html = None,
     fail_on_imbalance: options.FailOnImbalance = False,
@@ -106,10 +109,21 @@ def replay(
         _report_rejected(origin, made)
     files = {} if out is None else _write(out, made, source)
     files |= {} if html is None else _write_html(html, origin, made, settings, source.verdicts())
-    _print_summary(origin, source.count, settings, made, files, as_json=as_json)
+    _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
     check_use(origin, source.count, len(made.rejected))
     if fail_on_imbalance:
         _fail_on_imbalance(made, settings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    """`records`: how many were read; `files`: what was written, by kind."""
+
+    recording: str
+    records: int
+    settings: Settings
+    made: decisions.Decisions
+    files: Mapping[str, Path]
 
 
 def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> dict[str, Path]:
@@ -161,37 +175,29 @@ def _shown(answers: Iterable[list[OutputRow]], quiet: bool) -> Iterator[OutputRo
             yield row
 
 
-def _print_summary(
-    recording: str,
-    records: int,
-    settings: Settings,
-    made: decisions.Decisions,
-    files: Mapping[str, Path],
-    *,
-    as_json: bool,
-) -> None:
-    summaries = decisions.summarise(made)
+def _print_summary(replayed: _Replayed, as_json: bool) -> None:
+    summaries = decisions.summarise(replayed.made)
     if as_json:
         body = report.as_json(
-            recording,
-            records,
-            settings.engine,
+            replayed.recording,
+            replayed.records,
+            replayed.settings.engine,
             summaries=summaries,
-            decisions=made,
-            files=files,
+            decisions=replayed.made,
+            files=replayed.files,
         )
         console.print_json("replay", 1, body)
         return
     if not summaries:
-        if records:
+        if replayed.records:
             print("Nothing was decided: no round closed and no record was rejected.")
         return
     console.show(
         report.as_table(summaries),
         "spread: highest minus lowest usage of the brokers, in percentage points",
     )
-    if files:
-        print(f"written: {', '.join(str(path) for path in files.values())}")
+    if replayed.files:
+        print(f"written: {', '.join(str(path) for path in replayed.files.values())}")
 
 
 def _write_html(
@@ -229,24 +235,33 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
 
 
 def _pipe(settings: Settings, rejected: Path | None) -> None:
-    """Writes the commands of a round, then its record, and flushes before it reads the next record,
-    so that any program can run the engine in a loop. Rejected records are one line each on standard
-    error, and complete in `rejected` if given. Raises BrokenPipeError if the reader closed the
-    pipe.
-    """
-    answers = plain.decide(plain.of_recording("-"), settings.engine, settings.connections.wire)
     with rejected.open("wb") if rejected is not None else nullcontext() as file:
-        for rows in answers:
-            decided = b"".join(row.value + b"\n" for row in rows if row.kind != "rejected")
-            refused = [row for row in rows if row.kind == "rejected"]
-            if decided:
-                sys.stdout.buffer.write(decided)
-                sys.stdout.buffer.flush()
-            for row in refused:
-                print(decisions.line(row), file=sys.stderr, flush=True)
-            if refused and file is not None:
-                file.write(b"".join(row.value + b"\n" for row in refused))
-                file.flush()
+        _write_answers(
+            _answers(plain.of_recording("-"), settings, "plain"),
+            sys.stdout.buffer,
+            sys.stderr,
+            file,
+        )
+
+
+def _write_answers(
+    answers: Iterable[list[OutputRow]], out: IO[bytes], err: IO[str], rejected: IO[bytes] | None
+) -> None:
+    """Writes the commands of a round, then its record, and flushes before it reads the next record,
+    so that any program can run the engine in a loop. Rejected records are one line each on `err`,
+    and complete in `rejected` if given. Raises BrokenPipeError if the reader closed the pipe.
+    """
+    for rows in answers:
+        decided = b"".join(row.value + b"\n" for row in rows if row.kind != "rejected")
+        refused = [row for row in rows if row.kind == "rejected"]
+        if decided:
+            out.write(decided)
+            out.flush()
+        for row in refused:
+            print(decisions.line(row), file=err, flush=True)
+        if refused and rejected is not None:
+            rejected.write(b"".join(row.value + b"\n" for row in refused))
+            rejected.flush()
 
 
 def _refuse_with_pipe(**given: object) -> None:

@@ -34,10 +34,12 @@ def run(
     rejected: options.Topic = None,
     master: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Spark master: local[2,3], spark://host:7077, …."),
+        typer.Option(
+            metavar="URL", help="Spark master, for example local[2,3] or spark://host:7077."
+        ),
     ] = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Process what is there, then stop.")
+        bool, typer.Option("--drain", help="Process all present telemetry, then stop.")
     ] = False,
 ) -> None:
     """Run the streaming job: read telemetry, publish commands.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -51,13 +52,13 @@ def shadow(
             help="Only records after this time: 2h before the newest record, or a UTC time.",
         ),
     ] = None,
-    config: options.Config = None,
     until: Annotated[
         str | None,
         typer.Option(
             metavar="WHEN", help="Only records before this time: 30m or 2026-11-20T23:51."
         ),
     ] = None,
+    config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
@@ -68,23 +69,25 @@ def shadow(
     computed with these settings. Moves are detected as changes of ownership.
     """
     settings = options.settings(config, overrides)
-    watch, traffic, moved, history = _read_input(recording, settings)
-    compared = window(since, until, watch.last_ms)
-    people = by_people(moved, history.rounds, settings.engine.round.cool_down_ms, traffic)
-    bundles = {move.cluster: len(watch.known(move.cluster)) for move in moved}
+    given = _read_input(recording, settings)
+    compared = window(since, until, given.watch.last_ms)
+    people = by_people(
+        given.moved, given.history.rounds, settings.engine.round.cool_down_ms, given.traffic
+    )
+    bundles = {move.cluster: len(given.watch.known(move.cluster)) for move in given.moved}
     agreement = compare(
-        moved,
-        history,
+        given.moved,
+        given.history,
         round(within * 1000),
         bundles=bundles,
         people=people,
         window=compared,
     )
-    wanderers = to_and_fro([move for move in moved if move.ts in compared])
+    wanderers = to_and_fro([move for move in given.moved if move.ts in compared])
     if as_json:
         body = {
-            "records": {"first_ms": watch.first_ms, "last_ms": watch.last_ms},
-            "rounds": len(history.rounds),
+            "records": {"first_ms": given.watch.first_ms, "last_ms": given.watch.last_ms},
+            "rounds": len(given.history.rounds),
             "window": {"since_ms": compared.since_ms, "until_ms": compared.until_ms},
             **report.as_json(agreement, wanderers),
         }
@@ -96,12 +99,20 @@ def shadow(
     print(report.sentence(agreement))
 
 
-def _read_input(
-    recording: str | None, settings: Settings
-) -> tuple[OwnershipWatch, TrafficWatch, list[Moved], DecisionHistory]:
-    """Moves and traffic in the telemetry, and our decisions of the same time; prints warnings.
-    Raises SinkError without telemetry.
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """The input of the comparison: moves and traffic in the telemetry, and our decisions of the
+    same time.
     """
+
+    watch: OwnershipWatch
+    traffic: TrafficWatch
+    moved: list[Moved]
+    history: DecisionHistory
+
+
+def _read_input(recording: str | None, settings: Settings) -> _Input:
+    """Reads the input and prints warnings. Raises SinkError without telemetry."""
     watch, traffic, topics = OwnershipWatch(), TrafficWatch(), settings.connections.topics
     skipped = Skipped(recording or str(topics.telemetry), "telemetry record")
     if recording is None:
@@ -128,7 +139,7 @@ def _read_input(
             f"warning: {watch.applied} of our commands were applied meanwhile; shadow mode "
             "requires that no executor applies commands"
         )
-    return watch, traffic, moved, history
+    return _Input(watch, traffic, moved, history)
 
 
 def _moves(

@@ -45,7 +45,8 @@ def simulate(
     mode: Annotated[
         str | None,
         typer.Option(
-            metavar="MODE", help="fixed or parity; default: that of --strategy or scenario."
+            metavar="MODE",
+            help="fixed or parity, if --strategy does not name it; default: the scenario's.",
         ),
     ] = None,
     seeds: Annotated[

@@ -35,11 +35,14 @@ def trace(
         float,
         typer.Option(min=1, max=86_400, metavar="SECONDS", help="Interval of one figure."),
     ] = 60,
-    cluster: options.Cluster = None,
     per: Annotated[
         Literal["cluster", "namespace"],
         typer.Option(help="One figure for all traffic, or one for each namespace."),
     ] = "cluster",
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Cluster, if the recording contains several."),
+    ] = None,
     force: options.Force = False,
     config: options.Config = None,
     overrides: options.Overrides = None,

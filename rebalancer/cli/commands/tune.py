@@ -22,21 +22,24 @@ app = typer.Typer()
 def tune(
     recording: options.Recording,
     *,
-    strategy: options.Strategy = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Strategy instead of the one in the settings."),
+    ] = None,
     trials: Annotated[
         int,
         typer.Option(min=1, max=10_000, metavar="N", help="Number of sets of settings to try."),
     ] = 24,
-    seed: options.Seed = 1,
     training: Annotated[
         float,
         typer.Option(
             min=0.1,
             max=0.9,
             metavar="PART",
-            help="Part of the time to search; the rest is the test.",
+            help="Part of the time for the search; the rest is the test.",
         ),
     ] = 0.6,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed for drawing the sets.")] = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
     html: options.Html = None,

@@ -1,7 +1,8 @@
 """The two engines of the demo: the streaming job, which reads the demo's topics, or the plain loop
-in this process.
+in this process. Both read the same bytes from the same topics and write the same files.
 
-Both read the same bytes from the same topics and write the same files.
+`DemoTopics` is the demo's side of the topics: it writes telemetry and outcomes, and reads rounds
+and commands.
 """
 
 from __future__ import annotations

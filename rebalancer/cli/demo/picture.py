@@ -16,24 +16,20 @@ from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from strategies.engine import placement_of
 
+_NEXT_STEPS = (
+    NextStep(
+        "See another cluster, or another strategy:",
+        "rebalancer demo --seed 2 --strategy threshold",
+    ),
+    NextStep(
+        "Analyse your own cluster without changing it: collect its load reports, then replay them."
+    ),
+)
+
 
 def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings) -> None:
     """Writes the report to each path. Raises SettingsError if plotly is missing, and OSError."""
     run = demo_timeline(result, settings)
-    steps = (
-        ()
-        if not result.balanced
-        else (
-            NextStep(
-                "See another cluster, or another strategy:",
-                "rebalancer demo --seed 2 --strategy threshold",
-            ),
-            NextStep(
-                "Analyse your own cluster without changing it: collect its load reports, then "
-                "replay them."
-            ),
-        )
-    )
     for path in paths:
         write_page(
             path,
@@ -41,7 +37,7 @@ def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings)
                 [run],
                 title="rebalancer demo",
                 made_by=f"rebalancer demo --seed {result.plan.seed}",
-                steps=steps,
+                steps=_NEXT_STEPS if result.balanced else (),
             ),
         )
 

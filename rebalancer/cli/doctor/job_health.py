@@ -97,7 +97,8 @@ def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int)
     newest = max(found, key=lambda one: one.ts)
     text = f"{who}; last round {newest.round} of {newest.cluster}, {age(now_ms - newest.ts)} ago"
     if now_ms - newest.ts > limit_ms:
-        if by is not None and now_ms - by.since_ms <= limit_ms:
+        just_begun = by is not None and now_ms - by.since_ms <= limit_ms
+        if just_begun:
             return ok(_CHECK, f"{text}: has just started and is catching up")
         return Finding(_CHECK, "fail", f"{text}: more than {age(limit_ms)}", _STANDS_STILL)
     return ok(_CHECK, text)

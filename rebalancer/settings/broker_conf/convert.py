@@ -67,9 +67,9 @@ class Conversion:
 def convert(file: Path) -> Conversion:
     """Converts a broker.conf. SettingsError has every unusable value with file and line."""
     properties = read_properties(file)
-    given = {
-        name: one for name, one in {one.key: one for one in properties}.items() if one.value.strip()
-    }  # Pulsar keeps its default for a blank value
+    last = {one.key: one for one in properties}  # the last line of a key wins
+    # Pulsar keeps its default for a blank value.
+    given = {name: one for name, one in last.items() if one.value.strip()}
     values, wrong = _values(file, given)
     leaves = _by_key(all_leaves())
     assignments, odd = list[Assignment](), dict[str, str]()
@@ -108,7 +108,7 @@ def _values(file: Path, given: Mapping[str, Property]) -> tuple[dict[str, Value]
     values, wrong = {}, []
     for name in sorted(KEYS.keys() & given.keys()):
         try:
-            values[name] = read(KEYS[name], given[name].value)
+            values[name] = _read_value(KEYS[name], given[name].value)
         except ValueError as error:
             wrong.append((given[name].line, f"{file}:{given[name].line}: {name}: {error}"))
     return values, [sentence for _, sentence in sorted(wrong)]
@@ -136,7 +136,7 @@ def _answer(name: str, given: Mapping[str, Property], values: Mapping[str, Value
         return _Answer("extensible" if str(value).endswith(_EXTENSIBLE) else "modular", by, line)
     if name == SHEDDING and str(values.get(LOAD_MANAGER, "")).endswith(_EXTENSIBLE):
         value = value if EXTENSIBLE.java_class in str(value) else EXTENSIBLE.pulsar_class
-    names = class_names(name)
+    names = _class_names(name)
     if names and value not in names:
         return _Answer(None, by, line, f"{value} is unknown; known are {', '.join(names)}")
     return _Answer(names[str(value)] if names else value, by, line)
@@ -146,7 +146,7 @@ def _assigned(file: Path, name: str, answer: _Answer, leaf: Leaf) -> Iterator[As
     """Assignments from the file; for a key without value, Pulsar's default if ours differs."""
     if answer.value is None:
         return
-    value = converted(answer.given_by or name, answer.value, leaf)
+    value = _in_our_unit(answer.given_by or name, answer.value, leaf)
     if answer.given_by is not None:
         yield Assignment(leaf.path, value, "file", f"{file}:{answer.line}: {answer.given_by}")
     elif value != leaf.default:
@@ -209,7 +209,7 @@ def refuse_nothing(file: Path, conversion: Conversion) -> None:
         )
 
 
-def read(key: Key, text: str) -> Value:
+def _read_value(key: Key, text: str) -> Value:
     """The value of a key. Raises ValueError with the reason if it is invalid."""
     text = text.strip()
     match key.kind:
@@ -225,7 +225,7 @@ def read(key: Key, text: str) -> Value:
             return text
 
 
-def class_names(key: str) -> dict[str, str]:
+def _class_names(key: str) -> dict[str, str]:
     """For keys that name a class: class → our name for it."""
     limiter = "org.apache.pulsar.broker.service.persistent.DispatchRateLimiterFactory"
     return {
@@ -235,7 +235,7 @@ def class_names(key: str) -> dict[str, str]:
     }.get(key, {})
 
 
-def converted(key: str, value: Value, leaf: Leaf) -> Any:
+def _in_our_unit(key: str, value: Value, leaf: Leaf) -> Any:
     """The value in the unit and type of our setting."""
     if leaf.setting.unit == "ms" and isinstance(value, int):
         return value * next((factor for ending, factor in _MILLISECONDS if key.endswith(ending)), 1)

@@ -83,17 +83,15 @@ def _sentence(one: ErrorDetails, form: type[BaseModel]) -> str:
     if kind in _BOUNDS:
         key, must = _BOUNDS[kind]
         return f"{must} {context[key]:g}{got}"
-    match kind:
-        case "extra_forbidden":
-            return f"unknown key{_meant(one['loc'], form)}"
-        case "literal_error":
-            return f"must be one of {context['expected']}{got}"
-        case "union_tag_invalid":
-            return f"kind must be one of {context['expected_tags']}, got '{context['tag']}'"
-        case "string_pattern_mismatch":
-            return (_NAMESPACE if "/" in context["pattern"] else _NAME) + got
-        case _:
-            return _PLAIN.get(kind, one["msg"].removeprefix("Value error, "))
+    if kind == "extra_forbidden":
+        return f"unknown key{_meant(one['loc'], form)}"
+    if kind == "literal_error":
+        return f"must be one of {context['expected']}{got}"
+    if kind == "union_tag_invalid":
+        return f"kind must be one of {context['expected_tags']}, got '{context['tag']}'"
+    if kind == "string_pattern_mismatch":
+        return (_NAMESPACE if "/" in context["pattern"] else _NAME) + got
+    return _PLAIN.get(kind, one["msg"].removeprefix("Value error, "))
 
 
 def _shown(value: Any) -> str:

@@ -1,1 +1,0 @@
-"""What `rebalancer execute` is made of: the executor put together from settings."""
