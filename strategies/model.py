@@ -17,6 +17,7 @@ from typing import Literal
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
 from strategies.filters.policies import PoliciesView
+from strategies.load_history import Episode, LoadHistory, RecentMove
 
 #: The latest time (ms since the epoch) of JavaScript's Date; no written record carries a later one.
 LARGEST_TIME = 8_640_000_000_000_000
@@ -142,7 +143,7 @@ class BrokerMemory:
     `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's
     own history.
     `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last
-    decision to shed): TransferShedder's.
+    decision to shed): TransferShedder's. `history`: SteadyShedder's.
     """
 
     ewma: float | None = None
@@ -151,6 +152,7 @@ class BrokerMemory:
     hit_low: int | None = None
     throughput_ewma: float | None = None
     gave_at_ms: int | None = None
+    history: LoadHistory | None = None
 
 
 #: Memory of a broker without any entry.
@@ -165,7 +167,8 @@ class ClusterMemory:
     `planned` maps a bundle (fixed mode) or the exact value of its averages (parity mode, see
     AvgShedder) to a broker. `rotation`, `turn`: the brokers that take bundles one after the other,
     and the position of the next one (RoundRobinBrokerSelector). `split_hits`: bundle → number of
-    rounds in a row in which it was too big (splits of the extensible load manager).
+    rounds in a row in which it was too big (splits of the extensible load manager). `moves`,
+    `episode`: SteadyShedder's.
     """
 
     hits: int = 0
@@ -174,6 +177,8 @@ class ClusterMemory:
     rotation: tuple[str, ...] = ()
     turn: int = 0
     split_hits: Mapping[str, int] = field(default_factory=dict)
+    moves: tuple[RecentMove, ...] = ()
+    episode: Episode = Episode()
 
 
 @dataclass(frozen=True, slots=True)

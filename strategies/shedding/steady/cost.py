@@ -1,0 +1,192 @@
+"""Learns what traffic costs: usage = (base + byte · throughput + message · message rate) / power.
+
+The factors are non-negative least squares over the levels that all brokers have shown, drawn
+weakly to a prior. A broker has a power other than 1 only where it clearly differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Floats
+from strategies.load_history import LoadHistory, LoadLevel, LoadSample
+
+#: Usage without traffic that is assumed before anything is known.
+PRIOR_BASE = 0.08
+#: Weight of the prior, in samples.
+PRIOR_WEIGHT = 1.0
+#: Usage without traffic is taken for at most this: where all brokers are equally busy, a high base
+#: and traffic that costs nothing would fit as well.
+HIGHEST_BASE = 0.15
+#: A broker's power is taken for 1 unless it differs from the median by more than this factor.
+CLEARLY = 1.4
+#: Rounds in which factors and powers are fitted in turns.
+_TURNS = 4
+#: Bounds of the factor by which a broker's bundles cost more or less than predicted.
+SCALE = (0.6, 1.7)
+#: In larger clusters, the factors are learned from this number of brokers, evenly by name.
+_LEARNED_FROM = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Usage (fraction) of a broker of power 1: `base`, per byte/s, and per message/s. `powers`:
+    broker → power, where it is not 1.
+    """
+
+    base: float
+    per_byte: float
+    per_message: float
+    powers: Mapping[str, float]
+
+    def of(self, throughput: float, msg_rate: float) -> float:
+        """Load of traffic: its usage on a broker of power 1."""
+        return self.per_byte * throughput + self.per_message * msg_rate
+
+    def of_all(self, throughput: Floats, msg_rate: Floats) -> Floats:
+        """float64[n]: `of` for many bundles."""
+        return self.per_byte * throughput + self.per_message * msg_rate
+
+    def capacity(self, broker: str, load: LoadSample) -> float:
+        """Load per unit of usage: the broker's power, drawn halfway to what its usage shows."""
+        power = self.powers.get(broker, 1.0)
+        traffic = self.of(load.throughput, load.msg_rate)
+        if traffic <= 0:
+            return power
+        seen = max(0.0, load.usage * power - self.base)
+        scale = min(max(sqrt(seen / traffic), SCALE[0]), SCALE[1])
+        return power / scale
+
+
+def learned(histories: Mapping[str, LoadHistory]) -> Cost:
+    """The cost of load that all brokers have shown so far."""
+    names = sorted(name for name, one in histories.items() if one.levels)
+    taught = names[:: max(1, len(names) // _LEARNED_FROM)]
+    rows = _Rows([histories[name].levels for name in taught])
+    if not rows.count:
+        return Cost(0.0, 0.0, 0.0, {})
+    powers = np.ones(len(taught))
+    factors = rows.fitted(powers)
+    for _ in range(_TURNS):
+        ratios = rows.ratios(factors)
+        powers = _clear(ratios)
+        factors = rows.fitted(powers)
+    cost = rows.cost(factors, {})
+    ratios = np.array([_ratio(cost, histories[name].levels) for name in names])
+    clear = _clear(ratios)
+    return rows.cost(
+        factors,
+        {name: power for name, power in zip(names, clear.tolist(), strict=True) if power != 1},
+    )
+
+
+class _Rows:
+    """The levels of all brokers as columns, in units of their means."""
+
+    def __init__(self, levels: Sequence[Sequence[LoadLevel]]) -> None:
+        figures = np.array([level for one in levels for level in one], dtype=np.float64)
+        figures = figures.reshape(-1, 4)
+        self.count = len(figures)
+        self._broker = np.repeat(np.arange(len(levels)), [len(one) for one in levels])
+        self._weight = figures[:, 3] if self.count else np.zeros(0)
+        self._units = (_mean(figures[:, 0]), _mean(figures[:, 1]))
+        self._columns = [
+            np.ones(self.count),
+            figures[:, 0] / self._units[0],
+            figures[:, 1] / self._units[1],
+        ]
+        self._usage = figures[:, 2]
+
+    def fitted(self, powers: Floats) -> tuple[float, float, float]:
+        """Non-negative least squares for the three factors."""
+        load = self._usage * powers[self._broker]
+        total = float(self._weight.sum())
+        mean = float((self._weight * load).sum()) / total
+        base = min(PRIOR_BASE, mean)
+        prior = (base, (mean - base) / 2, (mean - base) / 2)
+        products = [
+            [float((self._weight * one * other).sum()) for other in self._columns]
+            for one in self._columns
+        ]
+        against = [float((self._weight * one * load).sum()) for one in self._columns]
+        for at in range(3):
+            products[at][at] += PRIOR_WEIGHT
+            against[at] += PRIOR_WEIGHT * prior[at]
+        found = _non_negative(products, against)
+        if found[0] <= HIGHEST_BASE:
+            return found
+        rest = [against[at] - HIGHEST_BASE * products[at][0] for at in (1, 2)]
+        _, first, second = _non_negative(
+            [[1.0, 0.0, 0.0], [0.0, *products[1][1:]], [0.0, *products[2][1:]]], [0.0, *rest]
+        )
+        return HIGHEST_BASE, first, second
+
+    def ratios(self, factors: tuple[float, float, float]) -> Floats:
+        """float64[brokers]: predicted ÷ seen usage."""
+        predicted = sum(
+            factor * column for factor, column in zip(factors, self._columns, strict=True)
+        )
+        seen = np.bincount(self._broker, self._weight * self._usage)
+        return np.bincount(self._broker, self._weight * predicted) / np.maximum(seen, 1e-9)
+
+    def cost(self, factors: tuple[float, float, float], powers: Mapping[str, float]) -> Cost:
+        return Cost(factors[0], factors[1] / self._units[0], factors[2] / self._units[1], powers)
+
+
+def _ratio(cost: Cost, levels: Sequence[LoadLevel]) -> float:
+    predicted = sum(
+        one.weight * (cost.base + cost.of(one.throughput, one.msg_rate)) for one in levels
+    )
+    return predicted / max(sum(one.weight * one.usage for one in levels), 1e-9)
+
+
+def _clear(ratios: Floats) -> Floats:
+    """Powers relative to the median; 1 unless they clearly differ from it."""
+    relative = ratios / max(float(np.median(ratios)), 1e-9)
+    return np.where((relative > CLEARLY) | (relative < 1 / CLEARLY), relative, 1.0)
+
+
+def _mean(column: Floats) -> float:
+    return float(column.mean()) or 1.0 if len(column) else 1.0
+
+
+def _non_negative(
+    products: Sequence[Sequence[float]], against: Sequence[float]
+) -> tuple[float, float, float]:
+    """The non-negative x with the smallest x·P·x − 2·a·x: the best of the solutions with some
+    factors at zero.
+    """
+    best, value = (0.0, 0.0, 0.0), 0.0
+    for count in (3, 2, 1):
+        for chosen in combinations(range(3), count):
+            found = _solved(
+                [[products[i][j] for j in chosen] for i in chosen], [against[i] for i in chosen]
+            )
+            if found is None or min(found) < 0:
+                continue
+            worth = -sum(against[i] * x for i, x in zip(chosen, found, strict=True))
+            if worth < value:
+                full = dict(zip(chosen, found, strict=True))
+                best, value = (full.get(0, 0.0), full.get(1, 0.0), full.get(2, 0.0)), worth
+    return best
+
+
+def _solved(matrix: list[list[float]], right: list[float]) -> list[float] | None:
+    """Gauss's elimination with pivots; None for a singular matrix."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    size = len(rows)
+    for at in range(size):
+        pivot = max(range(at, size), key=lambda row: abs(rows[row][at]))
+        if abs(rows[pivot][at]) < 1e-12:
+            return None
+        rows[at], rows[pivot] = rows[pivot], rows[at]
+        for row in range(size):
+            if row != at:
+                factor = rows[row][at] / rows[at][at]
+                rows[row] = [x - factor * y for x, y in zip(rows[row], rows[at], strict=True)]
+    return [rows[at][size] / rows[at][at] for at in range(size)]

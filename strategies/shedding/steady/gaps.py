@@ -1,0 +1,127 @@
+"""Finds the gap between two brokers that every sample of a window shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.load_history import Episode, LoadHistory
+from strategies.shedding.steady.samples import SAMPLES, judged
+from strategies.shedding.steady.settings import Profile
+
+#: Samples of the plain, the huge and the lasting test, and samples per block mean of the last one.
+PLAIN, HUGE, BLOCK = 3, 2, 4
+#: The extremes of many noisy brokers lie further apart: points per ln(brokers / this number).
+CROWD_POINTS, CROWD_FROM = 2.0, 8
+#: Brokers at each end that are compared in pairs.
+_ENDS = 24
+#: The follow-up test applies for this long after the first moves of an episode.
+EPISODE_MS = 720_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A gap (points) that `over` shows above `under` in all of `samples` samples, and the limit that
+    it reaches. `code`: of the test that found it.
+    """
+
+    code: str
+    over: str
+    under: str
+    points: float
+    limit: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """`samples`: length of the window; `block`: samples per mean."""
+
+    code: str
+    limit: float
+    samples: int
+    block: int = 1
+
+
+def widest_gap(
+    histories: Mapping[str, LoadHistory], profile: Profile, episode: Episode, now_ms: int
+) -> tuple[Gap | None, Gap | None]:
+    """The gap that a test believes, with the largest excess over its limit, and the widest gap that
+    no test believes; both None where there is none. Brokers in the order of their names.
+    """
+    extra = crowd_points(len(histories))
+    tests = [
+        _Test("huge-gap", profile.huge, HUGE),
+        _Test("wide-gap", profile.plain, PLAIN),
+        _Test("lasting-gap", profile.lasting, SAMPLES, BLOCK),
+    ]
+    if _may_follow_up(episode, now_ms):
+        tests.append(_Test("follow-up", profile.follow_up, PLAIN))
+    shown = {name: usages for name, one in histories.items() if len(usages := judged(one)) >= HUGE}
+    believed, widest = None, None
+    for test in tests:
+        gap = _gap(
+            {
+                name: [one.usage for one in samples[-test.samples :]]
+                for name, samples in shown.items()
+                if len(samples) >= test.samples
+            },
+            test,
+            extra,
+        )
+        if gap is None:
+            continue
+        if gap.points >= gap.limit and (
+            believed is None or gap.points - gap.limit > believed.points - believed.limit
+        ):
+            believed = gap
+        elif widest is None or gap.points > widest.points:
+            widest = gap
+    return believed, widest
+
+
+def crowd_points(brokers: int) -> float:
+    """What the limits of gaps and the width of the band grow by in a large cluster, in points."""
+    return CROWD_POINTS * log(brokers / CROWD_FROM) if brokers > CROWD_FROM else 0.0
+
+
+def _may_follow_up(episode: Episode, now_ms: int) -> bool:
+    return (
+        episode.began_at_ms >= 0
+        and not episode.followed_up
+        and now_ms - episode.began_at_ms <= EPISODE_MS
+    )
+
+
+def _gap(windows: Mapping[str, Sequence[float]], test: _Test, extra: float) -> Gap | None:
+    """The largest, over all pairs of brokers, of the smallest difference within the window."""
+    if len(windows) < 2:
+        return None
+    names = list(windows)
+    usages = 100.0 * np.array(list(windows.values()), dtype=np.float64)
+    blocks = usages.reshape(len(names), -1, test.block).mean(axis=2)
+    top, bottom = _ends(blocks)
+    differences = (blocks[top][:, None, :] - blocks[bottom][None, :, :]).min(axis=2)
+    over, under = np.unravel_index(int(differences.argmax()), differences.shape)
+    return Gap(
+        test.code,
+        names[top[over]],
+        names[bottom[under]],
+        float(differences[over, under]),
+        test.limit + extra,
+        test.samples,
+    )
+
+
+def _ends(blocks: Floats) -> tuple[Ints, Ints]:
+    """Rows of the brokers whose smallest figure is highest, and whose largest is lowest."""
+    if len(blocks) <= 2 * _ENDS:
+        rows = np.arange(len(blocks))
+        return rows, rows
+    top = np.argsort(-blocks.min(axis=1), kind="stable")[:_ENDS]
+    bottom = np.argsort(blocks.max(axis=1), kind="stable")[:_ENDS]
+    return top, bottom

@@ -1,0 +1,381 @@
+"""Plans the moves that bring the usages of all brokers into a band, with as little load moved as
+possible.
+
+The band [low, low + width] is the cheapest one that divisible load could reach. Moves are picked
+one after the other by the potential that they remove per unit of load (the potential is the load
+above and below the band), swaps where no single move helps; then moves that are not needed are
+dropped, or replaced by smaller ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Bools, Floats
+
+#: A move is taken if it removes at least this part of its size from the potential; removing load
+#: above the band and adding it below counts twice (Citus #4927).
+WORTH = 0.5
+#: Part of the best possible gain (twice the size) from which on the larger bundle is better.
+_NEARLY_PERFECT = 0.93
+#: Smallest gain of a move, in points of a broker of power 1.
+_LEAST_GAIN = 0.3
+#: Brokers at each end between which moves, and swaps, are tried.
+_MOVE_ENDS, _SWAP_ENDS = 4, 2
+#: Widths that are tried, as factors of the profile's band.
+_WIDTHS = (1.0, 0.7, 1.3)
+#: What a plan costs: points per part of all load that moves, and per point above the band.
+_MOVED_COST, _WIDE_COST = 50.0, 3.0
+#: A plan must cut the spread by this part.
+LEAST_CUT = 0.2
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The bundles of one broker. `sizes`: float64[n], load; `movable`: bool[n]."""
+
+    names: Sequence[str]
+    sizes: Floats
+    movable: Bools
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Brokers:
+    """The brokers of a plan, by name. `usage`: float64[n] in points; `capacity`: float64[n], load
+    per point; `pieces`: of a broker, by row; `takes`: bundle, source row, destination row → whether
+    policies and filters allow it.
+    """
+
+    usage: Floats
+    capacity: Floats
+    pieces: Callable[[int], Pieces]
+    takes: Callable[[str, int, int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMove:
+    """A bundle's move between brokers (rows). `exchange`: number that the two moves of a swap share,
+    0 for others.
+    """
+
+    bundle: str
+    source: int
+    destination: int
+    size: float
+    exchange: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The moves in their order, and float64[n]: usages (points) after them. `refused`: the best
+    move that a plan wanted was forbidden by policies or filters.
+    """
+
+    moves: tuple[PlannedMove, ...]
+    after: Floats
+    refused: bool = False
+
+    @property
+    def spread(self) -> float:
+        return spread_of(self.after)
+
+    @property
+    def moved(self) -> float:
+        return sum(one.size for one in self.moves)
+
+
+def best_plan(brokers: Brokers, width: float, resting: bool = True) -> Plan:
+    """The cheapest plan; without moves if none cuts the spread by a fifth. `width`: of the band, in
+    points.
+    """
+    before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
+    best = Plan((), brokers.usage)
+    least, refused = float("inf"), False
+    for factor in _WIDTHS:
+        plan = _polished(brokers, _searched(brokers, width * factor), width)
+        refused |= plan.refused
+        if not plan.moves or plan.spread > (1.0 - LEAST_CUT) * before:
+            continue
+        cost = _MOVED_COST * plan.moved / max(total, _TINY) + _WIDE_COST * max(
+            0.0, plan.spread - width
+        )
+        if cost < least:
+            best, least = plan, cost
+    return Plan(best.moves, best.after, refused)
+
+
+def cheapest_band(usage: Floats, capacity: Floats, width: float) -> float:
+    """The low end of the band: where the larger of the load above it and the load missing below it
+    is smallest, plus a little of their sum.
+    """
+    edges = np.unique(np.concatenate([usage, usage - width]))
+    first, last = 0, len(edges) - 1
+
+    def difference(low: float) -> float:
+        above = float((capacity * np.maximum(usage - width - low, 0.0)).sum())
+        return above - float((capacity * np.maximum(low - usage, 0.0)).sum())
+
+    while last - first > 1:
+        middle = (first + last) // 2
+        if difference(float(edges[middle])) > 0:
+            first = middle
+        else:
+            last = middle
+    low, high = float(edges[first]), float(edges[last])
+    at_low, at_high = difference(low), difference(high)
+    if at_low <= 0:
+        return low
+    return high if at_high >= 0 else low + (high - low) * at_low / (at_low - at_high)
+
+
+def spread_of(usage: Floats) -> float:
+    """Highest minus lowest usage."""
+    return float(usage.max() - usage.min()) if len(usage) else 0.0
+
+
+@dataclass(slots=True)
+class _Held:
+    """The bundles that a broker may still give, as columns; the arrays shrink as bundles leave."""
+
+    names: list[str]
+    sizes: Floats
+
+    def without(self, at: int) -> _Held:
+        return _Held([*self.names[:at], *self.names[at + 1 :]], np.delete(self.sizes, at))
+
+
+@dataclass(slots=True)
+class _Search:
+    """The state of a search: usages after the moves so far, and the bundles left to move."""
+
+    brokers: Brokers
+    low: float
+    high: float
+    usage: Floats
+    held: dict[int, _Held] = field(default_factory=dict)
+    moves: list[PlannedMove] = field(default_factory=list)
+    forbidden: set[tuple[str, int]] = field(default_factory=set)
+    refused: bool = False
+
+    def of(self, row: int) -> _Held:
+        if row not in self.held:
+            pieces = self.brokers.pieces(row)
+            rows = np.flatnonzero(pieces.movable & (pieces.sizes > 0))
+            order = (
+                rows[
+                    np.lexsort(
+                        (
+                            np.array([pieces.names[at] for at in rows], dtype=object),
+                            -pieces.sizes[rows],
+                        )
+                    )
+                ]
+                if len(rows)
+                else rows
+            )
+            self.held[row] = _Held([pieces.names[at] for at in order.tolist()], pieces.sizes[order])
+        return self.held[row]
+
+    def potential(self, row: int, usage: Floats | float) -> Floats:
+        """Load above and below the band of a broker at these usages."""
+        return self.brokers.capacity[row] * (
+            np.maximum(np.subtract(usage, self.high), 0.0)
+            + np.maximum(np.subtract(self.low, usage), 0.0)
+        )
+
+    def ends(self, count: int) -> tuple[list[int], list[int]]:
+        order = np.argsort(self.usage, kind="stable")
+        return order[::-1][:count].tolist(), order[:count].tolist()
+
+    def apply(self, source: int, destination: int, at: int, exchange: int = 0) -> None:
+        held = self.of(source)
+        size = float(held.sizes[at])
+        self.moves.append(PlannedMove(held.names[at], source, destination, size, exchange))
+        self.held[source] = held.without(at)
+        self.usage[source] -= size / self.brokers.capacity[source]
+        self.usage[destination] += size / self.brokers.capacity[destination]
+
+
+def _searched(brokers: Brokers, width: float) -> Plan:
+    low = cheapest_band(brokers.usage, brokers.capacity, width)
+    search = _Search(brokers, low, low + width, brokers.usage.copy())
+    exchanges = 0
+    while True:
+        found = _best_move(search)
+        if found is not None:
+            search.apply(*found)
+            continue
+        swap = _best_swap(search)
+        if swap is None:
+            break
+        exchanges += 1
+        source, destination, mine, theirs = swap
+        search.apply(source, destination, mine, exchanges)
+        search.apply(destination, source, theirs, exchanges)
+    return Plan(tuple(search.moves), search.usage, search.refused)
+
+
+def _best_move(search: _Search) -> tuple[int, int, int] | None:
+    """Source, destination and position of the bundle with the largest gain per load."""
+    found: list[tuple[bool, float, float, int, int, int]] = []
+    fullest, emptiest = search.ends(_MOVE_ENDS)
+    for source in fullest:
+        for destination in emptiest:
+            if search.usage[destination] >= search.usage[source]:
+                continue
+            one = _best_of_pair(search, source, destination)
+            if one is not None:
+                found.append(one)
+    if not found:
+        return None
+    best = max(found, key=lambda one: (one[0], one[1] if one[0] else one[2], one[1]))
+    return best[3], best[4], best[5]
+
+
+def _best_of_pair(
+    search: _Search, source: int, destination: int
+) -> tuple[bool, float, float, int, int, int] | None:
+    """Whether the best bundle's gain is nearly perfect, the gain, the gain per load, and the
+    move.
+    """
+    held = search.of(source)
+    if not len(held.sizes):
+        return None
+    brokers, usage = search.brokers, search.usage
+    source_after = usage[source] - held.sizes / brokers.capacity[source]
+    destination_after = usage[destination] + held.sizes / brokers.capacity[destination]
+    gain = (
+        search.potential(source, usage[source])
+        + search.potential(destination, usage[destination])
+        - search.potential(source, source_after)
+        - search.potential(destination, destination_after)
+    )
+    fine = (
+        (destination_after < usage[source] - _TINY)
+        & (gain >= WORTH * held.sizes)
+        & (gain >= _LEAST_GAIN * min(brokers.capacity[source], brokers.capacity[destination]))
+    )
+    ratio = np.where(fine, gain / held.sizes, -1.0)
+    while fine.any():
+        perfect = ratio >= 2 * _NEARLY_PERFECT
+        at = int(np.where(perfect, gain, -1.0).argmax() if perfect.any() else ratio.argmax())
+        name = held.names[at]
+        if _allowed(search, name, source, destination):
+            return bool(perfect[at]), float(gain[at]), float(ratio[at]), source, destination, at
+        fine[at], ratio[at] = False, -1.0
+    return None
+
+
+def _allowed(search: _Search, bundle: str, source: int, destination: int) -> bool:
+    if (bundle, destination) in search.forbidden:
+        return False
+    if search.brokers.takes(bundle, source, destination):
+        return True
+    search.forbidden.add((bundle, destination))
+    search.refused = True
+    return False
+
+
+def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
+    """Source, destination, and the positions of the bundles that change places."""
+    brokers, usage = search.brokers, search.usage
+    best, found = 0.0, None
+    fullest, emptiest = search.ends(_SWAP_ENDS)
+    for source in fullest:
+        for destination in emptiest:
+            mine, theirs = search.of(source), search.of(destination)
+            if usage[destination] >= usage[source] or not len(mine.sizes) or not len(theirs.sizes):
+                continue
+            moved = mine.sizes[:, None] - theirs.sizes[None, :]
+            both = mine.sizes[:, None] + theirs.sizes[None, :]
+            source_after = usage[source] - moved / brokers.capacity[source]
+            destination_after = usage[destination] + moved / brokers.capacity[destination]
+            between = usage[destination] + mine.sizes / brokers.capacity[destination]
+            gain = (
+                search.potential(source, usage[source])
+                + search.potential(destination, usage[destination])
+                - search.potential(source, source_after)
+                - search.potential(destination, destination_after)
+            )
+            fine = (
+                (between[:, None] < usage[source] - _TINY)
+                & (source_after < between[:, None] - _TINY)
+                & (gain >= WORTH * both)
+                & (
+                    gain
+                    >= _LEAST_GAIN * min(brokers.capacity[source], brokers.capacity[destination])
+                )
+            )
+            gain = np.where(fine, gain, 0.0)
+            while gain.max() > best:
+                one, other = np.unravel_index(int(gain.argmax()), gain.shape)
+                if _allowed(search, mine.names[one], source, destination) and _allowed(
+                    search, theirs.names[other], destination, source
+                ):
+                    best = float(gain[one, other])
+                    found = (source, destination, int(one), int(other))
+                    break
+                gain[one, other] = 0.0
+    return found
+
+
+def _polished(brokers: Brokers, plan: Plan, width: float) -> Plan:
+    """The plan without moves that are not needed, and with smaller bundles where they are enough."""
+    if not plan.moves:
+        return plan
+    allowed = max(width, plan.spread) + _TINY
+    moves = list(plan.moves)
+    for move in sorted(plan.moves, key=lambda one: (one.size, one.bundle)):
+        if move.exchange:
+            continue
+        rest = [one for one in moves if one is not move]
+        if _keeps(brokers, rest, allowed):
+            moves = rest
+    moved = {one.bundle for one in moves}
+    for at, move in enumerate(moves):
+        if move.exchange:
+            continue
+        pieces = brokers.pieces(move.source)
+        smaller = sorted(
+            (float(size), name)
+            for name, size, movable in zip(
+                pieces.names, pieces.sizes.tolist(), pieces.movable.tolist(), strict=True
+            )
+            if movable and 0 < size < move.size and name not in moved
+        )
+        for size, name in smaller:
+            other = PlannedMove(name, move.source, move.destination, size)
+            trial = [*moves[:at], other, *moves[at + 1 :]]
+            if _keeps(brokers, trial, allowed) and brokers.takes(
+                name, move.source, move.destination
+            ):
+                moved = (moved - {move.bundle}) | {name}
+                moves = trial
+                break
+    return Plan(tuple(moves), _after(brokers, moves), plan.refused)
+
+
+def _keeps(brokers: Brokers, moves: Sequence[PlannedMove], spread: float) -> bool:
+    """Whether the moves reach this spread, none of them making its destination fuller than its
+    source was.
+    """
+    usage = brokers.usage.copy()
+    for move in moves:
+        before = usage[move.source]
+        usage[move.source] -= move.size / brokers.capacity[move.source]
+        usage[move.destination] += move.size / brokers.capacity[move.destination]
+        if usage[move.destination] > before:
+            return False
+    return spread_of(usage) <= spread
+
+
+def _after(brokers: Brokers, moves: Sequence[PlannedMove]) -> Floats:
+    usage = brokers.usage.copy()
+    for move in moves:
+        usage[move.source] -= move.size / brokers.capacity[move.source]
+        usage[move.destination] += move.size / brokers.capacity[move.destination]
+    return usage

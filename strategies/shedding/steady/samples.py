@@ -1,0 +1,164 @@
+"""Records the load of each broker: one sample per period, without jumps of usage that traffic does
+not explain, and with the moves since then counted in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from strategies.load_history import LoadHistory, LoadLevel, LoadSample, RecentMove
+from strategies.model import BrokerLoad
+
+#: Number of samples in memory: five blocks of four.
+SAMPLES = 20
+#: Number of levels in memory, and the weight that further samples do not increase.
+LEVELS, LEVEL_WEIGHT = 10, 5.0
+#: Traffic that differs by less than this part is on the same level.
+SAME_LEVEL = 0.08
+#: A jump of usage (fraction) that is not believed the first time, while traffic changes by less
+#: than this part.
+JUMP, STANDSTILL = 0.10, 0.10
+#: A report that ends less than this number of periods after a change mixes the time before and
+#: after it: the broker's period may have begun almost one period before, and its report may be
+#: polled one period later.
+MIXED = 1.5
+_NEW = LoadHistory()
+#: Weights of the newest samples in a broker's load: what alternates from sample to sample cancels
+#: out, a step shows after two samples.
+_WEIGHTS = (0.375, 0.5, 0.125)
+
+
+def recorded(
+    broker: BrokerLoad, usage: float, history: LoadHistory | None, now_ms: int, period_ms: float
+) -> LoadHistory:
+    """The history after a round in which the broker has this usage (fraction). A report that is not
+    a new sample, or mixes the time before and after a change, adds nothing.
+    """
+    old = _NEW if history is None else history
+    at_ms = now_ms if broker.reported_at_ms is None else broker.reported_at_ms
+    if broker.settling or (old.samples and at_ms <= old.samples[-1].at_ms):
+        return old
+    if not broker.fresh and old.samples and at_ms - old.samples[-1].at_ms < 0.75 * period_ms:
+        return old
+    traffic = broker.figures.traffic
+    sample = LoadSample(at_ms, usage, traffic.msg_throughput, traffic.msg_rate)
+    bundles = broker.figures.bundle_count
+    if old.samples and 0 <= old.changed_at_ms and at_ms < old.changed_at_ms + MIXED * period_ms:
+        return old if bundles == old.bundles else replace(old, bundles=bundles)
+    if old.samples and bundles != old.bundles and not _stands_still(sample, old.samples[-1]):
+        # Bundles came or left: older samples show another set, this one shows a mixture.
+        return replace(old, samples=(), changed_at_ms=at_ms, bundles=bundles, doubted=False)
+    doubted = _is_doubtful(sample, old)
+    if doubted:
+        sample = sample._replace(usage=old.samples[-1].usage)
+    return LoadHistory(
+        _appended(old.samples, sample, period_ms),
+        old.levels if doubted else _levels(old.levels, sample),
+        old.changed_at_ms,
+        bundles,
+        doubted,
+    )
+
+
+def counted(history: LoadHistory, move: RecentMove, sign: int) -> LoadHistory:
+    """The history with a move counted in: all samples become what they would have been after it.
+    `sign`: −1 for the source, +1 for the destination.
+    """
+    usage = move.destination_gains if sign > 0 else move.source_loses
+    return replace(
+        history,
+        samples=tuple(
+            LoadSample(
+                one.at_ms,
+                max(0.0, one.usage + sign * usage),
+                max(0.0, one.throughput + sign * move.throughput),
+                max(0.0, one.msg_rate + sign * move.msg_rate),
+            )
+            for one in history.samples
+        ),
+        changed_at_ms=max(history.changed_at_ms, move.at_ms),
+        bundles=max(0, history.bundles + sign),
+    )
+
+
+def judged(history: LoadHistory) -> Sequence[LoadSample]:
+    """The samples that show the broker after its last change, newest last."""
+    if not history.samples or history.samples[0].at_ms > history.changed_at_ms:
+        return history.samples
+    return [one for one in history.samples if one.at_ms > history.changed_at_ms]
+
+
+def load_of(history: LoadHistory) -> LoadSample | None:
+    """The weighted mean of the newest samples, of those after the last change if there are two;
+    None without a sample.
+    """
+    shown = judged(history)
+    newest = (shown if len(shown) > 1 else history.samples)[: -len(_WEIGHTS) - 1 : -1]
+    if not newest:
+        return None
+    weights = _WEIGHTS[: len(newest)]
+    total = sum(weights)
+    usage, throughput, rate = (
+        sum(weight * float(one[figure]) for weight, one in zip(weights, newest, strict=True))
+        / total
+        for figure in (1, 2, 3)
+    )
+    return LoadSample(newest[0].at_ms, usage, throughput, rate)
+
+
+def _appended(
+    samples: tuple[LoadSample, ...], sample: LoadSample, period_ms: float
+) -> tuple[LoadSample, ...]:
+    """The samples with one more; reports of the same period become one sample, weighted by time."""
+    if samples:
+        last = samples[-1]
+        since = samples[-2].at_ms if len(samples) > 1 else last.at_ms - period_ms
+        if sample.at_ms - since <= 1.25 * period_ms and len(samples) > 1:
+            span, added = last.at_ms - since, sample.at_ms - last.at_ms
+            part = added / (span + added)
+            mean = (old + (new - old) * part for old, new in zip(last[1:], sample[1:], strict=True))
+            return (*samples[:-1], LoadSample(sample.at_ms, *mean))
+        if len(samples) == 1 and sample.at_ms - last.at_ms < 0.5 * period_ms:
+            return (sample,)
+    return (*samples[-SAMPLES + 1 :], sample)
+
+
+def _is_doubtful(sample: LoadSample, old: LoadHistory) -> bool:
+    """Whether usage jumps while traffic stands still, and did not do so the last time."""
+    if old.doubted or not old.samples:
+        return False
+    last = old.samples[-1]
+    return abs(sample.usage - last.usage) > JUMP and _stands_still(sample, last)
+
+
+def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
+    return all(
+        abs(new - old) <= STANDSTILL * max(new, old)
+        for new, old in ((sample.throughput, last.throughput), (sample.msg_rate, last.msg_rate))
+    )
+
+
+def _levels(levels: tuple[LoadLevel, ...], sample: LoadSample) -> tuple[LoadLevel, ...]:
+    """The levels with one more sample: averaged into the newest one if the traffic is the same."""
+    if levels:
+        last = levels[-1]
+        if all(
+            abs(new - old) <= SAME_LEVEL * max(new, old)
+            for new, old in (
+                (sample.throughput, last.throughput),
+                (sample.msg_rate, last.msg_rate),
+            )
+        ):
+            part = 1.0 / min(last.weight + 1.0, LEVEL_WEIGHT)
+            return (
+                *levels[:-1],
+                LoadLevel(
+                    last.throughput + (sample.throughput - last.throughput) * part,
+                    last.msg_rate + (sample.msg_rate - last.msg_rate) * part,
+                    last.usage + (sample.usage - last.usage) * part,
+                    min(last.weight + 1.0, LEVEL_WEIGHT),
+                ),
+            )
+    new = LoadLevel(sample.throughput, sample.msg_rate, sample.usage, 1.0)
+    return (*levels[-LEVELS + 1 :], new)
