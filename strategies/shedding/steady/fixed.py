@@ -1,17 +1,20 @@
-"""SteadyShedder: one round, from the samples of all brokers to the moves of a plan."""
+"""SteadyShedder: one round, from the samples of all brokers to the moves of a plan.
+
+The rule is this project's own. Pulsar has no such class, so both modes run it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
-from strategies.load_history import Episode, LoadHistory, LoadSample, RecentMove
+from strategies.load_history import Episode, LoadHistory, RecentMove
 from strategies.model import (
     NO_MEMORY,
     BrokerLoad,
+    BrokerMemory,
     ClusterView,
     Decision,
     Memory,
@@ -19,191 +22,171 @@ from strategies.model import (
     Skip,
 )
 from strategies.settings import Weights
-from strategies.shedding.candidates import candidates
 from strategies.shedding.reason_texts import unusable
-from strategies.shedding.steady.cost import Cost, learned
+from strategies.shedding.steady import reasons
+from strategies.shedding.steady.cluster import PlannedCluster
+from strategies.shedding.steady.cost import learned
+from strategies.shedding.steady.doubt import careful, judged_moves
 from strategies.shedding.steady.gaps import Gap, crowd_points, widest_gap
-from strategies.shedding.steady.plan import Brokers, Pieces, Plan, best_plan
-from strategies.shedding.steady.samples import counted, load_of, recorded
+from strategies.shedding.steady.obstacles import cluster_full, why_not_even
+from strategies.shedding.steady.plan import Plan, PlannedMove, best_plan, spread_of
+from strategies.shedding.steady.samples import counted, recorded
 from strategies.shedding.steady.settings import PROFILES, Profile, SteadySettings
 from strategies.usage import usages_by_name
 
 _MINUTE_MS = 60_000
-#: Above a gap of this many points, bundles rest for a fraction of the time only.
+#: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
+#: hurts more than another pause of their clients.
 _URGENT_GAP, _URGENT_REST = 20.0, 1 / 15
 
 
 @dataclass(frozen=True)
 class SteadyShedder:
-    """Moves bundles when a gap lasts, by a plan for the whole cluster."""
+    """Moves bundles when a gap between brokers lasts, by a plan for the whole cluster."""
 
     settings: SteadySettings
     weights: Weights
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round. The order of brokers and bundles in the view does not matter."""
-        profile, now_ms = PROFILES[self.settings.steadiness], view.now_ms
         brokers, usages = usages_by_name(view.brokers, self.weights)
-        finite = np.isfinite(usages)
-        lost = [brokers[row].broker for row in np.flatnonzero(~finite).tolist()]
-        loads = [brokers[row] for row in np.flatnonzero(finite).tolist()]
+        finite = np.isfinite(usages).tolist()
+        lost = [load.broker for load, fine in zip(brokers, finite, strict=True) if not fine]
+        usage = {
+            load.broker: value
+            for load, value, fine in zip(brokers, usages.tolist(), finite, strict=True)
+            if fine
+        }
+        loads = [load for load in brokers if load.broker in usage]
+        remembered, moves = self._settled(loads, memory, view)
         period_ms = 1000.0 * self.settings.sample_seconds
-        histories, moves = _settled(loads, memory, view, int(self.settings.rest_minutes * 60_000))
         histories = {
-            load.broker: recorded(load, float(usage), histories.get(load.broker), now_ms, period_ms)
-            for load, usage in zip(loads, usages[finite], strict=True)
+            load.broker: recorded(
+                load, usage[load.broker], remembered.get(load.broker), view.now_ms, period_ms
+            )
+            for load in loads
         }
-        episode = memory.cluster.episode
-        believed, widest = widest_gap(histories, profile, episode, now_ms)
-        decisions: tuple[Decision, ...] = ()
-        skips: list[Skip] = unusable(lost)
-        if believed is None:
-            skips.append(_even(view, widest))
-        else:
-            planned = _planned(view, loads, histories, moves, profile, believed, self.settings)
-            decisions = planned.decisions
-            if decisions:
-                moves = (*moves, *planned.moves)
-                episode = _after_moves(episode, now_ms, believed)
-            else:
-                skips.append(
-                    Skip(
-                        "cluster",
-                        (view.cluster,),
-                        "no-better-plan",
-                        f"{_gap_text(believed)}, but no plan cuts the spread by a fifth",
-                    )
-                )
-        kept = {
-            name: replace(memory.brokers.get(name, NO_MEMORY), history=history)
-            for name, history in histories.items()
-        }
-        gone = {
-            name: replace(one, history=None)
-            for name, one in memory.brokers.items()
-            if name not in kept
-        }
-        return Shedding(
-            decisions,
-            tuple(skips),
-            Memory(
-                {**{n: o for n, o in gone.items() if o != NO_MEMORY}, **kept},
-                replace(memory.cluster, moves=moves, episode=episode),
-            ),
+        episode = judged_moves(memory.cluster.episode, histories, moves, view.now_ms)
+        round_ = _Round(view, loads, histories, moves, episode, self.settings)
+        decisions, skips, moves, episode = round_.decided()
+        kept = Memory(
+            _with_histories(memory.brokers, histories),
+            replace(memory.cluster, moves=moves, episode=episode),
         )
+        return Shedding(decisions, (*unusable(lost), *skips), kept)
+
+    def _settled(
+        self, loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView
+    ) -> tuple[dict[str, LoadHistory], tuple[RecentMove, ...]]:
+        """The histories with the moves of the last round counted in, and the moves whose bundles
+        still rest. A move that limits or filters refused is dropped.
+        """
+        histories = {
+            load.broker: kept
+            for load in loads
+            if (kept := memory.brokers.get(load.broker, NO_MEMORY).history) is not None
+        }
+        rest_ms, moves = self.settings.rest_minutes * _MINUTE_MS, list[RecentMove]()
+        for move in memory.cluster.moves:
+            if move.counted:
+                moves += [move] if view.now_ms - move.at_ms < rest_ms else []
+            elif move.bundle in view.cooling:
+                for name, sign in ((move.source, -1), (move.destination, 1)):
+                    if name in histories:
+                        histories[name] = counted(histories[name], move, sign)
+                moves.append(move._replace(counted=True))
+        return histories, tuple(moves)
 
 
-def _settled(
-    loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView, rest_ms: int
-) -> tuple[dict[str, LoadHistory], tuple[RecentMove, ...]]:
-    """Histories with the moves counted in that were commanded; moves that were refused or are older
-    than the rest time are dropped.
-    """
-    histories = {
-        load.broker: kept
-        for load in loads
-        if (kept := memory.brokers.get(load.broker, NO_MEMORY).history) is not None
-    }
-    moves = []
-    for move in memory.cluster.moves:
-        if move.counted:
-            if view.now_ms - move.at_ms < rest_ms:
-                moves.append(move)
-        elif move.bundle in view.cooling:
-            for name, sign in ((move.source, -1), (move.destination, 1)):
-                if name in histories:
-                    histories[name] = counted(histories[name], move, sign)
-            moves.append(move._replace(counted=True))
-    return histories, tuple(moves)
+@dataclass(frozen=True)
+class _Round:
+    """What a round decides from."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    decisions: tuple[Decision, ...]
+    view: ClusterView
+    loads: Sequence[BrokerLoad]
+    histories: Mapping[str, LoadHistory]
     moves: tuple[RecentMove, ...]
-    plan: Plan
+    episode: Episode
+    settings: SteadySettings
 
+    def decided(
+        self,
+    ) -> tuple[tuple[Decision, ...], list[Skip], tuple[RecentMove, ...], Episode]:
+        """Decisions, skips, and the moves and the episode after the round."""
+        view, episode = self.view, self.episode
+        if view.now_ms < episode.rests_until_ms:
+            return (), [reasons.resting(view.cluster, episode, view.now_ms)], self.moves, episode
+        profile = careful(PROFILES[self.settings.steadiness], episode.caution)
+        gap, widest = widest_gap(self.histories, profile, episode, view.now_ms)
+        if gap is None:
+            return (), [reasons.even(view.cluster, widest)], self.moves, episode
+        return self._planned(gap, profile)
 
-def _planned(view, loads, histories, moves, profile, gap, settings) -> _Planned:
-    cost = learned(histories)
-    known = [
-        (load, sample)
-        for load in loads
-        if not load.settling and (sample := load_of(histories[load.broker])) is not None
-    ]
-    rest_ms = settings.rest_minutes * _MINUTE_MS * (_URGENT_REST if gap.points > _URGENT_GAP else 1)
-    resting = {one.bundle for one in moves if view.now_ms - one.at_ms < rest_ms}
-    capacity = np.array([cost.capacity(load.broker, sample) for load, sample in known])
-    names = [load.broker for load, _ in known]
-
-    @lru_cache(maxsize=None)
-    def pieces(row: int) -> Pieces:
-        table = known[row][0].bundles
-        throughput, rate = traffic_of(table)
-        movable = np.zeros(len(table.names), dtype=bool)
-        movable[list(candidates(table, view).rows)] = True
-        movable &= np.array([name not in resting for name in table.names], dtype=bool)
-        return Pieces(table.names, cost.of_all(throughput, rate), movable)
-
-    def takes(bundle: str, source: int, destination: int) -> bool:
-        return view.takers is None or names[destination] in view.takers(bundle, names[source])
-
-    usage = 100.0 * np.array([sample.usage for _, sample in known])
-    plan = best_plan(
-        Brokers(usage, capacity / 100.0, pieces, takes),
-        profile.band + crowd_points(len(known)),
-    )
-    decisions, recent = [], []
-    for one in plan.moves:
-        table = known[one.source][0].bundles
-        at = table.names.index(one.bundle)
-        throughput, rate = (float(column[at]) for column in traffic_of(table))
-        loses = one.size / float(capacity[one.source])
-        gains = one.size / float(capacity[one.destination])
-        decisions.append(
-            Decision(
-                one.bundle,
-                names[one.source],
-                names[one.destination],
-                gap.code,
-                _gap_text(gap),
-                {"gap": gap.points},
-                f"swap-{one.exchange}" if one.exchange else None,
-            )
+    def _planned(
+        self, gap: Gap, profile: Profile
+    ) -> tuple[tuple[Decision, ...], list[Skip], tuple[RecentMove, ...], Episode]:
+        view, now_ms = self.view, self.view.now_ms
+        cluster = PlannedCluster.of(
+            view, self.loads, self.histories, learned(self.histories), self._resting(gap)
         )
-        recent.append(
-            RecentMove(
-                one.bundle,
-                names[one.source],
-                names[one.destination],
-                view.now_ms,
-                throughput,
-                rate,
-                loses,
-                gains,
-            )
+        if len(cluster.known) < 2:
+            return (), [reasons.no_better_plan(view.cluster, gap)], self.moves, self.episode
+        width = profile.band + crowd_points(len(cluster.known))
+        plan = best_plan(cluster.brokers, width)
+        skips = [
+            *cluster_full(cluster),
+            *why_not_even(cluster, plan, width, 0.0),
+        ]
+        if not plan.moves:
+            skips.insert(0, reasons.no_better_plan(view.cluster, gap))
+            return (), skips, self.moves, self.episode
+        decisions = tuple(reasons.decision(move, cluster, plan, gap) for move in plan.moves)
+        recent = tuple(self._recent(move, cluster) for move in plan.moves)
+        episode = _after_moves(self.episode, gap, cluster, plan, now_ms)
+        return decisions, skips, (*self.moves, *recent), episode
+
+    def _resting(self, gap: Gap) -> frozenset[str]:
+        part = _URGENT_REST if gap.points > _URGENT_GAP else 1.0
+        rest_ms = part * self.settings.rest_minutes * _MINUTE_MS
+        return frozenset(one.bundle for one in self.moves if self.view.now_ms - one.at_ms < rest_ms)
+
+    def _recent(self, move: PlannedMove, cluster: PlannedCluster) -> RecentMove:
+        throughput, rate = cluster.traffic_of(move.source, move.bundle)
+        capacity = cluster.brokers.capacity
+        return RecentMove(
+            move.bundle,
+            cluster.names[move.source],
+            cluster.names[move.destination],
+            self.view.now_ms,
+            throughput,
+            rate,
+            move.size / float(capacity[move.source]) / 100,
+            move.size / float(capacity[move.destination]) / 100,
         )
-    return _Planned(tuple(decisions), tuple(recent), plan)
 
 
-def traffic_of(table):
-    """float64[n] twice: bytes/s and messages/s of bundles, between newest and short-term figures."""
-    both = (table.current + table.short) / 2
-    return both[:, 2] + both[:, 3], both[:, 0] + both[:, 1]
-
-
-def _after_moves(episode: Episode, now_ms: int, gap: Gap) -> Episode:
-    if gap.code == "follow-up":
-        return episode._replace(followed_up=True, last_at_ms=now_ms)
-    return episode._replace(began_at_ms=now_ms, last_at_ms=now_ms, followed_up=False)
-
-
-def _gap_text(gap: Gap) -> str:
-    return (
-        f"{gap.over} is {gap.points:.1f} points above {gap.under} in each of {gap.samples} samples"
+def _after_moves(
+    episode: Episode, gap: Gap, cluster: PlannedCluster, plan: Plan, now_ms: int
+) -> Episode:
+    follows = gap.code == "follow-up"
+    return episode._replace(
+        began_at_ms=episode.began_at_ms if follows else now_ms,
+        followed_up=follows,
+        last_at_ms=now_ms,
+        spread_before=spread_of(cluster.brokers.usage) / 100,
+        spread_predicted=plan.spread / 100,
+        judged=False,
     )
 
 
-def _even(view: ClusterView, widest: Gap | None) -> Skip:
-    text = "no two brokers have samples to compare yet" if widest is None else _gap_text(widest)
-    return Skip("cluster", (view.cluster,), "even", text)
+def _with_histories(
+    brokers: Mapping[str, BrokerMemory], histories: Mapping[str, LoadHistory]
+) -> dict[str, BrokerMemory]:
+    """The memory of all brokers; histories of brokers without figures are dropped."""
+    others = {
+        name: replace(one, history=None) for name, one in brokers.items() if name not in histories
+    }
+    return {name: one for name, one in others.items() if one != NO_MEMORY} | {
+        name: replace(brokers.get(name, NO_MEMORY), history=history)
+        for name, history in histories.items()
+    }

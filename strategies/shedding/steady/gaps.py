@@ -25,8 +25,8 @@ EPISODE_MS = 720_000
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A gap (points) that `over` shows above `under` in all of `samples` samples, and the limit that
-    it reaches. `code`: of the test that found it.
+    """A gap (points) that `over` shows above `under` in each of `samples` samples, and the limit of
+    the test that compares it. `code`: of that test.
     """
 
     code: str

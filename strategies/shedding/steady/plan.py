@@ -58,8 +58,8 @@ class Brokers:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """A bundle's move between brokers (rows). `exchange`: number that the two moves of a swap share,
-    0 for others.
+    """A bundle's move between brokers (rows). `exchange`: number of the swap that it is half of, 0
+    for others.
     """
 
     bundle: str
@@ -88,7 +88,7 @@ class Plan:
         return sum(one.size for one in self.moves)
 
 
-def best_plan(brokers: Brokers, width: float, resting: bool = True) -> Plan:
+def best_plan(brokers: Brokers, width: float) -> Plan:
     """The cheapest plan; without moves if none cuts the spread by a fifth. `width`: of the band, in
     points.
     """
@@ -165,27 +165,18 @@ class _Search:
         if row not in self.held:
             pieces = self.brokers.pieces(row)
             rows = np.flatnonzero(pieces.movable & (pieces.sizes > 0))
-            order = (
-                rows[
-                    np.lexsort(
-                        (
-                            np.array([pieces.names[at] for at in rows], dtype=object),
-                            -pieces.sizes[rows],
-                        )
-                    )
-                ]
-                if len(rows)
-                else rows
+            order = sorted(
+                rows.tolist(), key=lambda at: (-float(pieces.sizes[at]), pieces.names[at])
             )
-            self.held[row] = _Held([pieces.names[at] for at in order.tolist()], pieces.sizes[order])
+            self.held[row] = _Held([pieces.names[at] for at in order], pieces.sizes[order])
         return self.held[row]
 
     def potential(self, row: int, usage: Floats | float) -> Floats:
         """Load above and below the band of a broker at these usages."""
-        return self.brokers.capacity[row] * (
-            np.maximum(np.subtract(usage, self.high), 0.0)
-            + np.maximum(np.subtract(self.low, usage), 0.0)
+        outside = np.maximum(np.subtract(usage, self.high), 0.0) + np.maximum(
+            np.subtract(self.low, usage), 0.0
         )
+        return np.asarray(self.brokers.capacity[row] * outside)
 
     def ends(self, count: int) -> tuple[list[int], list[int]]:
         order = np.argsort(self.usage, kind="stable")
@@ -324,7 +315,7 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
 
 
 def _polished(brokers: Brokers, plan: Plan, width: float) -> Plan:
-    """The plan without moves that are not needed, and with smaller bundles where they are enough."""
+    """The plan without moves that are not needed, and with smaller bundles where they suffice."""
     if not plan.moves:
         return plan
     allowed = max(width, plan.spread) + _TINY

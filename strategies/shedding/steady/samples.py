@@ -44,7 +44,7 @@ def recorded(
     traffic = broker.figures.traffic
     sample = LoadSample(at_ms, usage, traffic.msg_throughput, traffic.msg_rate)
     bundles = broker.figures.bundle_count
-    if old.samples and 0 <= old.changed_at_ms and at_ms < old.changed_at_ms + MIXED * period_ms:
+    if old.samples and old.changed_at_ms >= 0 and at_ms < old.changed_at_ms + MIXED * period_ms:
         return old if bundles == old.bundles else replace(old, bundles=bundles)
     if old.samples and bundles != old.bundles and not _stands_still(sample, old.samples[-1]):
         # Bundles came or left: older samples show another set, this one shows a mixture.

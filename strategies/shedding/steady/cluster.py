@@ -1,0 +1,110 @@
+"""The cluster as a plan sees it: usages and capacities of brokers, sizes of their bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import (
+    RATE_IN,
+    RATE_OUT,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    BundleLoads,
+    Floats,
+)
+from strategies.load_history import LoadHistory, LoadSample
+from strategies.model import BrokerLoad, ClusterView
+from strategies.shedding.candidates import candidates
+from strategies.shedding.steady.cost import Cost
+from strategies.shedding.steady.plan import Brokers, Pieces
+from strategies.shedding.steady.samples import load_of
+
+
+@dataclass(frozen=True)
+class PlannedCluster:
+    """The brokers that take part in a plan, by name, with their present load. `resting`: bundles
+    that the strategy moved lately.
+    """
+
+    view: ClusterView
+    known: Sequence[tuple[BrokerLoad, LoadSample]]
+    cost: Cost
+    resting: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        view: ClusterView,
+        loads: Sequence[BrokerLoad],
+        histories: Mapping[str, LoadHistory],
+        cost: Cost,
+        resting: frozenset[str],
+    ) -> PlannedCluster:
+        """The cluster without brokers that must neither give nor take, or have no sample yet."""
+        known = [
+            (load, now)
+            for load in loads
+            if not load.settling and (now := load_of(histories[load.broker])) is not None
+        ]
+        return cls(view, known, cost, resting)
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [load.broker for load, _ in self.known]
+
+    @cached_property
+    def brokers(self) -> Brokers:
+        """As input of a plan: usages in points, load in units of a broker of power 1."""
+        capacity = [self.cost.capacity(load.broker, now) / 100.0 for load, now in self.known]
+        return Brokers(
+            np.array([100.0 * now.usage for _, now in self.known]),
+            np.array(capacity),
+            self.pieces,
+            self._takes,
+        )
+
+    def pieces(self, row: int) -> Pieces:
+        """The bundles of a broker; computed once."""
+        if row not in self._pieces:
+            self._pieces[row] = self._read(row)
+        return self._pieces[row]
+
+    def traffic_of(self, row: int, bundle: str) -> tuple[float, float]:
+        """Bytes/s and messages/s of a bundle on this broker."""
+        table = self.known[row][0].bundles
+        throughput, rate = traffic(table)
+        at = table.names.index(bundle)
+        return float(throughput[at]), float(rate[at])
+
+    @cached_property
+    def _pieces(self) -> dict[int, Pieces]:
+        return {}
+
+    def _read(self, row: int) -> Pieces:
+        table = self.known[row][0].bundles
+        movable = np.zeros(len(table.names), dtype=bool)
+        movable[list(candidates(table, self.view).rows)] = True
+        if self.resting:
+            movable &= np.array([name not in self.resting for name in table.names], dtype=bool)
+        return Pieces(table.names, self.cost.of_all(*traffic(table)), movable)
+
+    def _takes(self, bundle: str, source: int, destination: int) -> bool:
+        takers = self.view.takers
+        return takers is None or self.names[destination] in takers(bundle, self.names[source])
+
+
+def traffic(table: BundleLoads) -> tuple[Floats, Floats]:
+    """float64[n] twice: bytes/s and messages/s of bundles, halfway between the newest figures,
+    which follow a step, and the short-term averages, which even out what alternates.
+    """
+    with np.errstate(all="ignore"):
+        both = np.nan_to_num((table.current + table.short) / 2, nan=0.0, posinf=0.0, neginf=0.0)
+    both = np.maximum(both, 0.0)
+    return (
+        both[:, THROUGHPUT_IN] + both[:, THROUGHPUT_OUT],
+        both[:, RATE_IN] + both[:, RATE_OUT],
+    )
