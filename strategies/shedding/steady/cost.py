@@ -29,8 +29,6 @@ CLEARLY = 1.4
 _TURNS = 4
 #: Bounds of the factor by which a broker's bundles cost more or less than predicted.
 SCALE = (0.6, 1.7)
-#: In larger clusters, the factors are learned from this number of brokers, evenly by name.
-_LEARNED_FROM = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +64,17 @@ class Cost:
 def learned(histories: Mapping[str, LoadHistory]) -> Cost:
     """The cost of load that all brokers have shown so far."""
     names = sorted(name for name, one in histories.items() if one.levels)
-    taught = names[:: max(1, len(names) // _LEARNED_FROM)]
-    rows = _Rows([histories[name].levels for name in taught])
+    rows = _Rows([histories[name].levels for name in names])
     if not rows.count:
         return Cost(0.0, 0.0, 0.0, {})
-    powers = np.ones(len(taught))
+    powers = np.ones(len(names))
     factors = rows.fitted(powers)
     for _ in range(_TURNS):
-        ratios = rows.ratios(factors)
-        powers = _clear(ratios)
+        powers = _clear(rows.ratios(factors))
         factors = rows.fitted(powers)
-    cost = rows.cost(factors, {})
-    ratios = np.array([_ratio(cost, histories[name].levels) for name in names])
-    clear = _clear(ratios)
+    clear = _clear(rows.ratios(factors)).tolist()
     return rows.cost(
-        factors,
-        {name: power for name, power in zip(names, clear.tolist(), strict=True) if power != 1},
+        factors, {name: power for name, power in zip(names, clear, strict=True) if power != 1}
     )
 
 
@@ -136,13 +129,6 @@ class _Rows:
 
     def cost(self, factors: tuple[float, float, float], powers: Mapping[str, float]) -> Cost:
         return Cost(factors[0], factors[1] / self._units[0], factors[2] / self._units[1], powers)
-
-
-def _ratio(cost: Cost, levels: Sequence[LoadLevel]) -> float:
-    predicted = sum(
-        one.weight * (cost.base + cost.of(one.throughput, one.msg_rate)) for one in levels
-    )
-    return predicted / max(sum(one.weight * one.usage for one in levels), 1e-9)
 
 
 def _clear(ratios: Floats) -> Floats:

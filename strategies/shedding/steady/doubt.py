@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from strategies.load_history import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.samples import judged, load_of
-from strategies.shedding.steady.settings import Profile
 
 #: Clean samples of a broker that show the effect of its moves.
 _SAMPLES = 2
@@ -59,19 +58,6 @@ def judged_moves(
         return episode
     rest_ms = min(REST_MS << (idle - RESTS_AFTER), LONGEST_REST_MS)
     return episode._replace(rests_until_ms=now_ms + rest_ms)
-
-
-def careful(profile: Profile, caution: float) -> Profile:
-    """The profile with larger limits."""
-    if caution == 1.0:
-        return profile
-    return Profile(
-        profile.plain * caution,
-        profile.huge * caution,
-        profile.lasting * caution,
-        profile.follow_up * caution,
-        profile.band,
-    )
 
 
 def _error(history: LoadHistory) -> float | None:

@@ -26,7 +26,7 @@ from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import learned
-from strategies.shedding.steady.doubt import careful, judged_moves
+from strategies.shedding.steady.doubt import judged_moves
 from strategies.shedding.steady.gaps import Gap, crowd_points, widest_gap
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import Plan, PlannedMove, best_plan, spread_of
@@ -38,6 +38,9 @@ _MINUTE_MS = 60_000
 #: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
 #: hurts more than another pause of their clients.
 _URGENT_GAP, _URGENT_REST = 20.0, 1 / 15
+#: In larger clusters, a round compares and plans for this many of the fullest, and of the emptiest
+#: brokers.
+_ENDS = 100
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,18 @@ class SteadyShedder:
             )
             for load in loads
         }
-        episode = judged_moves(memory.cluster.episode, histories, moves, view.now_ms)
-        round_ = _Round(view, loads, histories, moves, episode, self.settings)
+        ends = _ends(usage)
+        compared = {name: histories[name] for name in ends}
+        episode = judged_moves(memory.cluster.episode, compared, moves, view.now_ms)
+        round_ = _Round(
+            view,
+            [load for load in loads if load.broker in compared],
+            compared,
+            moves,
+            episode,
+            self.settings,
+            crowd_points(len(histories)),
+        )
         decisions, skips, moves, episode = round_.decided()
         kept = Memory(
             _with_histories(memory.brokers, histories),
@@ -100,7 +113,7 @@ class SteadyShedder:
 
 @dataclass(frozen=True)
 class _Round:
-    """What a round decides from."""
+    """What a round decides from. `extra`: points by which limits and band grow in a large cluster."""
 
     view: ClusterView
     loads: Sequence[BrokerLoad]
@@ -108,6 +121,7 @@ class _Round:
     moves: tuple[RecentMove, ...]
     episode: Episode
     settings: SteadySettings
+    extra: float
 
     def decided(
         self,
@@ -116,7 +130,7 @@ class _Round:
         view, episode = self.view, self.episode
         if view.now_ms < episode.rests_until_ms:
             return (), [reasons.resting(view.cluster, episode, view.now_ms)], self.moves, episode
-        profile = careful(PROFILES[self.settings.steadiness], episode.caution)
+        profile = PROFILES[self.settings.steadiness].careful(episode.caution).widened(self.extra)
         gap, widest = widest_gap(self.histories, profile, episode, view.now_ms)
         if gap is None:
             return (), [reasons.even(view.cluster, widest)], self.moves, episode
@@ -131,11 +145,10 @@ class _Round:
         )
         if len(cluster.known) < 2:
             return (), [reasons.no_better_plan(view.cluster, gap)], self.moves, self.episode
-        width = profile.band + crowd_points(len(cluster.known))
-        plan = best_plan(cluster.brokers, width)
+        plan = best_plan(cluster.brokers, profile.band)
         skips = [
             *cluster_full(cluster),
-            *why_not_even(cluster, plan, width, 0.0),
+            *why_not_even(cluster, plan, profile.band, 0.0),
         ]
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
@@ -163,6 +176,14 @@ class _Round:
             move.size / float(capacity[move.source]) / 100,
             move.size / float(capacity[move.destination]) / 100,
         )
+
+
+def _ends(usage: Mapping[str, float]) -> list[str]:
+    """The brokers that are compared, by name: all, or the fullest and the emptiest."""
+    if len(usage) <= 2 * _ENDS:
+        return list(usage)
+    ranked = sorted(usage, key=usage.__getitem__)
+    return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
 
 
 def _after_moves(

@@ -8,7 +8,6 @@ from math import log
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.load_history import Episode, LoadHistory
 from strategies.shedding.steady.samples import SAMPLES, judged
 from strategies.shedding.steady.settings import Profile
@@ -17,8 +16,6 @@ from strategies.shedding.steady.settings import Profile
 PLAIN, HUGE, BLOCK = 3, 2, 4
 #: The extremes of many noisy brokers lie further apart: points per ln(brokers / this number).
 CROWD_POINTS, CROWD_FROM = 2.0, 8
-#: Brokers at each end that are compared in pairs.
-_ENDS = 24
 #: The follow-up test applies for this long after the first moves of an episode.
 EPISODE_MS = 720_000
 
@@ -53,7 +50,6 @@ def widest_gap(
     """The gap that a test believes, with the largest excess over its limit, and the widest gap that
     no test believes; both None where there is none. Brokers in the order of their names.
     """
-    extra = crowd_points(len(histories))
     tests = [
         _Test("huge-gap", profile.huge, HUGE),
         _Test("wide-gap", profile.plain, PLAIN),
@@ -71,7 +67,6 @@ def widest_gap(
                 if len(samples) >= test.samples
             },
             test,
-            extra,
         )
         if gap is None:
             continue
@@ -97,31 +92,20 @@ def _may_follow_up(episode: Episode, now_ms: int) -> bool:
     )
 
 
-def _gap(windows: Mapping[str, Sequence[float]], test: _Test, extra: float) -> Gap | None:
+def _gap(windows: Mapping[str, Sequence[float]], test: _Test) -> Gap | None:
     """The largest, over all pairs of brokers, of the smallest difference within the window."""
     if len(windows) < 2:
         return None
     names = list(windows)
     usages = 100.0 * np.array(list(windows.values()), dtype=np.float64)
     blocks = usages.reshape(len(names), -1, test.block).mean(axis=2)
-    top, bottom = _ends(blocks)
-    differences = (blocks[top][:, None, :] - blocks[bottom][None, :, :]).min(axis=2)
+    differences = (blocks[:, None, :] - blocks[None, :, :]).min(axis=2)
     over, under = np.unravel_index(int(differences.argmax()), differences.shape)
     return Gap(
         test.code,
-        names[top[over]],
-        names[bottom[under]],
+        names[over],
+        names[under],
         float(differences[over, under]),
-        test.limit + extra,
+        test.limit,
         test.samples,
     )
-
-
-def _ends(blocks: Floats) -> tuple[Ints, Ints]:
-    """Rows of the brokers whose smallest figure is highest, and whose largest is lowest."""
-    if len(blocks) <= 2 * _ENDS:
-        rows = np.arange(len(blocks))
-        return rows, rows
-    top = np.argsort(-blocks.min(axis=1), kind="stable")[:_ENDS]
-    bottom = np.argsort(blocks.max(axis=1), kind="stable")[:_ENDS]
-    return top, bottom

@@ -25,8 +25,10 @@ _NEARLY_PERFECT = 0.93
 _LEAST_GAIN = 0.3
 #: Brokers at each end between which moves, and swaps, are tried.
 _MOVE_ENDS, _SWAP_ENDS = 4, 2
-#: Widths that are tried, as factors of the profile's band.
+#: Widths that are tried, as factors of the profile's band; of more brokers than `_MANY`, the first
+#: one only, and one broker at each end at a time: their plans are long.
 _WIDTHS = (1.0, 0.7, 1.3)
+_MANY = 60
 #: What a plan costs: points per part of all load that moves, and per point above the band.
 _MOVED_COST, _WIDE_COST = 50.0, 3.0
 #: A plan must cut the spread by this part.
@@ -95,7 +97,7 @@ def best_plan(brokers: Brokers, width: float) -> Plan:
     before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
     best = Plan((), brokers.usage)
     least, refused = float("inf"), False
-    for factor in _WIDTHS:
+    for factor in _WIDTHS if len(brokers.usage) <= _MANY else _WIDTHS[:1]:
         plan = _polished(brokers, _searched(brokers, width * factor), width)
         refused |= plan.refused
         if not plan.moves or plan.spread > (1.0 - LEAST_CUT) * before:
@@ -213,7 +215,7 @@ def _searched(brokers: Brokers, width: float) -> Plan:
 def _best_move(search: _Search) -> tuple[int, int, int] | None:
     """Source, destination and position of the bundle with the largest gain per load."""
     found: list[tuple[bool, float, float, int, int, int]] = []
-    fullest, emptiest = search.ends(_MOVE_ENDS)
+    fullest, emptiest = search.ends(_MOVE_ENDS if len(search.usage) <= _MANY else 1)
     for source in fullest:
         for destination in emptiest:
             if search.usage[destination] >= search.usage[source]:

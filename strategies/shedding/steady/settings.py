@@ -54,6 +54,26 @@ class Profile:
     follow_up: float
     band: float
 
+    def widened(self, points: float) -> Profile:
+        """The profile with limits larger by this many points."""
+        return Profile(
+            self.plain + points,
+            self.huge + points,
+            self.lasting + points,
+            self.follow_up + points,
+            self.band + points,
+        )
+
+    def careful(self, caution: float) -> Profile:
+        """The profile with limits this many times as large, and the same band."""
+        return Profile(
+            self.plain * caution,
+            self.huge * caution,
+            self.lasting * caution,
+            self.follow_up * caution,
+            self.band,
+        )
+
 
 PROFILES: Mapping[Steadiness, Profile] = MappingProxyType(
     {
