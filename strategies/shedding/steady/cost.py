@@ -27,6 +27,8 @@ HIGHEST_BASE = 0.15
 CLEARLY = 1.4
 #: Rounds in which factors and powers are fitted in turns.
 _TURNS = 4
+#: Load (usage on a broker of power 1) that says little about what traffic costs on a broker.
+LITTLE = 0.05
 #: Bounds of the factor by which a broker's bundles cost more or less than predicted.
 SCALE = (0.6, 1.7)
 
@@ -54,11 +56,9 @@ class Cost:
         """Load per unit of usage: the broker's power, drawn halfway to what its usage shows."""
         power = self.powers.get(broker, 1.0)
         traffic = self.of(load.throughput, load.msg_rate)
-        if traffic <= 0:
-            return power
         seen = max(0.0, load.usage * power - self.base)
-        scale = min(max(sqrt(seen / traffic), SCALE[0]), SCALE[1])
-        return power / scale
+        scale = sqrt((seen + LITTLE) / (traffic + LITTLE))
+        return power / min(max(scale, SCALE[0]), SCALE[1])
 
 
 def learned(histories: Mapping[str, LoadHistory]) -> Cost:
@@ -120,12 +120,16 @@ class _Rows:
         return HIGHEST_BASE, first, second
 
     def ratios(self, factors: tuple[float, float, float]) -> Floats:
-        """float64[brokers]: predicted ÷ seen usage."""
-        predicted = sum(
-            factor * column for factor, column in zip(factors, self._columns, strict=True)
-        )
-        seen = np.bincount(self._broker, self._weight * self._usage)
-        return np.bincount(self._broker, self._weight * predicted) / np.maximum(seen, 1e-9)
+        """float64[brokers]: predicted ÷ seen usage, weighted by traffic; 1 for brokers that never
+        had enough traffic to tell.
+        """
+        traffic = factors[1] * self._columns[1] + factors[2] * self._columns[2]
+        weight = self._weight * traffic
+        predicted = np.bincount(self._broker, weight * (factors[0] + traffic))
+        seen = np.bincount(self._broker, weight * self._usage)
+        most = np.zeros(len(seen))
+        np.maximum.at(most, self._broker, traffic)
+        return np.where(most > LITTLE, predicted / np.maximum(seen, 1e-9), 1.0)
 
     def cost(self, factors: tuple[float, float, float], powers: Mapping[str, float]) -> Cost:
         return Cost(factors[0], factors[1] / self._units[0], factors[2] / self._units[1], powers)
