@@ -78,7 +78,7 @@ class Profile:
 PROFILES: Mapping[Steadiness, Profile] = MappingProxyType(
     {
         "background": Profile(plain=25.0, huge=40.0, lasting=18.0, follow_up=10.0, band=8.0),
-        "default": Profile(plain=15.0, huge=30.0, lasting=14.0, follow_up=6.0, band=5.0),
+        "default": Profile(plain=15.0, huge=30.0, lasting=14.0, follow_up=6.0, band=4.0),
         "tight": Profile(plain=5.0, huge=12.0, lasting=4.0, follow_up=3.0, band=1.5),
     }
 )
