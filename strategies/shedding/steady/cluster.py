@@ -34,6 +34,7 @@ class PlannedCluster:
     known: Sequence[tuple[BrokerLoad, LoadSample]]
     cost: Cost
     resting: frozenset[str]
+    apart: float = 0.0
 
     @classmethod
     def of(
@@ -43,6 +44,7 @@ class PlannedCluster:
         histories: Mapping[str, LoadHistory],
         cost: Cost,
         resting: frozenset[str],
+        apart: float,
     ) -> PlannedCluster:
         """The cluster without brokers that must neither give nor take, or have no sample yet."""
         known = [
@@ -50,7 +52,7 @@ class PlannedCluster:
             for load in loads
             if not load.settling and (now := load_of(histories[load.broker])) is not None
         ]
-        return cls(view, known, cost, resting)
+        return cls(view, known, cost, resting, apart)
 
     @cached_property
     def names(self) -> list[str]:
@@ -65,6 +67,7 @@ class PlannedCluster:
             np.array(capacity),
             self.pieces,
             self._takes,
+            self.apart,
         )
 
     def pieces(self, row: int) -> Pieces:

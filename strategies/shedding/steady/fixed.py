@@ -80,6 +80,7 @@ class SteadyShedder:
             episode,
             self.settings,
             crowd_points(len(histories)),
+            len(compared) < len(histories),
         )
         decisions, skips, moves, episode = round_.decided()
         kept = Memory(
@@ -113,7 +114,9 @@ class SteadyShedder:
 
 @dataclass(frozen=True)
 class _Round:
-    """What a round decides from. `extra`: points by which limits and band grow in a large cluster."""
+    """What a round decides from. `extra`: points by which limits and band grow in a large cluster;
+    `cut`: only its fullest and emptiest brokers are here.
+    """
 
     view: ClusterView
     loads: Sequence[BrokerLoad]
@@ -122,6 +125,7 @@ class _Round:
     episode: Episode
     settings: SteadySettings
     extra: float
+    cut: bool
 
     def decided(
         self,
@@ -141,7 +145,12 @@ class _Round:
     ) -> tuple[tuple[Decision, ...], list[Skip], tuple[RecentMove, ...], Episode]:
         view, now_ms = self.view, self.view.now_ms
         cluster = PlannedCluster.of(
-            view, self.loads, self.histories, learned(self.histories), self._resting(gap)
+            view,
+            self.loads,
+            self.histories,
+            learned(self.histories),
+            self._resting(gap),
+            gap.limit if self.cut else 0.0,
         )
         if len(cluster.known) < 2:
             return (), [reasons.no_better_plan(view.cluster, gap)], self.moves, self.episode

@@ -49,13 +49,15 @@ class Pieces:
 class Brokers:
     """The brokers of a plan, by name. `usage`: float64[n] in points; `capacity`: float64[n], load
     per point; `pieces`: of a broker, by row; `takes`: bundle, source row, destination row → whether
-    policies and filters allow it.
+    policies and filters allow it. `apart`: points; only brokers at least this far above the
+    emptiest give bundles, and only those as far below the fullest take some.
     """
 
     usage: Floats
     capacity: Floats
     pieces: Callable[[int], Pieces]
     takes: Callable[[str, int, int], bool]
+    apart: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,8 @@ class _Search:
     low: float
     high: float
     usage: Floats
+    gives: Bools
+    takes: Bools
     held: dict[int, _Held] = field(default_factory=dict)
     moves: list[PlannedMove] = field(default_factory=list)
     forbidden: set[tuple[str, int]] = field(default_factory=set)
@@ -182,7 +186,8 @@ class _Search:
 
     def ends(self, count: int) -> tuple[list[int], list[int]]:
         order = np.argsort(self.usage, kind="stable")
-        return order[::-1][:count].tolist(), order[:count].tolist()
+        fullest = [row for row in order[::-1][:count].tolist() if self.gives[row]]
+        return fullest, [row for row in order[:count].tolist() if self.takes[row]]
 
     def apply(self, source: int, destination: int, at: int, exchange: int = 0) -> None:
         held = self.of(source)
@@ -195,7 +200,15 @@ class _Search:
 
 def _searched(brokers: Brokers, width: float) -> Plan:
     low = cheapest_band(brokers.usage, brokers.capacity, width)
-    search = _Search(brokers, low, low + width, brokers.usage.copy())
+    usage = brokers.usage
+    search = _Search(
+        brokers,
+        low,
+        low + width,
+        usage.copy(),
+        usage >= usage.min() + brokers.apart,
+        usage <= usage.max() - brokers.apart,
+    )
     exchanges = 0
     while True:
         found = _best_move(search)
@@ -318,7 +331,7 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
 
 def _polished(brokers: Brokers, plan: Plan, width: float) -> Plan:
     """The plan without moves that are not needed, and with smaller bundles where they suffice."""
-    if not plan.moves:
+    if not plan.moves or len(plan.moves) > _MANY:
         return plan
     allowed = max(width, plan.spread) + _TINY
     moves = list(plan.moves)
