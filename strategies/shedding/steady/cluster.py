@@ -42,6 +42,7 @@ class PlannedCluster:
         view: ClusterView,
         loads: Sequence[BrokerLoad],
         histories: Mapping[str, LoadHistory],
+        *,
         cost: Cost,
         resting: frozenset[str],
         apart: float,

@@ -14,7 +14,6 @@ from strategies.load_history import Episode, LoadHistory, RecentMove
 from strategies.model import (
     NO_MEMORY,
     BrokerLoad,
-    BrokerMemory,
     ClusterView,
     Decision,
     Memory,
@@ -22,6 +21,7 @@ from strategies.model import (
     Skip,
 )
 from strategies.settings import Weights
+from strategies.shedding.memory import with_histories
 from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.cluster import PlannedCluster
@@ -83,10 +83,8 @@ class SteadyShedder:
             len(compared) < len(histories),
         )
         decisions, skips, moves, episode = round_.decided()
-        kept = Memory(
-            _with_histories(memory.brokers, histories),
-            replace(memory.cluster, moves=moves, episode=episode),
-        )
+        kept = with_histories(memory, histories)
+        kept = Memory(kept.brokers, replace(kept.cluster, moves=moves, episode=episode))
         return Shedding(decisions, (*unusable(lost), *skips), kept)
 
     def _settled(
@@ -148,9 +146,9 @@ class _Round:
             view,
             self.loads,
             self.histories,
-            learned(self.histories),
-            self._resting(gap),
-            gap.limit if self.cut else 0.0,
+            cost=learned(self.histories),
+            resting=self._resting(gap),
+            apart=gap.limit if self.cut else 0.0,
         )
         if len(cluster.known) < 2:
             return (), [reasons.no_better_plan(view.cluster, gap)], self.moves, self.episode
@@ -207,16 +205,3 @@ def _after_moves(
         spread_predicted=plan.spread / 100,
         judged=False,
     )
-
-
-def _with_histories(
-    brokers: Mapping[str, BrokerMemory], histories: Mapping[str, LoadHistory]
-) -> dict[str, BrokerMemory]:
-    """The memory of all brokers; histories of brokers without figures are dropped."""
-    others = {
-        name: replace(one, history=None) for name, one in brokers.items() if name not in histories
-    }
-    return {name: one for name, one in others.items() if one != NO_MEMORY} | {
-        name: replace(brokers.get(name, NO_MEMORY), history=history)
-        for name, history in histories.items()
-    }

@@ -141,24 +141,20 @@ def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
 
 def _levels(levels: tuple[LoadLevel, ...], sample: LoadSample) -> tuple[LoadLevel, ...]:
     """The levels with one more sample: averaged into the newest one if the traffic is the same."""
+    _, usage, throughput, rate = sample
     if levels:
-        last = levels[-1]
-        if all(
-            abs(new - old) <= SAME_LEVEL * max(new, old)
-            for new, old in (
-                (sample.throughput, last.throughput),
-                (sample.msg_rate, last.msg_rate),
+        old_throughput, old_rate, old_usage, weight = levels[-1]
+        if _same(throughput, old_throughput) and _same(rate, old_rate):
+            weight = min(weight + 1.0, LEVEL_WEIGHT)
+            level = LoadLevel(
+                old_throughput + (throughput - old_throughput) / weight,
+                old_rate + (rate - old_rate) / weight,
+                old_usage + (usage - old_usage) / weight,
+                weight,
             )
-        ):
-            part = 1.0 / min(last.weight + 1.0, LEVEL_WEIGHT)
-            return (
-                *levels[:-1],
-                LoadLevel(
-                    last.throughput + (sample.throughput - last.throughput) * part,
-                    last.msg_rate + (sample.msg_rate - last.msg_rate) * part,
-                    last.usage + (sample.usage - last.usage) * part,
-                    min(last.weight + 1.0, LEVEL_WEIGHT),
-                ),
-            )
-    new = LoadLevel(sample.throughput, sample.msg_rate, sample.usage, 1.0)
-    return (*levels[-LEVELS + 1 :], new)
+            return (*levels[:-1], level)
+    return (*levels[-LEVELS + 1 :], LoadLevel(throughput, rate, usage, 1.0))
+
+
+def _same(new: float, old: float) -> bool:
+    return abs(new - old) <= SAME_LEVEL * max(new, old)
