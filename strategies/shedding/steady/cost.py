@@ -52,6 +52,11 @@ class Cost:
         """float64[n]: `of` for many bundles."""
         return self.per_byte * throughput + self.per_message * msg_rate
 
+    def expected(self, broker: str, load: LoadSample) -> float:
+        """Usage of a broker with this traffic."""
+        traffic = self.of(load.throughput, load.msg_rate)
+        return (self.base + traffic) / self.powers.get(broker, 1.0)
+
     def capacity(self, broker: str, load: LoadSample) -> float:
         """Load per unit of usage: the broker's power, drawn halfway to what its usage shows."""
         power = self.powers.get(broker, 1.0)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from strategies.load_history import Episode, LoadHistory, RecentMove
+from strategies.load_history import Episode, LoadHistory, LoadSample, RecentMove
 from strategies.model import (
     NO_MEMORY,
     BrokerLoad,
@@ -25,7 +26,7 @@ from strategies.shedding.memory import with_histories
 from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.cost import learned
+from strategies.shedding.steady.cost import Cost, learned
 from strategies.shedding.steady.doubt import judged_moves
 from strategies.shedding.steady.gaps import Gap, crowd_points, widest_gap
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
@@ -125,6 +126,13 @@ class _Round:
     extra: float
     cut: bool
 
+    @cached_property
+    def cost(self) -> Cost:
+        return learned(self.histories)
+
+    def _expected(self, broker: str, load: LoadSample) -> float:
+        return self.cost.expected(broker, load)  # learned only once a gap is wide enough
+
     def decided(
         self,
     ) -> tuple[tuple[Decision, ...], list[Skip], tuple[RecentMove, ...], Episode]:
@@ -133,7 +141,13 @@ class _Round:
         if view.now_ms < episode.rests_until_ms:
             return (), [reasons.resting(view.cluster, episode, view.now_ms)], self.moves, episode
         profile = PROFILES[self.settings.steadiness].careful(episode.caution).widened(self.extra)
-        gap, widest = widest_gap(self.histories, profile, episode, view.now_ms)
+        gap, widest = widest_gap(
+            self.histories,
+            self._expected,
+            profile,
+            episode,
+            view.now_ms,
+        )
         if gap is None:
             return (), [reasons.even(view.cluster, widest)], self.moves, episode
         return self._planned(gap, profile)
@@ -146,7 +160,7 @@ class _Round:
             view,
             self.loads,
             self.histories,
-            cost=learned(self.histories),
+            cost=self.cost,
             resting=self._resting(gap),
             apart=gap.limit if self.cut else 0.0,
         )

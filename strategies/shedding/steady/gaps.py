@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 
 import numpy as np
 
-from strategies.load_history import Episode, LoadHistory
+from strategies.bundles.bundle_loads import Floats
+from strategies.load_history import Episode, LoadHistory, LoadSample
 from strategies.shedding.steady.samples import SAMPLES, judged
 from strategies.shedding.steady.settings import Profile
 
@@ -36,38 +37,49 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """`samples`: length of the window; `block`: samples per mean."""
+    """`samples`: length of the window; `block`: samples per mean; `explained`: the usages that the
+    brokers' traffic explains must show the gap as well.
+    """
 
     code: str
     limit: float
     samples: int
     block: int = 1
+    explained: bool = False
 
 
 def widest_gap(
-    histories: Mapping[str, LoadHistory], profile: Profile, episode: Episode, now_ms: int
+    histories: Mapping[str, LoadHistory],
+    expected: Callable[[str, LoadSample], float],
+    profile: Profile,
+    episode: Episode,
+    now_ms: int,
 ) -> tuple[Gap | None, Gap | None]:
     """The gap that a test believes, with the largest excess over its limit, and the widest gap that
     no test believes; both None where there is none. Brokers in the order of their names.
+
+    `expected`: usage (fraction) that a broker's traffic explains.
     """
     tests = [
         _Test("huge-gap", profile.huge, HUGE),
-        _Test("wide-gap", profile.plain, PLAIN),
-        _Test("lasting-gap", profile.lasting, SAMPLES, BLOCK),
+        _Test("wide-gap", profile.plain, PLAIN, explained=True),
+        _Test("lasting-gap", profile.lasting, SAMPLES, BLOCK, explained=True),
     ]
     if _may_follow_up(episode, now_ms):
         tests.append(_Test("follow-up", profile.follow_up, PLAIN))
-    shown = {name: usages for name, one in histories.items() if len(usages := judged(one)) >= HUGE}
+    shown = {
+        name: samples for name, one in histories.items() if len(samples := judged(one)) >= HUGE
+    }
     believed, widest = None, None
     for test in tests:
-        gap = _gap(
-            {
-                name: [one.usage for one in samples[-test.samples :]]
-                for name, samples in shown.items()
-                if len(samples) >= test.samples
-            },
-            test,
-        )
+        windows = {
+            name: samples[-test.samples :]
+            for name, samples in shown.items()
+            if len(samples) >= test.samples
+        }
+        gap = _gap(windows, test)
+        if gap is not None and gap.points >= gap.limit and test.explained:
+            gap = _gap(windows, test, expected)
         if gap is None:
             continue
         if gap.points >= gap.limit and (
@@ -92,14 +104,21 @@ def _may_follow_up(episode: Episode, now_ms: int) -> bool:
     )
 
 
-def _gap(windows: Mapping[str, Sequence[float]], test: _Test) -> Gap | None:
-    """The largest, over all pairs of brokers, of the smallest difference within the window."""
+def _gap(
+    windows: Mapping[str, Sequence[LoadSample]],
+    test: _Test,
+    expected: Callable[[str, LoadSample], float] | None = None,
+) -> Gap | None:
+    """The largest, over all pairs of brokers, of the smallest difference within the window; with
+    `expected`, of seen and of expected usages.
+    """
     if len(windows) < 2:
         return None
     names = list(windows)
-    usages = 100.0 * np.array(list(windows.values()), dtype=np.float64)
-    blocks = usages.reshape(len(names), -1, test.block).mean(axis=2)
-    differences = (blocks[:, None, :] - blocks[None, :, :]).min(axis=2)
+    differences = _differences([[one.usage for one in windows[name]] for name in names], test)
+    if expected is not None:
+        explained = [[expected(name, one) for one in windows[name]] for name in names]
+        differences = np.minimum(differences, _differences(explained, test))
     over, under = np.unravel_index(int(differences.argmax()), differences.shape)
     return Gap(
         test.code,
@@ -109,3 +128,10 @@ def _gap(windows: Mapping[str, Sequence[float]], test: _Test) -> Gap | None:
         test.limit,
         test.samples,
     )
+
+
+def _differences(usages: Sequence[Sequence[float]], test: _Test) -> Floats:
+    """float64[n, n]: points by which one broker is at least above the other in each block."""
+    blocks = 100.0 * np.array(usages, dtype=np.float64)
+    blocks = blocks.reshape(len(usages), -1, test.block).mean(axis=2)
+    return np.asarray((blocks[:, None, :] - blocks[None, :, :]).min(axis=2))
