@@ -23,6 +23,10 @@ from strategies.shedding.steady.cost import Cost
 from strategies.shedding.steady.plan import Brokers, Pieces
 from strategies.shedding.steady.samples import load_of
 
+#: Newest figures and averages that add up to the same but for this part do not tell which of them
+#: show the present load.
+ALIKE = 0.02
+
 
 @dataclass(frozen=True)
 class PlannedCluster:
@@ -80,7 +84,7 @@ class PlannedCluster:
     def traffic_of(self, row: int, bundle: str) -> tuple[float, float]:
         """Bytes/s and messages/s of a bundle on this broker."""
         table = self.known[row][0].bundles
-        throughput, rate = traffic(table)
+        throughput, rate = traffic(table, self.known[row][1])
         at = table.names.index(bundle)
         return float(throughput[at]), float(rate[at])
 
@@ -94,21 +98,27 @@ class PlannedCluster:
         movable[list(candidates(table, self.view).rows)] = True
         if self.resting:
             movable &= np.array([name not in self.resting for name in table.names], dtype=bool)
-        return Pieces(table.names, self.cost.of_all(*traffic(table)), movable)
+        return Pieces(table.names, self.cost.of_all(*traffic(table, self.known[row][1])), movable)
 
     def _takes(self, bundle: str, source: int, destination: int) -> bool:
         takers = self.view.takers
         return takers is None or self.names[destination] in takers(bundle, self.names[source])
 
 
-def traffic(table: BundleLoads) -> tuple[Floats, Floats]:
-    """float64[n] twice: bytes/s and messages/s of bundles, halfway between the newest figures,
-    which follow a step, and the short-term averages, which even out what alternates.
+def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
+    """float64[n] twice: bytes/s and messages/s of bundles, as the mixture of their newest figures,
+    which follow a step, and of their short-term averages, which even out what alternates, that adds
+    up to the broker's load `now`.
     """
     with np.errstate(all="ignore"):
-        both = np.nan_to_num((table.current + table.short) / 2, nan=0.0, posinf=0.0, neginf=0.0)
-    both = np.maximum(both, 0.0)
-    return (
-        both[:, THROUGHPUT_IN] + both[:, THROUGHPUT_OUT],
-        both[:, RATE_IN] + both[:, RATE_OUT],
-    )
+        newest, average = (
+            np.maximum(np.nan_to_num(figures, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
+            for figures in (table.current, table.short)
+        )
+    in_and_out = (THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT)
+    throughput, old_throughput = (float(one[:, in_and_out[0]].sum()) for one in (newest, average))
+    part = 0.5
+    if abs(throughput - old_throughput) > ALIKE * max(throughput, old_throughput):
+        part = (now.throughput - old_throughput) / (throughput - old_throughput)
+    mixed = average + (newest - average) * min(max(part, 0.0), 1.0)
+    return tuple(mixed[:, columns].sum(axis=1) for columns in in_and_out)
