@@ -11,7 +11,7 @@ from strategies.shedding.steady.set_search import searched_spread
 from strategies.shedding.steady.spread_bounds import (
     Packing,
     by_groups,
-    by_holder,
+    by_placing,
     by_steps,
     highest_trough,
     lowest_peak,
@@ -37,7 +37,7 @@ def best_spread(sizes: Floats, fixed: Floats, capacity: Floats, divisible: float
         return 0.0
     packing = Packing.of(sizes, fixed, capacity, divisible)
     peak, trough = lowest_peak(packing), highest_trough(packing)
-    proven = max(by_steps(packing, peak, trough), by_groups(packing), by_holder(packing))
+    proven = max(by_steps(packing, peak, trough), by_groups(packing), by_placing(packing))
     proven = searched_spread(packing, peak, trough, proven)
     return max(0.0, proven - _ROUNDING * peak)
 

@@ -23,8 +23,8 @@ _COMPARISONS = 1 << 13
 _HALVINGS, _FEW_HALVINGS = 36, 10
 #: Cells of the tables of `by_steps`; larger clusters do without.
 _CELLS = 300_000
-#: Brokers up to which the holder of the largest bundle is tried one by one.
-_HOLDERS = 64
+#: Largest bundles that `by_placing` places, and the usages of all brokers in all placings.
+_PLACED, _PLACINGS = 12, 40_000
 #: Numbers of largest bundles that `by_steps` sets aside.
 _ASIDE = 4
 
@@ -152,19 +152,23 @@ def by_groups(packing: Packing) -> float:
     return float((load / capacity - others / (packing.capacity.sum() - capacity)).max())
 
 
-def by_holder(packing: Packing) -> float:
-    """Some broker holds the largest bundle: its usage, less the water level of the other brokers.
-    Of use where brokers differ.
+def by_placing(packing: Packing) -> float:
+    """Places the largest bundles in every way and takes the rest for divisible. Of use where
+    brokers differ.
     """
-    if not 2 <= packing.brokers <= _HOLDERS or not len(packing.sizes):
-        return 0.0
-    rest = np.array([packing.load - packing.sizes[0]])
-    usage = packing.fixed + packing.sizes[0] / packing.capacity
-    level = [
-        water_levels(np.delete(packing.fixed, row), np.delete(packing.capacity, row), rest)[0]
-        for row in range(packing.brokers)
-    ]
-    return float((np.maximum(usage, packing.fixed[-1]) - np.array(level)).min())
+    best, usage, capacity = 0.0, packing.fixed[None, :], packing.capacity
+    for at, size in enumerate(packing.sizes[:_PLACED].tolist()):
+        if usage.size * packing.brokers > _PLACINGS or (at == 2 and best == 0.0):
+            break
+        added = np.diag(size / capacity)
+        usage = (usage[:, None, :] + added[None, :, :]).reshape(-1, packing.brokers)
+        order = np.argsort(usage, axis=1)
+        rising, fills = np.take_along_axis(usage, order, axis=1), capacity[order]
+        rest = packing.load - float(packing.sums[at + 1])
+        levels = (rest + np.cumsum(fills * rising, axis=1)) / np.cumsum(fills, axis=1)
+        level = levels.min(axis=1)
+        best = max(best, float((np.maximum(rising[:, -1], level) - level).min()))
+    return best
 
 
 def by_steps(packing: Packing, peak: float, trough: float) -> float:
