@@ -29,7 +29,7 @@ _BACK = 0.25
 
 
 @dataclass(slots=True)
-class _Budget:
+class _WorkLeft:
     """Pairs that may still be compared."""
 
     pairs: int
@@ -96,7 +96,7 @@ def searched_spread(packing: Packing, peak: float, trough: float, proven: float)
     """
     if not _is_small(packing):
         return proven
-    reached, budget = _largest_first(packing), _Budget(_PAIRS)
+    reached, budget = _largest_first(packing), _WorkLeft(_PAIRS)
     step = max(_STEP_POINTS, _STEP_PART * proven)
     for _ in range(_TARGETS):
         if proven >= reached:
@@ -117,7 +117,9 @@ def _is_small(packing: Packing) -> bool:
     )
 
 
-def _search(packing: Packing, peak: float, trough: float, target: float, budget: _Budget) -> _Found:
+def _search(
+    packing: Packing, peak: float, trough: float, target: float, budget: _WorkLeft
+) -> _Found:
     """What the assignments with a spread below `target` show."""
     low = packing.capacity * (peak - target - packing.fixed) - packing.slack
     high = packing.capacity * (trough + target - packing.fixed) + packing.slack
@@ -143,7 +145,7 @@ def _search(packing: Packing, peak: float, trough: float, target: float, budget:
     return _Found(float(partial.least.min()), exact=True, finished=True)
 
 
-def _sets(sizes: Floats, most: float, budget: _Budget) -> _Sets | None:
+def _sets(sizes: Floats, most: float, budget: _WorkLeft) -> _Sets | None:
     """All sets with a load of at most `most`; None if the budget does not suffice. `sizes`:
     ascending.
     """
@@ -178,7 +180,7 @@ def _nothing_placed(load: float) -> _Partial:
 
 
 def _continued(
-    partial: _Partial, sets: _Sets, packing: Packing, free: Sequence[int], budget: _Budget
+    partial: _Partial, sets: _Sets, packing: Packing, free: Sequence[int], budget: _WorkLeft
 ) -> _Partial | None:
     """All continuations on the first of the free brokers; None if the budget does not suffice. The
     last broker takes the rest, which makes it as full as the water level of this broker alone.

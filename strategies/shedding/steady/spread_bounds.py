@@ -173,8 +173,8 @@ def by_placing(packing: Packing) -> float:
 
 def by_steps(packing: Packing, peak: float, trough: float) -> float:
     """Usages of a broker come in steps of bundles. For the usage l of the emptiest broker, each
-    broker needs a least number of bundles, and with so many it is at least as full as the smallest
-    ones make it. Between two steps the spread is least at the upper one, so only steps are tried.
+    broker needs a least number of bundles, and is then at least as full as the smallest of them
+    would make it. Between two steps the spread is least at the upper one, so only steps are tried.
 
     As in `highest_trough`, the k largest bundles are set aside, with at most k brokers.
     """
