@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.shedding.steady.count_search import counted_spread
 from strategies.shedding.steady.set_search import searched_spread
 from strategies.shedding.steady.spread_bounds import (
     Packing,
@@ -41,6 +42,7 @@ def best_spread(sizes: Floats, fixed: Floats, capacity: Floats, divisible: float
     packing = Packing.of(sizes, fixed, capacity, divisible)
     peak, trough = lowest_peak(packing), highest_trough(packing)
     proven = max(by_steps(packing, peak, trough), by_groups(packing), by_placing(packing))
+    proven = counted_spread(packing, peak, trough, proven)
     proven = searched_spread(packing, peak, trough, proven)
     return max(0.0, proven - _ROUNDING * peak)
 
