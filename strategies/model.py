@@ -305,6 +305,26 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Certificate:
+    """How near a round's plan is to the best possible one, as proven bounds.
+
+    `spread`: highest minus lowest usage after the moves of the round (fraction); `best_spread`:
+    spread that no assignment of whole bundles falls below; `moved`: traffic that the round moves
+    (bytes/s); `least_to_move`: traffic that every algorithm must move to reach `spread`.
+    """
+
+    spread: float
+    best_spread: float
+    moved: float
+    least_to_move: float
+
+    @property
+    def gap(self) -> float:
+        """Fraction by which `spread` is at most above what whole bundles can reach."""
+        return max(0.0, self.spread - self.best_spread)
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """The record of one round of one cluster: its input, its decisions, its skips, and the expected
     effect.
