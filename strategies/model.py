@@ -224,11 +224,15 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Shedding:
-    """Result of a shedding strategy: decisions in the order of execution, skips, new memory."""
+    """Result of a shedding strategy: decisions in the order of execution, skips, new memory; bounds
+    and forecast figures, if it has them.
+    """
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
     memory: Memory
+    certificate: Certificate | None = None
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +329,20 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
+class Forecast:
+    """How well the strategy predicts the effect of its moves.
+
+    `error`: mean difference between predicted and seen usage (fraction) of the brokers of its last
+    moves, None before the first; `useless_rounds`: rounds of moves in a row that brought less than
+    a tenth of what they predicted; `returns`: bundles that it lately moved back to a former broker.
+    """
+
+    error: float | None = None
+    useless_rounds: int = 0
+    returns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """The record of one round of one cluster: its input, its decisions, its skips, and the expected
     effect.
@@ -350,6 +368,8 @@ class Round:
     skips: tuple[Skip, ...]
     digest: str
     version: str
+    certificate: Certificate | None = None
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

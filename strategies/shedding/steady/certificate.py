@@ -4,13 +4,15 @@ reach, and of what must move to reach a spread. They hold for every algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.model import Certificate
 from strategies.shedding.steady.count_search import counted_spread
+from strategies.shedding.steady.plan import Brokers, Pieces, Plan
 from strategies.shedding.steady.set_search import searched_spread
 from strategies.shedding.steady.spread_bounds import (
     Packing,
@@ -25,6 +27,43 @@ from strategies.shedding.steady.spread_bounds import (
 _ROUNDING, _SUMS = 1e-9, 1e-12
 #: Halvings of a bracket.
 _HALVINGS = 60
+
+
+def certified(brokers: Brokers, plan: Plan, whole: bool = True) -> Certificate:
+    """The bounds of a round with this plan. `whole`: `brokers` are the whole cluster; otherwise
+    nothing is proven about whole bundles.
+    """
+    pieces = [brokers.pieces(row) for row in range(len(brokers.usage))] if whole else []
+    moved = 0.0 + sum(
+        float(
+            brokers.pieces(one.source).throughput[
+                brokers.pieces(one.source).names.index(one.bundle)
+            ]
+        )
+        for one in plan.moves
+    )
+    least = 0.0
+    if plan.moves:
+        prices = np.array([_cheapest(brokers.pieces(row)) for row in range(len(brokers.usage))])
+        least = least_to_move(brokers.usage, brokers.capacity, plan.spread, prices)
+    bound = _best_spread_of(brokers, pieces) if whole else 0.0
+    return Certificate(plan.spread / 100, min(bound, plan.spread) / 100, moved, min(least, moved))
+
+
+def _best_spread_of(brokers: Brokers, pieces: Sequence[Pieces]) -> float:
+    free = [np.where(one.bound, 0.0, one.sizes) for one in pieces]
+    carried = np.array([float(sizes.sum()) for sizes in free])
+    return best_spread(
+        np.concatenate(free), brokers.usage - carried / brokers.capacity, brokers.capacity
+    )
+
+
+def _cheapest(pieces: Pieces) -> float:
+    """Fewest bytes/s per load of a broker's bundles; 0 without load."""
+    loaded = pieces.sizes > 0
+    if not loaded.any():
+        return 0.0
+    return float((pieces.throughput[loaded] / pieces.sizes[loaded]).min())
 
 
 def best_spread(sizes: Floats, fixed: Floats, capacity: Floats, divisible: float = 0.0) -> float:

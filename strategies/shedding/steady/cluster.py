@@ -94,11 +94,15 @@ class PlannedCluster:
 
     def _read(self, row: int) -> Pieces:
         table = self.known[row][0].bundles
+        found = candidates(table, self.view)
         movable = np.zeros(len(table.names), dtype=bool)
-        movable[list(candidates(table, self.view).rows)] = True
+        movable[list(found.rows)] = True
         if self.resting:
             movable &= np.array([name not in self.resting for name in table.names], dtype=bool)
-        return Pieces(table.names, self.cost.of_all(*traffic(table, self.known[row][1])), movable)
+        for_ever = {*found.system, *found.excluded}
+        bound = np.array([name in for_ever for name in table.names], dtype=bool)
+        throughput, rate = traffic(table, self.known[row][1])
+        return Pieces(table.names, self.cost.of_all(throughput, rate), throughput, movable, bound)
 
     def _takes(self, bundle: str, source: int, destination: int) -> bool:
         takers = self.view.takers

@@ -15,8 +15,10 @@ from strategies.load_history import Episode, LoadHistory, LoadSample, RecentMove
 from strategies.model import (
     NO_MEMORY,
     BrokerLoad,
+    Certificate,
     ClusterView,
     Decision,
+    Forecast,
     Memory,
     Shedding,
     Skip,
@@ -25,6 +27,7 @@ from strategies.settings import Weights
 from strategies.shedding.memory import with_histories
 from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady import reasons
+from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import Cost, learned
 from strategies.shedding.steady.doubt import judged_moves
@@ -83,10 +86,18 @@ class SteadyShedder:
             crowd_points(len(histories)),
             len(compared) < len(histories),
         )
-        decisions, skips, moves, episode = round_.decided()
+        decided = round_.decided()
         kept = with_histories(memory, histories)
-        kept = Memory(kept.brokers, replace(kept.cluster, moves=moves, episode=episode))
-        return Shedding(decisions, (*unusable(lost), *skips), kept)
+        kept = Memory(
+            kept.brokers, replace(kept.cluster, moves=decided.moves, episode=decided.episode)
+        )
+        return Shedding(
+            decided.decisions,
+            (*unusable(lost), *decided.skips),
+            kept,
+            decided.certificate,
+            decided.forecast,
+        )
 
     def _settled(
         self, loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView
@@ -111,6 +122,21 @@ class SteadyShedder:
         return histories, tuple(moves)
 
 
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """The result of a round."""
+
+    decisions: tuple[Decision, ...]
+    skips: list[Skip]
+    moves: tuple[RecentMove, ...]
+    episode: Episode
+    certificate: Certificate | None
+
+    @property
+    def forecast(self) -> Forecast:
+        return Forecast(self.episode.error, self.episode.idle_rounds, _returns(self.moves))
+
+
 @dataclass(frozen=True)
 class _Round:
     """What a round decides from. `extra`: points by which limits and band grow in a large cluster;
@@ -133,51 +159,52 @@ class _Round:
     def _expected(self, broker: str, load: LoadSample) -> float:
         return self.cost.expected(broker, load)  # learned only once a gap is wide enough
 
-    def decided(
-        self,
-    ) -> tuple[tuple[Decision, ...], list[Skip], tuple[RecentMove, ...], Episode]:
-        """Decisions, skips, and the moves and the episode after the round."""
+    def decided(self) -> _Decided:
+        """The moves of the round, or why there are none."""
         view, episode = self.view, self.episode
         if view.now_ms < episode.rests_until_ms:
-            return (), [reasons.resting(view.cluster, episode, view.now_ms)], self.moves, episode
+            return self._quiet([reasons.resting(view.cluster, episode, view.now_ms)])
         profile = PROFILES[self.settings.steadiness].careful(episode.caution).widened(self.extra)
-        gap, widest = widest_gap(
-            self.histories,
-            self._expected,
-            profile,
-            episode,
-            view.now_ms,
-        )
+        gap, widest = widest_gap(self.histories, self._expected, profile, episode, view.now_ms)
         if gap is None:
-            return (), [reasons.even(view.cluster, widest)], self.moves, episode
+            return self._quiet([reasons.even(view.cluster, widest)])
         return self._planned(gap, profile)
 
-    def _planned(
-        self, gap: Gap, profile: Profile
-    ) -> tuple[tuple[Decision, ...], list[Skip], tuple[RecentMove, ...], Episode]:
-        view, now_ms = self.view, self.view.now_ms
-        cluster = PlannedCluster.of(
-            view,
-            self.loads,
-            self.histories,
-            cost=self.cost,
-            resting=self._resting(gap),
-            apart=gap.limit if self.cut else 0.0,
-        )
+    def _planned(self, gap: Gap, profile: Profile) -> _Decided:
+        view = self.view
+        cluster = self._cluster(self._resting(gap), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
-            return (), [reasons.no_better_plan(view.cluster, gap)], self.moves, self.episode
+            return self._quiet([reasons.no_better_plan(view.cluster, gap)])
         plan = best_plan(cluster.brokers, profile.band)
+        certificate = certified(cluster.brokers, plan, whole=not self.cut)
         skips = [
             *cluster_full(cluster),
-            *why_not_even(cluster, plan, profile.band, 0.0),
+            *why_not_even(cluster, plan, profile.band, 100 * certificate.best_spread),
         ]
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
-            return (), skips, self.moves, self.episode
-        decisions = tuple(reasons.decision(move, cluster, plan, gap) for move in plan.moves)
-        recent = tuple(self._recent(move, cluster) for move in plan.moves)
-        episode = _after_moves(self.episode, gap, cluster, plan, now_ms)
-        return decisions, skips, (*self.moves, *recent), episode
+            return _Decided((), skips, self.moves, self.episode, certificate)
+        return _Decided(
+            tuple(reasons.decision(move, cluster, plan, gap) for move in plan.moves),
+            skips,
+            (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
+            _after_moves(self.episode, gap, cluster, plan, view.now_ms),
+            certificate,
+        )
+
+    def _quiet(self, skips: list[Skip]) -> _Decided:
+        """A round without moves."""
+        cluster = self._cluster(frozenset(), 0.0)
+        certificate = None
+        if len(cluster.known) > 1:
+            plan = Plan((), cluster.brokers.usage)
+            certificate = certified(cluster.brokers, plan, whole=not self.cut)
+        return _Decided((), skips, self.moves, self.episode, certificate)
+
+    def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
+        return PlannedCluster.of(
+            self.view, self.loads, self.histories, cost=self.cost, resting=resting, apart=apart
+        )
 
     def _resting(self, gap: Gap) -> frozenset[str]:
         part = _URGENT_REST if gap.points > _URGENT_GAP else 1.0
@@ -197,6 +224,15 @@ class _Round:
             move.size / float(capacity[move.source]) / 100,
             move.size / float(capacity[move.destination]) / 100,
         )
+
+
+def _returns(moves: Sequence[RecentMove]) -> int:
+    """Number of moves that took a bundle back to a broker that one before had taken it from."""
+    left, returns = dict[str, str](), 0
+    for move in moves:
+        returns += left.get(move.bundle) == move.destination
+        left[move.bundle] = move.source
+    return returns
 
 
 def _ends(usage: Mapping[str, float]) -> list[str]:

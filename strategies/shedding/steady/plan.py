@@ -38,11 +38,15 @@ _TINY = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """The bundles of one broker. `sizes`: float64[n], load; `movable`: bool[n]."""
+    """The bundles of one broker. float64[n]: `sizes`, load, and `throughput`, bytes/s; bool[n]:
+    `movable` now, and `bound` to the broker for ever.
+    """
 
     names: Sequence[str]
     sizes: Floats
+    throughput: Floats
     movable: Bools
+    bound: Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
