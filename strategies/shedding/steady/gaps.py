@@ -56,7 +56,8 @@ def widest_gap(
     now_ms: int,
 ) -> tuple[Gap | None, Gap | None]:
     """The gap that a test believes, with the largest excess over its limit, and the widest gap that
-    no test believes; both None where there is none. Brokers in the order of their names.
+    no test believes; both None where there is none. Brokers in the order of their names. A broker
+    whose newest figures are doubted proves nothing: its newest sample is a guess.
 
     `expected`: usage (fraction) that a broker's traffic explains.
     """
@@ -68,7 +69,9 @@ def widest_gap(
     if _may_follow_up(episode, now_ms):
         tests.append(_Test("follow-up", profile.follow_up, PLAIN))
     shown = {
-        name: samples for name, one in histories.items() if len(samples := judged(one)) >= HUGE
+        name: samples
+        for name, one in histories.items()
+        if not one.doubted and len(samples := judged(one)) >= HUGE
     }
     believed, widest = None, None
     for test in tests:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from strategies.load_history import LoadHistory, LoadLevel, LoadSample, RecentMove
 from strategies.model import BrokerLoad
@@ -19,6 +20,9 @@ SAME_LEVEL = 0.08
 #: A jump of usage (fraction) that is not believed the first time, while traffic changes by less
 #: than this part.
 JUMP, STANDSTILL = 0.10, 0.10
+#: A jump is measured from the last sample and from the median of this many; with fewer samples than
+#: the second number, none of them is known to be usual.
+_RECENT, _COMPARED_FROM = 9, 3
 #: A report that ends less than this number of periods after a change mixes the time before and
 #: after it: the broker's period may have begun almost one period before, and its report may be
 #: polled one period later.
@@ -125,11 +129,15 @@ def _appended(
 
 
 def _is_doubtful(sample: LoadSample, old: LoadHistory) -> bool:
-    """Whether usage jumps while traffic stands still, and did not do so the last time."""
-    if old.doubted or not old.samples:
+    """Whether usage jumps while traffic stands still, and did not do so the last time. The return
+    to what most of the recent samples show is no jump: a spike lasts no longer than it did.
+    """
+    if old.doubted or len(old.samples) < _COMPARED_FROM:
         return False
-    last = old.samples[-1]
-    return abs(sample.usage - last.usage) > JUMP and _stands_still(sample, last)
+    last, recent = old.samples[-1], old.samples[-_RECENT:]
+    usual = median(one.usage for one in recent)
+    jump = min(abs(sample.usage - last.usage), abs(sample.usage - usual))
+    return jump > JUMP and _stands_still(sample, last)
 
 
 def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
