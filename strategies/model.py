@@ -224,14 +224,17 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Shedding:
-    """Result of a shedding strategy: decisions in the order of execution, skips, new memory; bounds
-    and forecast figures, if it has them.
+    """Result of a shedding strategy: decisions in the order of execution, skips, new memory, and
+    forecast figures, if it has them.
+
+    `certify`: computes the bounds of the round, if the strategy has any. It reads the tables of
+    bundles, so only the record of a round calls it.
     """
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
     memory: Memory
-    certificate: Certificate | None = None
+    certify: Callable[[], Certificate | None] = field(default=lambda: None, compare=False)
     forecast: Forecast | None = None
 
 

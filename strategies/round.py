@@ -140,7 +140,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         ),
         digest=_digest(given),
         version=rules.version,
-        certificate=shedding.certificate,
+        certificate=shedding.certify(),
         forecast=shedding.forecast,
     )
     kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))

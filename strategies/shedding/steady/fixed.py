@@ -5,7 +5,7 @@ The rule is this project's own. Pulsar has no such class, so both modes run it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -95,7 +95,7 @@ class SteadyShedder:
             decided.decisions,
             (*unusable(lost), *decided.skips),
             kept,
-            decided.certificate,
+            decided.certify,
             decided.forecast,
         )
 
@@ -130,7 +130,7 @@ class _Decided:
     skips: list[Skip]
     moves: tuple[RecentMove, ...]
     episode: Episode
-    certificate: Certificate | None
+    certify: Callable[[], Certificate | None]
 
     @property
     def forecast(self) -> Forecast:
@@ -183,23 +183,24 @@ class _Round:
         ]
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
-            return _Decided((), skips, self.moves, self.episode, certificate)
+            return _Decided((), skips, self.moves, self.episode, lambda: certificate)
         return _Decided(
             tuple(reasons.decision(move, cluster, plan, gap) for move in plan.moves),
             skips,
             (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
             _after_moves(self.episode, gap, cluster, plan, view.now_ms),
-            certificate,
+            lambda: certificate,
         )
 
     def _quiet(self, skips: list[Skip]) -> _Decided:
-        """A round without moves."""
+        """A round without moves, which reads no table unless its bounds are asked for."""
+        return _Decided((), skips, self.moves, self.episode, self._certify)
+
+    def _certify(self) -> Certificate | None:
         cluster = self._cluster(frozenset(), 0.0)
-        certificate = None
-        if len(cluster.known) > 1:
-            plan = Plan((), cluster.brokers.usage)
-            certificate = certified(cluster.brokers, plan, whole=not self.cut)
-        return _Decided((), skips, self.moves, self.episode, certificate)
+        if len(cluster.known) < 2:
+            return None
+        return certified(cluster.brokers, Plan((), cluster.brokers.usage), whole=not self.cut)
 
     def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
         return PlannedCluster.of(
