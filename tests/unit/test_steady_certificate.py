@@ -63,6 +63,12 @@ def test_few_bundles_are_searched_to_the_end() -> None:
     assert spread_of([9.0, 8.0, 8.0, 5.0], 2) == pytest.approx(2.0)
 
 
+def test_equal_brokers_may_stay_empty() -> None:
+    """The bundle belongs on the weak idle broker; the two equal ones, busy already, get nothing."""
+    fixed, capacity = np.array([4.0, 0.0, 4.0]), np.array([3.0, 1.0, 3.0])
+    assert best_spread(np.array([9.0]), fixed, capacity) == pytest.approx(5.0)
+
+
 def test_load_that_can_not_move_is_part_of_a_usage() -> None:
     fixed = np.array([50.0, 10.0, 10.0])
     assert best_spread(np.ones(20), fixed, np.ones(3)) == pytest.approx(30.0)
