@@ -96,6 +96,23 @@ def test_the_bound_of_small_clusters_does_not_exceed_the_exact_optimum(start: in
         assert exact.reached - 1.1 * TOLERANCE <= cluster.bound <= exact.reached, seed
 
 
+@pytest.mark.parametrize("brokers", [9, 40, 100, 1000])
+@pytest.mark.parametrize("per_broker", [1.5, 3.0, 20.0])
+def test_the_bound_of_large_clusters_does_not_exceed_a_spread_that_is_reached(
+    brokers: int, per_broker: float
+) -> None:
+    """Load that can not move fills what an assignment leaves, up to a point below the top."""
+    for seed, width in enumerate((0.0, 0.5, 1.0, 1.0)):
+        stream = Stream(seed, brokers)
+        bundles = int(per_broker * brokers)
+        owner = (brokers * stream.uniform(bundles)).astype(np.int64)
+        sizes = (1.0 + width * stream.uniform(bundles)) ** (1 + 3 * (seed == 3))
+        capacity = 1.0 + width * stream.uniform(brokers)
+        usage = np.bincount(owner, sizes, minlength=brokers) / capacity
+        fixed = usage.max() - usage + stream.uniform(brokers)
+        assert best_spread(sizes, fixed, capacity) <= float(np.ptp(fixed + usage))
+
+
 @pytest.mark.slow
 def test_the_bound_of_500_clusters_does_not_exceed_the_exact_optimum() -> None:
     gaps = [gap_of(seed, limit_s=5.0) for seed in range(500)]
