@@ -69,30 +69,30 @@ def interruptible(stream: IO[bytes]) -> Iterator[IO[bytes]]:
     if source < 0 or threading.current_thread() is not threading.main_thread():
         yield stream
         return
-    told, tells = os.pipe()
-    os.set_blocking(tells, False)
-    earlier = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    signalled, signals = os.pipe()
+    os.set_blocking(signals, False)
+    earlier = signal.set_wakeup_fd(signals, warn_on_full_buffer=False)
     try:
-        yield cast(IO[bytes], io.BufferedReader(_Interruptible(source, told)))
+        yield cast(IO[bytes], io.BufferedReader(_Interruptible(source, signalled)))
     finally:
         signal.set_wakeup_fd(earlier)
-        os.close(told)
-        os.close(tells)
+        os.close(signalled)
+        os.close(signals)
 
 
 class _Interruptible(io.RawIOBase):
-    """Waits for input and for the bytes that signals write to `told`, then reads what is there."""
+    """Waits for input, and for the bytes that signals write to `signalled`."""
 
-    def __init__(self, source: int, told: int) -> None:
-        self._source, self._told = source, told
+    def __init__(self, source: int, signalled: int) -> None:
+        self._source, self._signalled = source, signalled
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
         while True:
-            ready, _, _ = select.select([self._source, self._told], [], [])
-            if self._told in ready:
-                os.read(self._told, io.DEFAULT_BUFFER_SIZE)
+            ready, _, _ = select.select([self._source, self._signalled], [], [])
+            if self._signalled in ready:
+                os.read(self._signalled, io.DEFAULT_BUFFER_SIZE)
             elif self._source in ready:
                 return os.readv(self._source, [buffer])
