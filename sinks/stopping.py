@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import os
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any, cast
 
 
 class Stop(threading.Event):
@@ -48,3 +51,48 @@ def handling(handler: Callable[[int, Any], None], *numbers: int) -> Iterator[Non
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
+
+
+@contextmanager
+def interruptible(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+    """The stream for reading, so that a signal's handler always runs at once; nothing may have been
+    read from it before. The stream itself in threads other than the main one, and if it is no file
+    of the system.
+
+    An ordinary read waits on when a signal arrives just before it: Python runs handlers between its
+    own steps, and the read has no further step until there is input.
+    """
+    try:
+        source = stream.fileno()
+    except OSError:
+        source = -1
+    if source < 0 or threading.current_thread() is not threading.main_thread():
+        yield stream
+        return
+    signalled, signals = os.pipe()
+    os.set_blocking(signals, False)
+    earlier = signal.set_wakeup_fd(signals, warn_on_full_buffer=False)
+    try:
+        yield cast(IO[bytes], io.BufferedReader(_Interruptible(source, signalled)))
+    finally:
+        signal.set_wakeup_fd(earlier)
+        os.close(signalled)
+        os.close(signals)
+
+
+class _Interruptible(io.RawIOBase):
+    """Waits for input, and for the bytes that signals write to `signalled`."""
+
+    def __init__(self, source: int, signalled: int) -> None:
+        self._source, self._signalled = source, signalled
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while True:
+            ready, _, _ = select.select([self._source, self._signalled], [], [])
+            if self._signalled in ready:
+                os.read(self._signalled, io.DEFAULT_BUFFER_SIZE)
+            elif self._source in ready:
+                return os.readv(self._source, [buffer])

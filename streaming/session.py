@@ -12,7 +12,8 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from socketserver import BaseServer
+from typing import Any, cast
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -102,7 +103,10 @@ def java_end(patience_s: float = 0) -> int | None:
     """Exit code of Spark's Java process (negative: number of a signal); None if it still runs after
     `patience_s` or is no child process.
     """
-    process = getattr(SparkContext._gateway, "proc", None)
+    return _end_of(getattr(SparkContext._gateway, "proc", None), patience_s)
+
+
+def _end_of(process: subprocess.Popen[bytes] | None, patience_s: float) -> int | None:
     try:
         return None if process is None else int(process.wait(patience_s))
     except subprocess.TimeoutExpired:
@@ -193,13 +197,22 @@ def _quiet_about_dead_java(session: SparkSession) -> None:
     root.removeFilter(_is_not_of_py4j)
     root.addFilter(_is_not_of_py4j)
     server: Any = session.sparkContext._accumulatorServer
+    quiet_after_end(server, getattr(SparkContext._gateway, "proc", None))
+
+
+def quiet_after_end(
+    server: BaseServer, java: subprocess.Popen[bytes] | None, patience_s: float = JAVA_ENDS_S
+) -> None:
+    """Lets a server print the errors of its requests only while Java runs, which it gets
+    `patience_s` to end. Its thread may run after `stop_session` has forgotten the gateway.
+    """
     print_error = server.handle_error
 
     def handle_error(request: Any, address: Any) -> None:
-        if java_end(JAVA_ENDS_S) is None:
+        if _end_of(java, patience_s) is None:
             print_error(request, address)
 
-    server.handle_error = handle_error
+    cast(Any, server).handle_error = handle_error
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:

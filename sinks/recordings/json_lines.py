@@ -14,6 +14,7 @@ from typing import IO, Protocol, cast
 
 import zstandard
 
+from sinks.stopping import interruptible
 from strategies.errors import SinkError
 
 _BLOCK = 2**18
@@ -31,7 +32,11 @@ def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterat
     if the file cannot be opened.
     """
     if str(source) == "-":
-        return _lines("standard input", stdin or sys.stdin.buffer)
+        if stdin is None and sys.stdin is None:
+            raise SinkError(
+                "standard input is closed; pipe telemetry in, or name a recording instead of -."
+            )
+        return _standard_input(stdin or sys.stdin.buffer)
     path = Path(source)
     try:
         stream = path.open("rb")
@@ -112,6 +117,11 @@ def _compressed(path: Path, file: IO[bytes]) -> _Writable:
             ),
         )
     return file
+
+
+def _standard_input(stdin: IO[bytes]) -> Iterator[bytes]:
+    with interruptible(stdin) as stream:
+        yield from _lines("standard input", stream)
 
 
 def _guarded(path: Path, stream: IO[bytes]) -> Iterator[bytes]:

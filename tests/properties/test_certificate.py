@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from hypothesis import given
@@ -36,8 +37,8 @@ class Packed:
 
 
 @st.composite
-def packed(draw: st.DrawFn) -> Packed:
-    brokers, bundles = draw(st.integers(1, 8)), draw(st.integers(0, 40))
+def packed(draw: st.DrawFn, most_brokers: int = 8, most_bundles: int = 40) -> Packed:
+    brokers, bundles = draw(st.integers(1, most_brokers)), draw(st.integers(0, most_bundles))
     numbers = st.lists(st.integers(0, brokers - 1), min_size=bundles, max_size=bundles)
     return Packed(
         np.array(draw(st.lists(_SIZES, min_size=bundles, max_size=bundles)), dtype=np.float64),
@@ -53,6 +54,20 @@ def packed(draw: st.DrawFn) -> Packed:
 @given(case=packed())
 def test_no_assignment_has_a_lower_spread_than_the_bound(case: Packed) -> None:
     assert best_spread(case.sizes, case.fixed, case.capacity) <= float(np.ptp(case.usage))
+
+
+@costly
+@given(case=packed(most_brokers=4, most_bundles=6))
+def test_the_bound_does_not_exceed_the_best_of_all_assignments(case: Packed) -> None:
+    owners = np.array(list(product(range(len(case.fixed)), repeat=len(case.sizes))))
+    usages = np.stack(
+        [
+            fixed + (owners == row) @ case.sizes / case.capacity[row]
+            for row, fixed in enumerate(case.fixed.tolist())
+        ]
+    )
+    best = float(np.ptp(usages, axis=0).min())
+    assert best_spread(case.sizes, case.fixed, case.capacity) <= best
 
 
 @costly

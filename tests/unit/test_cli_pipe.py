@@ -185,6 +185,15 @@ def test_interrupted_while_it_waits_for_input(number: int, code: int) -> None:
         assert pipe.process.wait(A_MOMENT_S) == code
 
 
+def test_without_a_standard_input_the_error_says_what_to_do() -> None:
+    command = f"exec {sys.executable} -m rebalancer replay - <&-"
+    done = subprocess.run(
+        ["sh", "-c", command], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: standard input is closed; pipe telemetry in, or name")
+
+
 def test_nobody_reads_the_answers_any_more() -> None:
     with piped() as pipe:
         assert pipe.process.stdout is not None

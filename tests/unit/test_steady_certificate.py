@@ -63,6 +63,12 @@ def test_few_bundles_are_searched_to_the_end() -> None:
     assert spread_of([9.0, 8.0, 8.0, 5.0], 2) == pytest.approx(2.0)
 
 
+def test_equal_brokers_may_stay_empty() -> None:
+    """The bundle belongs on the weak idle broker; the two equal ones, busy already, get nothing."""
+    fixed, capacity = np.array([4.0, 0.0, 4.0]), np.array([3.0, 1.0, 3.0])
+    assert best_spread(np.array([9.0]), fixed, capacity) == pytest.approx(5.0)
+
+
 def test_load_that_can_not_move_is_part_of_a_usage() -> None:
     fixed = np.array([50.0, 10.0, 10.0])
     assert best_spread(np.ones(20), fixed, np.ones(3)) == pytest.approx(30.0)
@@ -85,14 +91,31 @@ def test_one_broker_or_no_bundles_leave_no_spread() -> None:
 def test_the_bound_of_small_clusters_does_not_exceed_the_exact_optimum(start: int) -> None:
     for seed in range(start, start + 10):
         cluster = small_cluster(seed, brokers=(2, 4), most=9)
-        exact = exact_spread(cluster.problem, limit_s=20.0, starts=1)
+        exact = exact_spread(cluster.problem, starts=1)
         assert exact.proven, seed
         assert exact.reached - 1.1 * TOLERANCE <= cluster.bound <= exact.reached, seed
 
 
+@pytest.mark.parametrize("brokers", [9, 40, 100, 1000])
+@pytest.mark.parametrize("per_broker", [1.5, 3.0, 20.0])
+def test_the_bound_of_large_clusters_does_not_exceed_a_spread_that_is_reached(
+    brokers: int, per_broker: float
+) -> None:
+    """Load that can not move fills what an assignment leaves, up to a point below the top."""
+    for seed, width in enumerate((0.0, 0.5, 1.0, 1.0)):
+        stream = Stream(seed, brokers)
+        bundles = int(per_broker * brokers)
+        owner = (brokers * stream.uniform(bundles)).astype(np.int64)
+        sizes = (1.0 + width * stream.uniform(bundles)) ** (1 + 3 * (seed == 3))
+        capacity = 1.0 + width * stream.uniform(brokers)
+        usage = np.bincount(owner, sizes, minlength=brokers) / capacity
+        fixed = usage.max() - usage + stream.uniform(brokers)
+        assert best_spread(sizes, fixed, capacity) <= float(np.ptp(fixed + usage))
+
+
 @pytest.mark.slow
 def test_the_bound_of_500_clusters_does_not_exceed_the_exact_optimum() -> None:
-    gaps = [gap_of(seed, limit_s=5.0) for seed in range(500)]
+    gaps = [gap_of(seed) for seed in range(500)]
     print("\n".join(lines(gaps)))
     assert [seed for seed, gap in enumerate(gaps) if gap.points < 0] == []
     proven = [gap.points for gap in gaps if gap.exact.proven]

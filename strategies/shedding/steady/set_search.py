@@ -209,7 +209,7 @@ def _allowed(partial: _Partial, sets: _Sets, packing: Packing, free: Sequence[in
     allowed = (partial.taken[:, None] & sets.members[None, :]) == 0
     if len(np.unique(packing.fixed[free])) == len(np.unique(packing.capacity[free])) == 1:
         left = (np.int64(1) << len(packing.sizes)) - 1 - partial.taken
-        allowed &= 2 * sets.members[None, :] > left[:, None]
+        allowed &= 2 * sets.members[None, :] >= left[:, None]
     return np.asarray(allowed)
 
 
