@@ -229,8 +229,8 @@ def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_
     assert [line.removeprefix("error: ") for line in answer.stderr.splitlines()] == [
         "shedding.avg.low_treshold: unknown setting; did you mean "
         f"shedding.avg.low_threshold? ([settings] of {other})",
-        "shedding.strategy: must be one of 'threshold', 'avg', 'overload', 'uniform' or "
-        "'transfer', got \"avgg\"; did you mean avg? "
+        "shedding.strategy: must be one of 'threshold', 'avg', 'overload', 'uniform', "
+        "'transfer' or 'steady', got \"avgg\"; did you mean avg? "
         f"([strategy] of {other})",
         "shedding.mode: must be one of 'fixed' or 'parity', got \"bogus\" (--mode)",
         f'limits.moves_per_round: must be a whole number, got "x" ([settings] of {other})',

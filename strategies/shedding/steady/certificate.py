@@ -12,7 +12,7 @@ import numpy as np
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import Certificate
 from strategies.shedding.steady.count_search import counted_spread
-from strategies.shedding.steady.plan import Brokers, Pieces, Plan
+from strategies.shedding.steady.plan import LoadedBrokers, MovePlan, Pieces
 from strategies.shedding.steady.set_search import searched_spread
 from strategies.shedding.steady.spread_bounds import (
     Packing,
@@ -29,7 +29,7 @@ _ROUNDING, _SUMS = 1e-9, 1e-12
 _HALVINGS = 60
 
 
-def certified(brokers: Brokers, plan: Plan, whole: bool = True) -> Certificate:
+def certified(brokers: LoadedBrokers, plan: MovePlan, whole: bool = True) -> Certificate:
     """The bounds of a round with this plan. `whole`: `brokers` are the whole cluster; otherwise
     nothing is proven about whole bundles.
     """
@@ -50,7 +50,7 @@ def certified(brokers: Brokers, plan: Plan, whole: bool = True) -> Certificate:
     return Certificate(plan.spread / 100, min(bound, plan.spread) / 100, moved, min(least, moved))
 
 
-def _best_spread_of(brokers: Brokers, pieces: Sequence[Pieces]) -> float:
+def _best_spread_of(brokers: LoadedBrokers, pieces: Sequence[Pieces]) -> float:
     free = [np.where(one.bound, 0.0, one.sizes) for one in pieces]
     carried = np.array([float(sizes.sum()) for sizes in free])
     return best_spread(

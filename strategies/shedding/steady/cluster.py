@@ -19,12 +19,12 @@ from strategies.bundles.bundle_loads import (
 from strategies.load_history import LoadHistory, LoadSample
 from strategies.model import BrokerLoad, ClusterView
 from strategies.shedding.candidates import candidates
-from strategies.shedding.steady.cost import Cost
-from strategies.shedding.steady.plan import Brokers, Pieces
+from strategies.shedding.steady.cost import LoadCost
+from strategies.shedding.steady.plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.samples import load_of
 
-#: Newest figures and averages that add up to the same but for this part do not tell which of them
-#: show the present load.
+#: Relative difference up to which the newest figures and the averages add up to the same load: their
+#: sums then do not show which of them is the present load.
 ALIKE = 0.02
 
 
@@ -36,7 +36,7 @@ class PlannedCluster:
 
     view: ClusterView
     known: Sequence[tuple[BrokerLoad, LoadSample]]
-    cost: Cost
+    cost: LoadCost
     resting: frozenset[str]
     apart: float = 0.0
 
@@ -47,7 +47,7 @@ class PlannedCluster:
         loads: Sequence[BrokerLoad],
         histories: Mapping[str, LoadHistory],
         *,
-        cost: Cost,
+        cost: LoadCost,
         resting: frozenset[str],
         apart: float,
     ) -> PlannedCluster:
@@ -64,10 +64,10 @@ class PlannedCluster:
         return [load.broker for load, _ in self.known]
 
     @cached_property
-    def brokers(self) -> Brokers:
+    def brokers(self) -> LoadedBrokers:
         """As input of a plan: usages in points, load in units of a broker of power 1."""
         capacity = [self.cost.capacity(load.broker, now) / 100.0 for load, now in self.known]
-        return Brokers(
+        return LoadedBrokers(
             np.array([100.0 * now.usage for _, now in self.known]),
             np.array(capacity),
             self.pieces,

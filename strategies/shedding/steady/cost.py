@@ -34,7 +34,7 @@ SCALE = (0.6, 1.7)
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class LoadCost:
     """Usage (fraction) of a broker of power 1: `base`, per byte/s, and per message/s. `powers`:
     broker → power, where it is not 1.
     """
@@ -66,12 +66,12 @@ class Cost:
         return power / min(max(scale, SCALE[0]), SCALE[1])
 
 
-def learned(histories: Mapping[str, LoadHistory]) -> Cost:
+def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
     """The cost of load that all brokers have shown so far."""
     names = sorted(name for name, one in histories.items() if one.levels)
     rows = _Rows([histories[name].levels for name in names])
     if not rows.count:
-        return Cost(0.0, 0.0, 0.0, {})
+        return LoadCost(0.0, 0.0, 0.0, {})
     powers = np.ones(len(names))
     factors = rows.fitted(powers)
     for _ in range(_TURNS):
@@ -126,7 +126,7 @@ class _Rows:
 
     def ratios(self, factors: tuple[float, float, float]) -> Floats:
         """float64[brokers]: predicted ÷ seen usage, weighted by traffic; 1 for brokers that never
-        had enough traffic to tell.
+        had enough traffic.
         """
         traffic = factors[1] * self._columns[1] + factors[2] * self._columns[2]
         weight = self._weight * traffic
@@ -136,8 +136,10 @@ class _Rows:
         np.maximum.at(most, self._broker, traffic)
         return np.where(most > LITTLE, predicted / np.maximum(seen, 1e-9), 1.0)
 
-    def cost(self, factors: tuple[float, float, float], powers: Mapping[str, float]) -> Cost:
-        return Cost(factors[0], factors[1] / self._units[0], factors[2] / self._units[1], powers)
+    def cost(self, factors: tuple[float, float, float], powers: Mapping[str, float]) -> LoadCost:
+        return LoadCost(
+            factors[0], factors[1] / self._units[0], factors[2] / self._units[1], powers
+        )
 
 
 def _clear(ratios: Floats) -> Floats:

@@ -29,11 +29,11 @@ from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.cost import Cost, learned
+from strategies.shedding.steady.cost import LoadCost, learned
 from strategies.shedding.steady.doubt import judged_moves
-from strategies.shedding.steady.gaps import Gap, crowd_points, widest_gap
+from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
-from strategies.shedding.steady.plan import Plan, PlannedMove, best_plan, spread_of
+from strategies.shedding.steady.plan import MovePlan, PlannedMove, best_plan, spread_of
 from strategies.shedding.steady.samples import counted, recorded
 from strategies.shedding.steady.settings import PROFILES, Profile, SteadySettings
 from strategies.usage import usages_by_name
@@ -153,7 +153,7 @@ class _Round:
     cut: bool
 
     @cached_property
-    def cost(self) -> Cost:
+    def cost(self) -> LoadCost:
         return learned(self.histories)
 
     def _expected(self, broker: str, load: LoadSample) -> float:
@@ -170,7 +170,7 @@ class _Round:
             return self._quiet([reasons.even(view.cluster, widest)])
         return self._planned(gap, profile)
 
-    def _planned(self, gap: Gap, profile: Profile) -> _Decided:
+    def _planned(self, gap: LoadGap, profile: Profile) -> _Decided:
         view = self.view
         cluster = self._cluster(self._resting(gap), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
@@ -200,14 +200,14 @@ class _Round:
         cluster = self._cluster(frozenset(), 0.0)
         if len(cluster.known) < 2:
             return None
-        return certified(cluster.brokers, Plan((), cluster.brokers.usage), whole=not self.cut)
+        return certified(cluster.brokers, MovePlan((), cluster.brokers.usage), whole=not self.cut)
 
     def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
         return PlannedCluster.of(
             self.view, self.loads, self.histories, cost=self.cost, resting=resting, apart=apart
         )
 
-    def _resting(self, gap: Gap) -> frozenset[str]:
+    def _resting(self, gap: LoadGap) -> frozenset[str]:
         part = _URGENT_REST if gap.points > _URGENT_GAP else 1.0
         rest_ms = part * self.settings.rest_minutes * _MINUTE_MS
         return frozenset(one.bundle for one in self.moves if self.view.now_ms - one.at_ms < rest_ms)
@@ -245,7 +245,7 @@ def _ends(usage: Mapping[str, float]) -> list[str]:
 
 
 def _after_moves(
-    episode: Episode, gap: Gap, cluster: PlannedCluster, plan: Plan, now_ms: int
+    episode: Episode, gap: LoadGap, cluster: PlannedCluster, plan: MovePlan, now_ms: int
 ) -> Episode:
     follows = gap.code == "follow-up"
     return episode._replace(

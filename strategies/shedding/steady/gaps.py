@@ -22,7 +22,7 @@ EPISODE_MS = 720_000
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class LoadGap:
     """A gap (points) that `over` shows above `under` in each of `samples` samples, and the limit of
     the test that compares it. `code`: of that test.
     """
@@ -54,7 +54,7 @@ def widest_gap(
     profile: Profile,
     episode: Episode,
     now_ms: int,
-) -> tuple[Gap | None, Gap | None]:
+) -> tuple[LoadGap | None, LoadGap | None]:
     """The gap that a test believes, with the largest excess over its limit, and the widest gap that
     no test believes; both None where there is none. Brokers in the order of their names. A broker
     whose newest figures are doubted proves nothing: its newest sample is a guess.
@@ -111,7 +111,7 @@ def _gap(
     windows: Mapping[str, Sequence[LoadSample]],
     test: _Test,
     expected: Callable[[str, LoadSample], float] | None = None,
-) -> Gap | None:
+) -> LoadGap | None:
     """The largest, over all pairs of brokers, of the smallest difference within the window; with
     `expected`, of seen and of expected usages.
     """
@@ -123,7 +123,7 @@ def _gap(
         explained = [[expected(name, one) for one in windows[name]] for name in names]
         differences = np.minimum(differences, _differences(explained, test))
     over, under = np.unravel_index(int(differences.argmax()), differences.shape)
-    return Gap(
+    return LoadGap(
         test.code,
         names[over],
         names[under],

@@ -8,7 +8,7 @@ import numpy as np
 
 from strategies.model import Skip
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.plan import Plan, spread_of
+from strategies.shedding.steady.plan import MovePlan, spread_of
 
 #: Mean usage (points) from which on a cluster is full, and the one that new brokers should lead to.
 FULL, COMFORTABLE = 85.0, 70.0
@@ -32,7 +32,7 @@ def cluster_full(cluster: PlannedCluster) -> list[Skip]:
 
 
 def why_not_even(
-    cluster: PlannedCluster, plan: Plan, width: float, best_spread: float
+    cluster: PlannedCluster, plan: MovePlan, width: float, best_spread: float
 ) -> list[Skip]:
     """Skips that say why the plan leaves a spread above the band; empty where it does not."""
     if plan.spread <= width:
@@ -60,7 +60,7 @@ def why_not_even(
     return [_cluster(cluster, "not-worth-it", text, plan, best_spread)]
 
 
-def _giant(cluster: PlannedCluster, plan: Plan, width: float) -> Skip | None:
+def _giant(cluster: PlannedCluster, plan: MovePlan, width: float) -> Skip | None:
     """The skip of the largest bundle of the fullest broker, if it alone makes the broker fuller
     than the mean of the others.
     """
@@ -90,7 +90,9 @@ def _giant(cluster: PlannedCluster, plan: Plan, width: float) -> Skip | None:
     )
 
 
-def _cluster(cluster: PlannedCluster, code: str, text: str, plan: Plan, best_spread: float) -> Skip:
+def _cluster(
+    cluster: PlannedCluster, code: str, text: str, plan: MovePlan, best_spread: float
+) -> Skip:
     return Skip(
         "cluster",
         (cluster.view.cluster,),

@@ -50,7 +50,7 @@ class Pieces:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Brokers:
+class LoadedBrokers:
     """The brokers of a plan, by name. `usage`: float64[n] in points; `capacity`: float64[n], load
     per point; `pieces`: of a broker, by row; `takes`: bundle, source row, destination row → whether
     policies and filters allow it. `apart`: points; only brokers at least this far above the
@@ -78,7 +78,7 @@ class PlannedMove:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class MovePlan:
     """The moves in their order, and float64[n]: usages (points) after them. `refused`: the best
     move that a plan wanted was forbidden by policies or filters.
     """
@@ -96,12 +96,12 @@ class Plan:
         return sum(one.size for one in self.moves)
 
 
-def best_plan(brokers: Brokers, width: float) -> Plan:
+def best_plan(brokers: LoadedBrokers, width: float) -> MovePlan:
     """The cheapest plan; without moves if none cuts the spread by a fifth. `width`: of the band, in
     points.
     """
     before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
-    best = Plan((), brokers.usage)
+    best = MovePlan((), brokers.usage)
     least, refused = float("inf"), False
     for factor in _WIDTHS if len(brokers.usage) <= _MANY else _WIDTHS[:1]:
         plan = _polished(brokers, _searched(brokers, width * factor), width)
@@ -113,7 +113,7 @@ def best_plan(brokers: Brokers, width: float) -> Plan:
         )
         if cost < least:
             best, least = plan, cost
-    return Plan(best.moves, best.after, refused)
+    return MovePlan(best.moves, best.after, refused)
 
 
 def cheapest_band(usage: Floats, capacity: Floats, width: float) -> float:
@@ -160,7 +160,7 @@ class _Held:
 class _Search:
     """The state of a search: usages after the moves so far, and the bundles left to move."""
 
-    brokers: Brokers
+    brokers: LoadedBrokers
     low: float
     high: float
     usage: Floats
@@ -202,7 +202,7 @@ class _Search:
         self.usage[destination] += size / self.brokers.capacity[destination]
 
 
-def _searched(brokers: Brokers, width: float) -> Plan:
+def _searched(brokers: LoadedBrokers, width: float) -> MovePlan:
     low = cheapest_band(brokers.usage, brokers.capacity, width)
     usage = brokers.usage
     search = _Search(
@@ -226,7 +226,7 @@ def _searched(brokers: Brokers, width: float) -> Plan:
         source, destination, mine, theirs = swap
         search.apply(source, destination, mine, exchanges)
         search.apply(destination, source, theirs, exchanges)
-    return Plan(tuple(search.moves), search.usage, search.refused)
+    return MovePlan(tuple(search.moves), search.usage, search.refused)
 
 
 def _best_move(search: _Search) -> tuple[int, int, int] | None:
@@ -333,7 +333,7 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
     return found
 
 
-def _polished(brokers: Brokers, plan: Plan, width: float) -> Plan:
+def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
     """The plan without moves that are not needed, and with smaller bundles where they suffice."""
     if not plan.moves or len(plan.moves) > _MANY:
         return plan
@@ -366,10 +366,10 @@ def _polished(brokers: Brokers, plan: Plan, width: float) -> Plan:
                 moved = (moved - {move.bundle}) | {name}
                 moves = trial
                 break
-    return Plan(tuple(moves), _after(brokers, moves), plan.refused)
+    return MovePlan(tuple(moves), _after(brokers, moves), plan.refused)
 
 
-def _keeps(brokers: Brokers, moves: Sequence[PlannedMove], spread: float) -> bool:
+def _keeps(brokers: LoadedBrokers, moves: Sequence[PlannedMove], spread: float) -> bool:
     """Whether the moves reach this spread, none of them making its destination fuller than its
     source was.
     """
@@ -383,7 +383,7 @@ def _keeps(brokers: Brokers, moves: Sequence[PlannedMove], spread: float) -> boo
     return spread_of(usage) <= spread
 
 
-def _after(brokers: Brokers, moves: Sequence[PlannedMove]) -> Floats:
+def _after(brokers: LoadedBrokers, moves: Sequence[PlannedMove]) -> Floats:
     usage = brokers.usage.copy()
     for move in moves:
         usage[move.source] -= move.size / brokers.capacity[move.source]

@@ -5,20 +5,20 @@ from __future__ import annotations
 from strategies.load_history import Episode
 from strategies.model import Decision, Evidence, Skip
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.gaps import Gap
-from strategies.shedding.steady.plan import Plan, PlannedMove, spread_of
+from strategies.shedding.steady.gaps import LoadGap
+from strategies.shedding.steady.plan import MovePlan, PlannedMove, spread_of
 
 _MINUTE_MS = 60_000
 
 
-def gap_text(gap: Gap) -> str:
+def gap_text(gap: LoadGap) -> str:
     """`b5 is 18.4 points above b1 in each of 3 samples`"""
     return (
         f"{gap.over} is {gap.points:.1f} points above {gap.under} in each of {gap.samples} samples"
     )
 
 
-def decision(move: PlannedMove, cluster: PlannedCluster, plan: Plan, gap: Gap) -> Decision:
+def decision(move: PlannedMove, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> Decision:
     """A move of the plan with its reason."""
     names, brokers = cluster.names, cluster.brokers
     source, destination = names[move.source], names[move.destination]
@@ -43,7 +43,7 @@ def decision(move: PlannedMove, cluster: PlannedCluster, plan: Plan, gap: Gap) -
     return Decision(move.bundle, source, destination, gap.code, text, evidence, exchange)
 
 
-def even(cluster: str, widest: Gap | None) -> Skip:
+def even(cluster: str, widest: LoadGap | None) -> Skip:
     """Skip of a cluster without a gap that lasts."""
     if widest is None:
         text = "no two brokers have enough samples to compare yet"
@@ -53,7 +53,7 @@ def even(cluster: str, widest: Gap | None) -> Skip:
     return Skip("cluster", (cluster,), "even", text, None, evidence)
 
 
-def no_better_plan(cluster: str, gap: Gap) -> Skip:
+def no_better_plan(cluster: str, gap: LoadGap) -> Skip:
     """Skip of a cluster in which a gap lasts, but no moves cut it by enough."""
     text = f"{gap_text(gap)}, but no moves cut the spread by a fifth"
     return Skip("cluster", (cluster,), "no-better-plan", text, None, {"gap_points": gap.points})
