@@ -23,8 +23,8 @@ from strategies.shedding.steady.cost import LoadCost
 from strategies.shedding.steady.plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.samples import load_of
 
-#: Relative difference up to which the newest figures and the averages add up to the same load: their
-#: sums then do not show which of them is the present load.
+#: Relative difference up to which the newest figures and the averages add up to the same load:
+#: their sums then do not show which of them is the present load.
 ALIKE = 0.02
 
 
