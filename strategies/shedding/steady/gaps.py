@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.load_history import Episode, LoadHistory, LoadSample
 from strategies.shedding.steady.samples import SAMPLES, judged
 from strategies.shedding.steady.settings import Profile
@@ -73,16 +73,19 @@ def widest_gap(
         for name, one in histories.items()
         if not one.doubted and len(samples := judged(one)) >= HUGE
     }
+    usages = _newest([[one.usage for one in samples] for samples in shown.values()])
     believed, widest = None, None
     for test in tests:
-        windows = {
-            name: samples[-test.samples :]
-            for name, samples in shown.items()
-            if len(samples) >= test.samples
-        }
-        gap = _gap(windows, test)
+        rows = np.flatnonzero(np.isfinite(usages[:, -test.samples]))
+        gap = _gap(list(shown), rows, [usages], test)
         if gap is not None and gap.points >= gap.limit and test.explained:
-            gap = _gap(windows, test, expected)
+            explained = _newest(
+                [
+                    [expected(name, one) for one in samples[-test.samples :]]
+                    for name, samples in shown.items()
+                ]
+            )
+            gap = _gap(list(shown), rows, [usages, explained], test)
         if gap is None:
             continue
         if gap.points >= gap.limit and (
@@ -107,34 +110,42 @@ def _may_follow_up(episode: Episode, now_ms: int) -> bool:
     )
 
 
-def _gap(
-    windows: Mapping[str, Sequence[LoadSample]],
-    test: _Test,
-    expected: Callable[[str, LoadSample], float] | None = None,
-) -> LoadGap | None:
-    """The largest, over all pairs of brokers, of the smallest difference within the window; with
-    `expected`, of seen and of expected usages.
+def _newest(series: Sequence[Sequence[float]]) -> Floats:
+    """float64[n, SAMPLES] in points: the newest values of each series on the right, NaN where there
+    are fewer.
     """
-    if len(windows) < 2:
+    newest = np.full((len(series), SAMPLES), np.nan)
+    for row, values in enumerate(series):
+        newest[row, SAMPLES - len(values) :] = values
+    return 100.0 * newest
+
+
+def _gap(names: Sequence[str], rows: Ints, usages: Sequence[Floats], test: _Test) -> LoadGap | None:
+    """The largest, over all pairs of these brokers, of the smallest difference within the window of
+    any of `usages`.
+    """
+    if len(rows) < 2:
         return None
-    names = list(windows)
-    differences = _differences([[one.usage for one in windows[name]] for name in names], test)
-    if expected is not None:
-        explained = [[expected(name, one) for one in windows[name]] for name in names]
-        differences = np.minimum(differences, _differences(explained, test))
-    over, under = np.unravel_index(int(differences.argmax()), differences.shape)
+    blocks = np.concatenate(
+        [
+            one[rows, -test.samples :].reshape(len(rows), -1, test.block).mean(axis=2)
+            for one in usages
+        ],
+        axis=1,
+    )
+    over, under, points = _widest_pair(blocks, blocks)
     return LoadGap(
-        test.code,
-        names[over],
-        names[under],
-        float(differences[over, under]),
-        test.limit,
-        test.samples,
+        test.code, names[rows[over]], names[rows[under]], points, test.limit, test.samples
     )
 
 
-def _differences(usages: Sequence[Sequence[float]], test: _Test) -> Floats:
-    """float64[n, n]: points by which one broker is at least above the other in each block."""
-    blocks = 100.0 * np.array(usages, dtype=np.float64)
-    blocks = blocks.reshape(len(usages), -1, test.block).mean(axis=2)
-    return np.asarray((blocks[:, None, :] - blocks[None, :, :]).min(axis=2))
+def _widest_pair(over: Floats, under: Floats) -> tuple[int, int, float]:
+    """The rows, of `over` and of `under`, with the largest smallest difference over all columns,
+    and that difference. Only rows that could beat the pair of the extreme means are compared.
+    """
+    least = float((over[over.mean(axis=1).argmax()] - under[under.mean(axis=1).argmin()]).min())
+    high = np.flatnonzero((over - under.min(axis=0)).min(axis=1) >= least)
+    low = np.flatnonzero((over.max(axis=0) - under).min(axis=1) >= least)
+    differences = (over[high][:, None, :] - under[low][None, :, :]).min(axis=2)
+    one, other = np.unravel_index(int(differences.argmax()), differences.shape)
+    return int(high[one]), int(low[other]), float(differences[one, other])

@@ -134,10 +134,10 @@ def _is_doubtful(sample: LoadSample, old: LoadHistory) -> bool:
     """
     if old.doubted or len(old.samples) < _COMPARED_FROM:
         return False
-    last, recent = old.samples[-1], old.samples[-_RECENT:]
-    usual = median(one.usage for one in recent)
-    jump = min(abs(sample.usage - last.usage), abs(sample.usage - usual))
-    return jump > JUMP and _stands_still(sample, last)
+    last = old.samples[-1]
+    if abs(sample.usage - last.usage) <= JUMP or not _stands_still(sample, last):
+        return False
+    return abs(sample.usage - median(one.usage for one in old.samples[-_RECENT:])) > JUMP
 
 
 def _stands_still(sample: LoadSample, last: LoadSample) -> bool:

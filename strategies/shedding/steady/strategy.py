@@ -23,5 +23,5 @@ STEADY = SheddingStrategy(
     parity=SteadyShedder,
     goal=GoalFigure("max − min of the brokers' usage", usage_range),
     tuning={"sample_seconds": (60,), "rest_minutes": (30, 60, 120)},
-    placement="least_resource_usage",
+    placement="none",
 )
