@@ -4,7 +4,6 @@ its recent moves, and how well they worked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -30,8 +29,7 @@ class LoadLevel(NamedTuple):
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class LoadHistory:
+class LoadHistory(NamedTuple):
     """The load of one broker over time."""
 
     #: Newest last. The moves made since are counted in.

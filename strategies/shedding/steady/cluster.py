@@ -114,11 +114,10 @@ def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
     which follow a step, and of their short-term averages, which even out what alternates, that adds
     up to the broker's load `now`.
     """
-    with np.errstate(all="ignore"):
-        newest, average = (
-            np.maximum(np.nan_to_num(figures, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
-            for figures in (table.current, table.short)
-        )
+    newest, average = (
+        np.where(np.isfinite(figures) & (figures > 0), figures, 0.0)
+        for figures in (table.current, table.short)
+    )
     in_and_out = (THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT)
     throughput, old_throughput = (float(one[:, in_and_out[0]].sum()) for one in (newest, average))
     part = 0.5

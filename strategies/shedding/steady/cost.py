@@ -6,8 +6,9 @@ weakly to a prior. A broker has a power other than 1 only where it clearly diffe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from math import sqrt
 
@@ -81,6 +82,12 @@ def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
     return rows.cost(
         factors, {name: power for name, power in zip(names, clear, strict=True) if power != 1}
     )
+
+
+def explained_by(histories: Mapping[str, LoadHistory]) -> Callable[[str, LoadSample], float]:
+    """Usage (fraction) of a broker that its traffic explains; the cost is learned on first use."""
+    cost = cache(lambda: learned(histories))
+    return lambda broker, load: cost().expected(broker, load)
 
 
 class _Rows:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from strategies.load_history import Episode, LoadHistory, LoadSample, RecentMove
+from strategies.load_history import Episode, LoadHistory, RecentMove
 from strategies.model import (
     NO_MEMORY,
     BrokerLoad,
@@ -29,13 +29,13 @@ from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.cost import LoadCost, learned
+from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import MovePlan, PlannedMove, best_plan, spread_of
 from strategies.shedding.steady.samples import counted, recorded
-from strategies.shedding.steady.settings import PROFILES, Profile, SteadySettings
+from strategies.shedding.steady.settings import PROFILES, SteadySettings
 from strategies.usage import usages_by_name
 
 _MINUTE_MS = 60_000
@@ -73,8 +73,7 @@ class SteadyShedder:
             )
             for load in loads
         }
-        ends = _ends(usage)
-        compared = {name: histories[name] for name in ends}
+        compared = {name: histories[name] for name in compared_brokers(usage)}
         episode = judged_moves(memory.cluster.episode, compared, moves, view.now_ms)
         round_ = _Round(
             view,
@@ -83,8 +82,7 @@ class SteadyShedder:
             moves,
             episode,
             self.settings,
-            crowd_points(len(histories)),
-            len(compared) < len(histories),
+            len(histories),
         )
         decided = round_.decided()
         kept = with_histories(memory, histories)
@@ -110,16 +108,51 @@ class SteadyShedder:
             for load in loads
             if (kept := memory.brokers.get(load.broker, NO_MEMORY).history) is not None
         }
-        rest_ms, moves = self.settings.rest_minutes * _MINUTE_MS, list[RecentMove]()
+        moves = list[RecentMove]()
         for move in memory.cluster.moves:
             if move.counted:
-                moves += [move] if view.now_ms - move.at_ms < rest_ms else []
+                moves.append(move)
             elif move.bundle in view.cooling:
                 for name, sign in ((move.source, -1), (move.destination, 1)):
                     if name in histories:
                         histories[name] = counted(histories[name], move, sign)
                 moves.append(move._replace(counted=True))
-        return histories, tuple(moves)
+        return histories, resting(moves, view.now_ms, self.settings)
+
+
+def resting(
+    moves: Sequence[RecentMove], now_ms: int, settings: SteadySettings, part: float = 1.0
+) -> tuple[RecentMove, ...]:
+    """The moves whose bundles still rest; `part`: of their time."""
+    rest_ms = part * settings.rest_minutes * _MINUTE_MS
+    return tuple(one for one in moves if now_ms - one.at_ms < rest_ms)
+
+
+def compared_brokers(usage: Mapping[str, float]) -> list[str]:
+    """The brokers that a round compares, by name: all, or the fullest and the emptiest."""
+    if len(usage) <= 2 * _ENDS:
+        return list(usage)
+    ranked = sorted(usage, key=usage.__getitem__)
+    return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
+
+
+def gap_or_reason(
+    cluster: str,
+    histories: Mapping[str, LoadHistory],
+    episode: Episode,
+    settings: SteadySettings,
+    *,
+    now_ms: int,
+    count: int,
+) -> LoadGap | Skip:
+    """The gap that a round acts on, or why it does not act. `count`: of all live brokers;
+    `histories`: of those that are compared.
+    """
+    if now_ms < episode.rests_until_ms:
+        return reasons.resting(cluster, episode, now_ms)
+    profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
+    gap, widest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
+    return reasons.even(cluster, widest) if gap is None else gap
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +172,7 @@ class _Decided:
 
 @dataclass(frozen=True)
 class _Round:
-    """What a round decides from. `extra`: points by which limits and band grow in a large cluster;
-    `cut`: only its fullest and emptiest brokers are here.
-    """
+    """What a round decides from. `count`: of live brokers; those compared may be fewer."""
 
     view: ClusterView
     loads: Sequence[BrokerLoad]
@@ -149,37 +180,40 @@ class _Round:
     moves: tuple[RecentMove, ...]
     episode: Episode
     settings: SteadySettings
-    extra: float
-    cut: bool
+    count: int
 
     @cached_property
     def cost(self) -> LoadCost:
         return learned(self.histories)
 
-    def _expected(self, broker: str, load: LoadSample) -> float:
-        return self.cost.expected(broker, load)  # learned only once a gap is wide enough
+    @property
+    def cut(self) -> bool:
+        """Whether only the fullest and the emptiest brokers are here."""
+        return len(self.histories) < self.count
 
     def decided(self) -> _Decided:
         """The moves of the round, or why there are none."""
-        view, episode = self.view, self.episode
-        if view.now_ms < episode.rests_until_ms:
-            return self._quiet([reasons.resting(view.cluster, episode, view.now_ms)])
-        profile = PROFILES[self.settings.steadiness].careful(episode.caution).widened(self.extra)
-        gap, widest = widest_gap(self.histories, self._expected, profile, episode, view.now_ms)
-        if gap is None:
-            return self._quiet([reasons.even(view.cluster, widest)])
-        return self._planned(gap, profile)
+        found = gap_or_reason(
+            self.view.cluster,
+            self.histories,
+            self.episode,
+            self.settings,
+            now_ms=self.view.now_ms,
+            count=self.count,
+        )
+        return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
 
-    def _planned(self, gap: LoadGap, profile: Profile) -> _Decided:
+    def _planned(self, gap: LoadGap) -> _Decided:
         view = self.view
+        band = PROFILES[self.settings.steadiness].band + crowd_points(self.count)
         cluster = self._cluster(self._resting(gap), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
             return self._quiet([reasons.no_better_plan(view.cluster, gap)])
-        plan = best_plan(cluster.brokers, profile.band)
+        plan = best_plan(cluster.brokers, band)
         certificate = certified(cluster.brokers, plan, whole=not self.cut)
         skips = [
             *cluster_full(cluster),
-            *why_not_even(cluster, plan, profile.band, 100 * certificate.best_spread),
+            *why_not_even(cluster, plan, band, 100 * certificate.best_spread),
         ]
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
@@ -209,8 +243,8 @@ class _Round:
 
     def _resting(self, gap: LoadGap) -> frozenset[str]:
         part = _URGENT_REST if gap.points > _URGENT_GAP else 1.0
-        rest_ms = part * self.settings.rest_minutes * _MINUTE_MS
-        return frozenset(one.bundle for one in self.moves if self.view.now_ms - one.at_ms < rest_ms)
+        moves = resting(self.moves, self.view.now_ms, self.settings, part)
+        return frozenset(one.bundle for one in moves)
 
     def _recent(self, move: PlannedMove, cluster: PlannedCluster) -> RecentMove:
         throughput, rate = cluster.traffic_of(move.source, move.bundle)
@@ -234,14 +268,6 @@ def _returns(moves: Sequence[RecentMove]) -> int:
         returns += left.get(move.bundle) == move.destination
         left[move.bundle] = move.source
     return returns
-
-
-def _ends(usage: Mapping[str, float]) -> list[str]:
-    """The brokers that are compared, by name: all, or the fullest and the emptiest."""
-    if len(usage) <= 2 * _ENDS:
-        return list(usage)
-    ranked = sorted(usage, key=usage.__getitem__)
-    return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
 
 
 def _after_moves(

@@ -5,7 +5,6 @@ not explain, and with the moves since then counted in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import median
 
 from strategies.load_history import LoadHistory, LoadLevel, LoadSample, RecentMove
@@ -27,7 +26,8 @@ _RECENT, _COMPARED_FROM = 9, 3
 #: after it: the broker's period may have begun almost one period before, and its report may be
 #: polled one period later.
 MIXED = 1.5
-_NEW = LoadHistory()
+#: Of a broker without a report.
+NO_SAMPLES = LoadHistory()
 #: Weights of the newest samples in a broker's load: what alternates from sample to sample cancels
 #: out, a step shows after two samples.
 _WEIGHTS = (0.375, 0.5, 0.125)
@@ -36,23 +36,32 @@ _WEIGHTS = (0.375, 0.5, 0.125)
 def recorded(
     broker: BrokerLoad, usage: float, history: LoadHistory | None, now_ms: int, period_ms: float
 ) -> LoadHistory:
-    """The history after a round in which the broker has this usage (fraction). A report that is not
-    a new sample, or mixes the time before and after a change, adds nothing.
-    """
-    old = _NEW if history is None else history
+    """The history after a round in which the broker has this usage (fraction)."""
+    old = NO_SAMPLES if history is None else history
+    if broker.settling:
+        return old
     at_ms = now_ms if broker.reported_at_ms is None else broker.reported_at_ms
-    if broker.settling or (old.samples and at_ms <= old.samples[-1].at_ms):
-        return old
-    if not broker.fresh and old.samples and at_ms - old.samples[-1].at_ms < 0.75 * period_ms:
-        return old
     traffic = broker.figures.traffic
     sample = LoadSample(at_ms, usage, traffic.msg_throughput, traffic.msg_rate)
-    bundles = broker.figures.bundle_count
-    if old.samples and old.changed_at_ms >= 0 and at_ms < old.changed_at_ms + MIXED * period_ms:
-        return old if bundles == old.bundles else replace(old, bundles=bundles)
-    if old.samples and bundles != old.bundles and not _stands_still(sample, old.samples[-1]):
-        # Bundles came or left: older samples show another set, this one shows a mixture.
-        return replace(old, samples=(), changed_at_ms=at_ms, bundles=bundles, doubted=False)
+    return continued(old, sample, broker.figures.bundle_count, broker.fresh, period_ms)
+
+
+def continued(
+    old: LoadHistory, sample: LoadSample, bundles: int, fresh: bool, period_ms: float
+) -> LoadHistory:
+    """The history after a report with this load and number of bundles. A report that is not a new
+    sample, or mixes the time before and after a change, adds nothing.
+    """
+    at_ms = sample.at_ms
+    if old.samples:
+        last = old.samples[-1]
+        if at_ms <= last.at_ms or (not fresh and at_ms - last.at_ms < 0.75 * period_ms):
+            return old
+        if old.changed_at_ms >= 0 and at_ms < old.changed_at_ms + MIXED * period_ms:
+            return old if bundles == old.bundles else old._replace(bundles=bundles)
+        if bundles != old.bundles and not _stands_still(sample, last):
+            # Bundles came or left: older samples show another set, this one shows a mixture.
+            return LoadHistory((), old.levels, at_ms, bundles)
     doubted = _is_doubtful(sample, old)
     if doubted:
         sample = sample._replace(usage=old.samples[-1].usage)
@@ -70,8 +79,7 @@ def counted(history: LoadHistory, move: RecentMove, sign: int) -> LoadHistory:
     `sign`: −1 for the source, +1 for the destination.
     """
     usage = move.destination_gains if sign > 0 else move.source_loses
-    return replace(
-        history,
+    return history._replace(
         samples=tuple(
             LoadSample(
                 one.at_ms,
