@@ -44,7 +44,7 @@ def certified(brokers: LoadedBrokers, plan: MovePlan, whole: bool = True) -> Cer
     )
     least = 0.0
     if plan.moves:
-        prices = np.array([_cheapest(brokers.pieces(row)) for row in range(len(brokers.usage))])
+        prices = np.array([brokers.price(row) for row in range(len(brokers.usage))])
         least = least_to_move(brokers.usage, brokers.capacity, plan.spread, prices)
     bound = _best_spread_of(brokers, pieces) if whole else 0.0
     return Certificate(plan.spread / 100, min(bound, plan.spread) / 100, moved, min(least, moved))
@@ -57,14 +57,6 @@ def _best_spread_of(brokers: LoadedBrokers, pieces: Sequence[Pieces]) -> float:
     return best_spread(
         np.concatenate(free), brokers.usage - carried / brokers.capacity, brokers.capacity
     )
-
-
-def _cheapest(pieces: Pieces) -> float:
-    """Fewest bytes/s per load of a broker's bundles; 0 without load."""
-    loaded = pieces.sizes > 0
-    if not loaded.any():
-        return 0.0
-    return float((pieces.throughput[loaded] / pieces.sizes[loaded]).min())
 
 
 def best_spread(sizes: Floats, fixed: Floats, capacity: Floats, divisible: float = 0.0) -> float:
