@@ -47,6 +47,8 @@ def certified(brokers: LoadedBrokers, plan: MovePlan, whole: bool = True) -> Cer
     least = 0.0
     if plan.moves:
         prices = np.array([_cheapest(one) for one in pieces])
+        # Nothing leaves a broker without load: the lowest price of the others bounds that.
+        prices = np.where(np.isinf(prices), prices.min(), prices)
         least = least_to_move(brokers.usage, brokers.capacity, plan.spread, prices)
     bound = _best_spread_of(brokers, pieces)
     return Certificate(plan.spread / 100, min(bound, plan.spread) / 100, moved, min(least, moved))
@@ -61,11 +63,9 @@ def _best_spread_of(brokers: LoadedBrokers, pieces: Sequence[Pieces]) -> float:
 
 
 def _cheapest(pieces: Pieces) -> float:
-    """Fewest bytes/s per load of a broker's bundles; 0 without load."""
+    """Fewest bytes/s per load of a broker's bundles; infinite without load."""
     loaded = pieces.sizes > 0
-    if not loaded.any():
-        return 0.0
-    return float((pieces.throughput[loaded] / pieces.sizes[loaded]).min())
+    return float((pieces.throughput[loaded] / pieces.sizes[loaded]).min(initial=np.inf))
 
 
 def best_spread(sizes: Floats, fixed: Floats, capacity: Floats, divisible: float = 0.0) -> float:
