@@ -12,8 +12,9 @@ import pytest
 from rebalancer.analysis.round_texts import certificate_text, forecast_text, sentences
 from rebalancer.simulation.timeline import Proof
 from strategies.model import Certificate, Forecast, Skip
-from tests.telemetry_lines import bundle
+from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
+from tests.unit.uneven_log import recorded
 
 RECORDING = Path(__file__).parents[1] / "data/recordings/modular-broker-killed.jsonl.gz"
 STEADY = ("--set", "shedding.strategy=steady")
@@ -106,6 +107,25 @@ def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> 
     assert said == [{"cluster": "modularbrokerkilled", "epoch": 1, "round": 7, "text": [line]}]
 
 
+def test_explain_says_that_a_cluster_is_too_large_for_bounds(tmp_path: Path) -> None:
+    """One broker in ten is hot, of 210; the third round moves bundles."""
+    names = [f"broker-{number}:1" for number in range(210)]
+    log = list[bytes]()
+    for minute in range(3):
+        for number, name in enumerate(names):
+            hot = number % 10 == 0
+            rate = (20.0 if hot else 5.0) + minute
+            loads = {bundle(row, f"t/ns{number}"): rate for row in range(9)}
+            cpu = (80.0 if hot else 20.0) + minute
+            log.append(load_report(name, 60 * minute + number / 10, loads, cpu=cpu))
+        log.append(sweep(60 * minute + 30, *names))
+    rebalancer("replay", recorded(tmp_path, log), "--out", tmp_path / "out", *STEADY)
+
+    text = rebalancer("explain", "2", "--from", tmp_path / "out").out
+
+    assert "bounds were not computed, because the cluster is too large; " in text
+
+
 def test_explain_says_nothing_of_a_strategy_without_certificates(tmp_path: Path) -> None:
     rebalancer("replay", RECORDING, "--out", tmp_path, "--set", "shedding.strategy=avg")
 
@@ -126,3 +146,19 @@ def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
         for sentence in one["sentences"]:
             assert sentence in text
     assert json.dumps(rounds)
+
+
+def test_a_back_test_shows_what_moves_brought_and_its_report_what_rounds_prove(
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "report.html"
+    given = ("backtest", RECORDING, "--strategy", "steady", "--html", page)
+
+    table, figures = rebalancer(*given), rebalancer(*given, "--json").json
+
+    assert "returns" in table.out
+    assert "useless: moves that brought less than a tenth" in table.words
+    (cluster,) = figures["runs"][0]["clusters"]
+    assert (cluster["moved"], cluster["returns"], cluster["useless_moves"]) == (0, 0, 0)
+    assert cluster["prediction_error_points"] is None
+    assert "Spread of recent samples 42.0 points: at most 42.0 above" in page.read_text("utf-8")
