@@ -77,9 +77,7 @@ def built(strategy: str, mode: Mode) -> Shedder:
 def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[DecisionCost, Shedding]:
     """The cost of `calls` decisions after a few that are not timed, and what was decided."""
     rule = built(strategy, mode)
-    memory = Memory({state.broker: state.memory for state in given.brokers})
-    if strategy in _COMPARES_SAMPLES:
-        memory = _remembered(given, rule, memory)
+    memory = memory_of(given, strategy, rule)
     timed = [_timed(given, rule, memory) for _ in range(_UNTIMED + calls)]
     decided = timed[-1][1]
     sources = {decision.source for decision in decided.decisions}
@@ -133,8 +131,13 @@ def _all_strategies(size: Size, calls: int) -> Iterator[DecisionCost]:
             yield cost
 
 
-def _remembered(given: Cluster, rule: Shedder, memory: Memory) -> Memory:
-    """The memory after earlier rounds, a minute apart."""
+def memory_of(given: Cluster, strategy: str, rule: Shedder) -> Memory:
+    """The memory before the timed round: of a strategy that compares samples, after earlier rounds,
+    a minute apart.
+    """
+    memory = Memory({state.broker: state.memory for state in given.brokers})
+    if strategy not in _COMPARES_SAMPLES:
+        return memory
     view = view_of(given.brokers, given.store)
     ordinary = view.brokers[-1].figures
     hot = max(broker.figures.cpu.usage for broker in view.brokers[len(view.brokers) // 2 :])

@@ -55,7 +55,8 @@ def certified(brokers: LoadedBrokers, plan: MovePlan, whole: bool = True) -> Cer
 
 
 def _best_spread_of(brokers: LoadedBrokers, pieces: Sequence[Pieces]) -> float:
-    free = [np.where(one.bound, 0.0, one.sizes) for one in pieces]
+    # Sorted, because the order of the bundles must not change a sum.
+    free = [np.sort(np.where(one.bound, 0.0, one.sizes)) for one in pieces]
     carried = np.array([float(sizes.sum()) for sizes in free])
     return best_spread(
         np.concatenate(free), brokers.usage - carried / brokers.capacity, brokers.capacity

@@ -18,7 +18,7 @@ from strategies.bundles.bundle_loads import (
 )
 from strategies.load_history import LoadHistory, LoadSample
 from strategies.model import BrokerLoad, ClusterView
-from strategies.shedding.candidates import candidates
+from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.cost import LoadCost
 from strategies.shedding.steady.plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.samples import load_of
@@ -92,9 +92,12 @@ class PlannedCluster:
     def _pieces(self) -> dict[int, Pieces]:
         return {}
 
+    def candidates(self, row: int) -> Candidates:
+        """The bundles of a broker that may leave, and those that must stay."""
+        return candidates(self.known[row][0].bundles, self.view)
+
     def _read(self, row: int) -> Pieces:
-        table = self.known[row][0].bundles
-        found = candidates(table, self.view)
+        table, found = self.known[row][0].bundles, self.candidates(row)
         movable = np.zeros(len(table.names), dtype=bool)
         movable[list(found.rows)] = True
         if self.resting:
@@ -119,7 +122,11 @@ def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
         for figures in (table.current, table.short)
     )
     in_and_out = (THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT)
-    throughput, old_throughput = (float(one[:, in_and_out[0]].sum()) for one in (newest, average))
+    throughput, old_throughput = (
+        # Sorted, because the order of the bundles must not change a sum.
+        float(np.sort(one[:, in_and_out[0]], axis=None).sum())
+        for one in (newest, average)
+    )
     part = 0.5
     if abs(throughput - old_throughput) > ALIKE * max(throughput, old_throughput):
         part = (now.throughput - old_throughput) / (throughput - old_throughput)

@@ -82,7 +82,7 @@ class SteadyShedder:
             moves,
             episode,
             self.settings,
-            len(histories),
+            loads,
         )
         decided = round_.decided()
         kept = with_histories(memory, histories)
@@ -173,7 +173,9 @@ class _Decided:
 
 @dataclass(frozen=True)
 class _Round:
-    """What a round decides from. `count`: of live brokers; those compared may be fewer."""
+    """What a round decides from. `live`: all brokers with usages; `loads`, `histories`: of the
+    brokers that are compared.
+    """
 
     view: ClusterView
     loads: Sequence[BrokerLoad]
@@ -181,7 +183,7 @@ class _Round:
     moves: tuple[RecentMove, ...]
     episode: Episode
     settings: SteadySettings
-    count: int
+    live: Sequence[BrokerLoad]
 
     @cached_property
     def cost(self) -> LoadCost:
@@ -190,7 +192,7 @@ class _Round:
     @property
     def cut(self) -> bool:
         """Whether only the fullest and the emptiest brokers are here."""
-        return len(self.histories) < self.count
+        return len(self.histories) < len(self.live)
 
     def decided(self) -> _Decided:
         """The moves of the round, or why there are none."""
@@ -200,13 +202,13 @@ class _Round:
             self.episode,
             self.settings,
             now_ms=self.view.now_ms,
-            count=self.count,
+            count=len(self.live),
         )
         return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
 
     def _planned(self, gap: LoadGap) -> _Decided:
         view = self.view
-        band = PROFILES[self.settings.steadiness].band + crowd_points(self.count)
+        band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
         cluster = self._cluster(self._resting(gap), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
             return self._quiet([reasons.no_better_plan(view.cluster, gap)])
@@ -221,7 +223,7 @@ class _Round:
             return _Decided((), skips, self.moves, self.episode, lambda: certificate)
         return _Decided(
             tuple(reasons.decision(move, cluster, plan, gap) for move in plan.moves),
-            skips,
+            [*skips, *reasons.left_alone(cluster, plan, self.live)],
             (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
             _after_moves(self.episode, gap, cluster, plan, view.now_ms),
             lambda: certificate,

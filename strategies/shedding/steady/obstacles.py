@@ -39,9 +39,9 @@ def why_not_even(
     """Skips that say why the plan leaves a spread above the band; empty where it does not."""
     if plan.spread <= width:
         return []
-    giant = _giant(cluster, plan, width)
-    if giant is not None:
-        return [giant]
+    one = _one_broker(cluster, plan, width)
+    if one is not None:
+        return [one]
     left = f"{plan.spread:.1f} points between the brokers remain"
     if best_spread > width:
         text = (
@@ -62,34 +62,41 @@ def why_not_even(
     return [_cluster(cluster, "not-worth-it", text, plan, best_spread)]
 
 
-def _giant(cluster: PlannedCluster, plan: MovePlan, width: float) -> Skip | None:
-    """The skip of the largest bundle of the fullest broker, if it alone makes the broker fuller
-    than the mean of the others.
+def _one_broker(cluster: PlannedCluster, plan: MovePlan, width: float) -> Skip | None:
+    """The skip of the fullest broker if it would stand out without all bundles but its largest:
+    because of that bundle, or of load that belongs to no bundle.
     """
-    row, brokers, names = int(plan.after.argmax()), cluster.brokers, cluster.names
-    pieces = brokers.pieces(row)
-    if not len(pieces.sizes):
-        return None
-    at = int(pieces.sizes.argmax())
-    share = float(pieces.sizes[at] / brokers.capacity[row])
-    others = float(pieces.sizes[pieces.movable].sum() / brokers.capacity[row]) - share
+    row, brokers = int(plan.after.argmax()), cluster.brokers
+    pieces, usage = brokers.pieces(row), float(plan.after[row])
     mean = float(np.delete(plan.after, row).mean())
-    if float(plan.after[row]) - max(0.0, others) - mean <= width:
+    sizes = pieces.sizes / brokers.capacity[row]
+    largest = max(
+        np.flatnonzero(pieces.movable).tolist(),
+        key=lambda at: (float(sizes[at]), pieces.names[at]),
+        default=None,
+    )
+    share = 0.0 if largest is None else float(sizes[largest])
+    # Sorted, because the order of the bundles must not change a sum.
+    others = float(np.sort(sizes[pieces.movable]).sum()) - share
+    left = usage - max(0.0, others)
+    if left - mean <= width:
         return None
-    bundle = pieces.names[at]
+    evidence = {"bundle_percent": share, "mean_percent": mean}
+    compared = f"the other brokers are at {mean:.1f} % on average"
+    if largest is None or left - share > mean:
+        text = (
+            f"{left - share:.1f} of its {usage:.1f} % belong to no bundle that may move, and "
+            f"{compared}: look for other processes on the machine, and for what keeps its bundles"
+        )
+        names = (cluster.names[row],)
+        return Skip("broker", names, "load-without-bundles", text, None, evidence)
     text = (
-        f"it makes up {share:.1f} of the {float(plan.after[row]):.1f} % of {names[row]}, and the "
-        f"other brokers are at {mean:.1f} % on average: no broker can carry it without standing "
-        "out; split it, give its topics more partitions, or limit their dispatch rate"
+        f"it makes up {share:.1f} of the {usage:.1f} % of {cluster.names[row]}, and {compared}: no "
+        "broker can carry it without standing out; split it, give its topics more partitions, or "
+        "limit their dispatch rate"
     )
-    return Skip(
-        "bundle",
-        (bundle,),
-        "bundle-too-large",
-        text,
-        names[row],
-        {"bundle_percent": share, "mean_percent": mean},
-    )
+    names = (pieces.names[largest],)
+    return Skip("bundle", names, "bundle-too-large", text, cluster.names[row], evidence)
 
 
 def _cluster(

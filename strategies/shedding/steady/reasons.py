@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from strategies.load_history import Episode
-from strategies.model import Decision, Evidence, Skip
+from strategies.model import BrokerLoad, Decision, Evidence, Skip
+from strategies.shedding.candidates import bundles_left_alone, must_stay
+from strategies.shedding.reason_texts import settling
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.plan import MovePlan, PlannedMove, spread_of
@@ -41,6 +45,31 @@ def decision(move: PlannedMove, cluster: PlannedCluster, plan: MovePlan, gap: Lo
     }
     exchange = f"exchange-{move.exchange}" if move.exchange else None
     return Decision(move.bundle, source, destination, gap.code, text, evidence, exchange)
+
+
+def left_alone(cluster: PlannedCluster, plan: MovePlan, live: Sequence[BrokerLoad]) -> list[Skip]:
+    """Skips of the live brokers, and of the bundles of sources, that the plan does not need."""
+    sources = {one.source for one in plan.moves}
+    involved = {cluster.names[row] for row in sources | {one.destination for one in plan.moves}}
+    waiting = [load.broker for load in live if load.settling]
+    spare = [load.broker for load in live if not load.settling and load.broker not in involved]
+    text = f"the plan reaches a spread of {plan.spread:.1f} points without"
+    skips = settling(waiting)
+    if spare:
+        skips.append(Skip("broker", tuple(sorted(spare)), "not-needed", f"{text} this broker"))
+    for row in sorted(sources):
+        found, source = cluster.candidates(row), cluster.names[row]
+        moved = {one.bundle for one in plan.moves if one.source == row}
+        names = cluster.pieces(row).names
+        staying = [name for at in found.rows if (name := names[at]) not in moved]
+        resting = [name for name in staying if name in cluster.resting]
+        skips += must_stay(source, found)
+        skips += bundles_left_alone(
+            source, "resting", "this strategy moved it within shedding.steady.rest_minutes", resting
+        )
+        others = [name for name in staying if name not in cluster.resting]
+        skips += bundles_left_alone(source, "not-needed", f"{text} moving it", others)
+    return skips
 
 
 def even(cluster: str, widest: LoadGap | None) -> Skip:
