@@ -71,7 +71,6 @@ class PlannedCluster:
             np.array([100.0 * now.usage for _, now in self.known]),
             np.array(capacity),
             self.pieces,
-            self._price,
             self._takes,
             self.apart,
         )
@@ -126,12 +125,6 @@ class PlannedCluster:
             load, now = self.known[row]
             self._traffics[row] = traffic(load.bundles, now)
         return self._traffics[row]
-
-    def _price(self, row: int) -> float:
-        throughput, rate = self._traffic(row)
-        sizes = self.cost.of_all(throughput, rate)
-        loaded = sizes > 0
-        return float((throughput[loaded] / sizes[loaded]).min()) if loaded.any() else 0.0
 
     def _takes(self, bundle: str, source: int, destination: int) -> bool:
         takers = self.view.takers

@@ -167,7 +167,8 @@ class _Decided:
 
     @property
     def forecast(self) -> Forecast:
-        return Forecast(self.episode.error, self.episode.idle_rounds, _returns(self.moves))
+        episode = self.episode
+        return Forecast(episode.error, episode.idle_rounds, returns(self.moves), episode.idle_moves)
 
 
 @dataclass(frozen=True)
@@ -215,9 +216,7 @@ class _Round:
         certify = cache(lambda: certified(cluster.brokers, plan, whole=not self.cut))
         skips = [
             *cluster_full(cluster),
-            *why_not_even(
-                cluster, plan, band, lambda: 0.0 if self.cut else 100 * certify().best_spread
-            ),
+            *why_not_even(cluster, plan, band, lambda: 100 * (certify().best_spread or 0.0)),
         ]
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
@@ -265,12 +264,12 @@ class _Round:
         )
 
 
-def _returns(moves: Sequence[RecentMove]) -> int:
+def returns(moves: Sequence[RecentMove]) -> int:
     """Number of moves that took a bundle back to a broker that one before had taken it from."""
-    left, returns = dict[str, str](), 0
+    left, returns = set[tuple[str, str]](), 0
     for move in moves:
-        returns += left.get(move.bundle) == move.destination
-        left[move.bundle] = move.source
+        returns += (move.bundle, move.destination) in left
+        left.add((move.bundle, move.source))
     return returns
 
 

@@ -57,16 +57,14 @@ class Pieces:
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedBrokers:
     """The brokers of a plan, by name. `usage`: float64[n] in points; `capacity`: float64[n], load
-    per point. Of a broker, by row: `pieces`, and `price`, the fewest bytes/s per load of a bundle,
-    0 without load; `takes`: bundle, source row, destination row → whether policies and filters
-    allow it. `apart`: points; only brokers at least this far above the emptiest give bundles, and
-    only those as far below the fullest take some.
+    per point; `pieces`: of a broker, by row; `takes`: bundle, source row, destination row → whether
+    policies and filters allow it. `apart`: points; only brokers at least this far above the
+    emptiest give bundles, and only those as far below the fullest take some.
     """
 
     usage: Floats
     capacity: Floats
     pieces: Callable[[int], Pieces]
-    price: Callable[[int], float]
     takes: Callable[[str, int, int], bool]
     apart: float = 0.0
 
