@@ -25,14 +25,14 @@ STEADY = ("--set", "shedding.strategy=steady")
     [
         (
             Certificate(0.062, 0.05, 3.4e8, 3.1e8),
-            "Spread of recent samples 6.2 points after the moves: at most 1.2 above what whole "
-            "bundles can reach (5.0 or more); 340.0 MB/s move, at least 310.0 MB/s were "
+            "Spread of recent samples 6.2 points after the planned moves: at most 1.2 above what "
+            "whole bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are "
             "necessary.",
         ),
         (
             Certificate(0.062, 0.0, 3.4e8, 0.0),
-            "Spread of recent samples 6.2 points after the moves: at most 6.2 above what whole "
-            "bundles can reach (0.0 or more); 340.0 MB/s move.",
+            "Spread of recent samples 6.2 points after the planned moves: at most 6.2 above what "
+            "whole bundles can reach (0.0 or more); they move 340.0 MB/s.",
         ),
         (
             Certificate(0.123, 0.082, 0.0, 0.0),
@@ -46,8 +46,8 @@ STEADY = ("--set", "shedding.strategy=steady")
         ),
         (
             Certificate(0.123, None, 5e6, None),
-            "Spread of recent samples 12.3 points after the moves: bounds were not computed, "
-            "because the cluster is too large; 5.0 MB/s move.",
+            "Spread of recent samples 12.3 points after the planned moves: bounds were not "
+            "computed, because the cluster is too large; they move 5.0 MB/s.",
         ),
     ],
 )
@@ -75,10 +75,12 @@ def test_a_forecast(forecast: Forecast, text: str) -> None:
 def test_advice_names_what_helps_where_moves_cannot() -> None:
     full = Skip("cluster", ("c",), "cluster-full", "the brokers are 90 % busy: add 2 brokers")
     large = Skip("bundle", (bundle(1),), "bundle-too-large", "split it", "b:1")
+    other = Skip("broker", ("b:1",), "load-without-bundles", "look for other processes")
     quiet, busy = Certificate(0.3, 0.3, 0.0, 0.0), Certificate(0.3, 0.2, 5e6, 4e6)
-    assert sentences(Proof(None, None, (full, large))) == [
+    assert sentences(Proof(None, None, (full, large, other))) == [
         "Moves cannot help [cluster-full]: the brokers are 90 % busy: add 2 brokers.",
         f"Moves cannot help [bundle-too-large]: {bundle(1)}: split it.",
+        "Moves cannot help [load-without-bundles]: b:1: look for other processes.",
     ]
     assert sentences(Proof(quiet, None, (full,)))[1].startswith("Moves cannot help")
     assert sentences(Proof(busy, None, (full,)))[1].startswith("Further moves cannot help")
@@ -139,7 +141,8 @@ def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
     text = rebalancer(*given).out
     rounds = rebalancer(*given, "--json").json["rounds"]
 
-    assert " MB/s move, at least " in text
+    assert "; they move " in text
+    assert " MB/s are necessary." in text
     assert "The last predictions were " in text
     assert all(one["sentences"] for one in rounds)
     for one in rounds:
