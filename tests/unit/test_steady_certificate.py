@@ -184,17 +184,20 @@ def test_a_broker_that_joins_empty_does_not_make_moves_look_needless() -> None:
     full = Pieces(
         tuple(map(str, range(10))),
         np.full(10, 6.0),
+        np.zeros(10),
         np.full(10, 1e6),
         np.ones(10, dtype=bool),
         np.zeros(10, dtype=bool),
     )
     none = np.zeros(0, dtype=bool)
-    empty = Pieces((), np.zeros(0), np.zeros(0), none, none)
+    empty = Pieces((), np.zeros(0), np.zeros(0), np.zeros(0), none, none)
     brokers = LoadedBrokers(
         np.array([60.0, 0.0]), np.ones(2), (full, empty).__getitem__, lambda *_: True
     )
     half = MovePlan(
-        tuple(PlannedMove(str(row), 0, 1, 6.0) for row in range(5)), np.array([30.0, 30.0])
+        tuple(PlannedMove(str(row), 0, 1, 6.0, 0.0) for row in range(5)),
+        np.array([30.0, 30.0]),
+        np.zeros(2),
     )
 
     made = certified(brokers, half)
