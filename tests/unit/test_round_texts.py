@@ -14,7 +14,7 @@ from rebalancer.simulation.timeline import Proof
 from strategies.model import Certificate, Forecast, Skip
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import recorded
+from tests.unit.uneven_log import recorded, uneven
 
 RECORDING = Path(__file__).parents[1] / "data/recordings/modular-broker-killed.jsonl.gz"
 STEADY = ("--set", "shedding.strategy=steady")
@@ -126,6 +126,23 @@ def test_explain_says_that_a_cluster_is_too_large_for_bounds(tmp_path: Path) -> 
     text = rebalancer("explain", "2", "--from", tmp_path / "out").out
 
     assert "bounds were not computed, because the cluster is too large; " in text
+
+
+def test_a_certificate_counts_only_moves_that_limits_allow(tmp_path: Path) -> None:
+    """The budget allows one of the moves, so the brokers stay further apart than planned."""
+
+    def last(*more: str) -> dict[str, float]:
+        folder = tmp_path / str(len(more))
+        rebalancer("replay", recorded(tmp_path, uneven(rounds=5)), "--out", folder, *STEADY, *more)
+        rounds = map(json.loads, (folder / "rounds.jsonl").read_bytes().splitlines())
+        busy = next(one for one in rounds if one["commands"])
+        return dict(busy["certificate"]) | {"commands": len(busy["commands"])}
+
+    free, limited = last(), last("--set", "limits.moves_per_round=1")
+
+    assert free["commands"] > limited["commands"] == 1
+    assert free["moved"] > limited["moved"] > 0
+    assert free["spread"] < limited["spread"]
 
 
 def test_explain_says_nothing_of_a_strategy_without_certificates(tmp_path: Path) -> None:
