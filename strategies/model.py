@@ -227,14 +227,16 @@ class Shedding:
     """Result of a shedding strategy: decisions in the order of execution, skips, new memory, and
     forecast figures, if it has them.
 
-    `certify`: computes the bounds of the round, if the strategy has any. It reads the tables of
-    bundles, so only the record of a round calls it.
+    `certify`: takes the bundles that limits and filters let move; computes the bounds of the round,
+    if the strategy has any. It reads the tables of bundles, so only the record of a round calls it.
     """
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
     memory: Memory
-    certify: Callable[[], Certificate | None] = field(default=lambda: None, compare=False)
+    certify: Callable[[Collection[str]], Certificate | None] = field(
+        default=lambda moving: None, compare=False
+    )
     forecast: Forecast | None = None
 
 

@@ -13,11 +13,11 @@ _NOTHING = 0.0005
 
 
 def certificate_text(bounds: Certificate) -> str:
-    """`Spread of recent samples 6.2 points after the moves: at most 1.2 above what whole bundles
-    can reach (5.0 or more); 340.0 MB/s move, at least 310.0 MB/s were necessary.`
+    """`Spread of recent samples 6.2 points after the planned moves: at most 1.2 above what whole
+    bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are necessary.`
     """
     spread = f"Spread of recent samples {figure(100 * bounds.spread)} points"
-    after = " after the moves" if bounds.moved else ""
+    after = " after the planned moves" if bounds.moved else ""
     return f"{spread}{after}: {_distance(bounds)}{_effort(bounds)}."
 
 
@@ -36,8 +36,8 @@ def _effort(bounds: Certificate) -> str:
     if not bounds.moved:
         return ""
     least = bounds.least_to_move
-    needed = f", at least {data_rate(least)} were necessary" if least else ""
-    return f"; {data_rate(bounds.moved)} move{needed}"
+    needed = f", at least {data_rate(least)} are necessary" if least else ""
+    return f"; they move {data_rate(bounds.moved)}{needed}"
 
 
 def forecast_text(forecast: Forecast) -> str:
@@ -72,5 +72,5 @@ def sentences(proof: Proof) -> list[str]:
 def advice_text(skip: Skip, bounds: Certificate | None) -> str:
     """`Further moves cannot help [coarse-bundles]: 14.0 points between the brokers remain: …`"""
     moves = "Further moves" if bounds and bounds.moved else "Moves"
-    about = f"{skip.names[0]}: " if skip.subject == "bundle" else ""
+    about = "" if skip.subject == "cluster" else f"{skip.names[0]}: "
     return f"{moves} cannot help [{skip.code}]: {about}{skip.text}."

@@ -14,7 +14,7 @@ from rebalancer.simulation.timeline import Proof
 from strategies.model import Certificate, Forecast, Skip
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import recorded
+from tests.unit.uneven_log import recorded, uneven
 
 RECORDING = Path(__file__).parents[1] / "data/recordings/modular-broker-killed.jsonl.gz"
 STEADY = ("--set", "shedding.strategy=steady")
@@ -25,14 +25,14 @@ STEADY = ("--set", "shedding.strategy=steady")
     [
         (
             Certificate(0.062, 0.05, 3.4e8, 3.1e8),
-            "Spread of recent samples 6.2 points after the moves: at most 1.2 above what whole "
-            "bundles can reach (5.0 or more); 340.0 MB/s move, at least 310.0 MB/s were "
+            "Spread of recent samples 6.2 points after the planned moves: at most 1.2 above what "
+            "whole bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are "
             "necessary.",
         ),
         (
             Certificate(0.062, 0.0, 3.4e8, 0.0),
-            "Spread of recent samples 6.2 points after the moves: at most 6.2 above what whole "
-            "bundles can reach (0.0 or more); 340.0 MB/s move.",
+            "Spread of recent samples 6.2 points after the planned moves: at most 6.2 above what "
+            "whole bundles can reach (0.0 or more); they move 340.0 MB/s.",
         ),
         (
             Certificate(0.123, 0.082, 0.0, 0.0),
@@ -46,8 +46,8 @@ STEADY = ("--set", "shedding.strategy=steady")
         ),
         (
             Certificate(0.123, None, 5e6, None),
-            "Spread of recent samples 12.3 points after the moves: bounds were not computed, "
-            "because the cluster is too large; 5.0 MB/s move.",
+            "Spread of recent samples 12.3 points after the planned moves: bounds were not "
+            "computed, because the cluster is too large; they move 5.0 MB/s.",
         ),
     ],
 )
@@ -75,10 +75,12 @@ def test_a_forecast(forecast: Forecast, text: str) -> None:
 def test_advice_names_what_helps_where_moves_cannot() -> None:
     full = Skip("cluster", ("c",), "cluster-full", "the brokers are 90 % busy: add 2 brokers")
     large = Skip("bundle", (bundle(1),), "bundle-too-large", "split it", "b:1")
+    other = Skip("broker", ("b:1",), "load-without-bundles", "look for other processes")
     quiet, busy = Certificate(0.3, 0.3, 0.0, 0.0), Certificate(0.3, 0.2, 5e6, 4e6)
-    assert sentences(Proof(None, None, (full, large))) == [
+    assert sentences(Proof(None, None, (full, large, other))) == [
         "Moves cannot help [cluster-full]: the brokers are 90 % busy: add 2 brokers.",
         f"Moves cannot help [bundle-too-large]: {bundle(1)}: split it.",
+        "Moves cannot help [load-without-bundles]: b:1: look for other processes.",
     ]
     assert sentences(Proof(quiet, None, (full,)))[1].startswith("Moves cannot help")
     assert sentences(Proof(busy, None, (full,)))[1].startswith("Further moves cannot help")
@@ -126,6 +128,23 @@ def test_explain_says_that_a_cluster_is_too_large_for_bounds(tmp_path: Path) -> 
     assert "bounds were not computed, because the cluster is too large; " in text
 
 
+def test_a_certificate_counts_only_moves_that_limits_allow(tmp_path: Path) -> None:
+    """The budget allows one of the moves, so the brokers stay further apart than planned."""
+
+    def last(*more: str) -> dict[str, float]:
+        folder = tmp_path / str(len(more))
+        rebalancer("replay", recorded(tmp_path, uneven(rounds=5)), "--out", folder, *STEADY, *more)
+        rounds = map(json.loads, (folder / "rounds.jsonl").read_bytes().splitlines())
+        busy = next(one for one in rounds if one["commands"])
+        return dict(busy["certificate"]) | {"commands": len(busy["commands"])}
+
+    free, limited = last(), last("--set", "limits.moves_per_round=1")
+
+    assert free["commands"] > limited["commands"] == 1
+    assert free["moved"] > limited["moved"] > 0
+    assert free["spread"] < limited["spread"]
+
+
 def test_explain_says_nothing_of_a_strategy_without_certificates(tmp_path: Path) -> None:
     rebalancer("replay", RECORDING, "--out", tmp_path, "--set", "shedding.strategy=avg")
 
@@ -139,7 +158,8 @@ def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
     text = rebalancer(*given).out
     rounds = rebalancer(*given, "--json").json["rounds"]
 
-    assert " MB/s move, at least " in text
+    assert "; they move " in text
+    assert " MB/s are necessary." in text
     assert "The last predictions were " in text
     assert all(one["sentences"] for one in rounds)
     for one in rounds:

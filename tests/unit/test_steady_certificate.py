@@ -59,6 +59,10 @@ def test_steps_of_equal_bundles_on_unequal_brokers_do_not_meet() -> None:
     assert spread_of([6.0] * 4, 2, [1.0, 1.5]) == pytest.approx(4.0)
 
 
+def test_a_broker_of_next_to_no_power_does_not_break_the_bound() -> None:
+    assert 0.0 <= spread_of([2.0, 2.0, 2.0], 3, [1.0, 1.0, 1e-20]) <= 6.0
+
+
 def test_few_bundles_are_searched_to_the_end() -> None:
     """7 + 5 and 6 + 4 + 3 leave 1; volume and counts alone would allow 0."""
     assert spread_of([7.0, 6.0, 5.0, 4.0, 3.0], 2) == pytest.approx(1.0)

@@ -151,7 +151,7 @@ def _show(
         console.Sheet(
             [(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows
         ),
-        FORESIGHT,
+        f"again: bundles that moved more than once; {FORESIGHT}",
         LOOPS[loop],
     )
     if rejected := answers[0].rejected:

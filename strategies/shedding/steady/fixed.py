@@ -5,7 +5,7 @@ The rule is this project's own. Pulsar has no such class, so both modes run it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -163,7 +163,7 @@ class _Decided:
     skips: list[Skip]
     moves: tuple[RecentMove, ...]
     episode: Episode
-    certify: Callable[[], Certificate | None]
+    certify: Callable[[Collection[str]], Certificate | None]
 
     @property
     def forecast(self) -> Forecast:
@@ -213,10 +213,15 @@ class _Round:
         if len(cluster.known) < 2:
             return self._quiet([reasons.no_better_plan(view.cluster, gap)])
         plan = best_plan(cluster.brokers, band)
-        certify = cache(lambda: certified(cluster.brokers, plan, whole=not self.cut))
+        whole = cache(lambda: self._certified(cluster, plan))
+
+        def certify(moving: Collection[str]) -> Certificate:
+            kept = plan.only(moving, cluster.brokers)
+            return whole() if kept is plan else self._certified(cluster, kept)
+
         skips = [
             *cluster_full(cluster),
-            *why_not_even(cluster, plan, band, lambda: 100 * (certify().best_spread or 0.0)),
+            *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
@@ -233,11 +238,14 @@ class _Round:
         """A round without moves, which reads no table unless its bounds are asked for."""
         return _Decided((), skips, self.moves, self.episode, self._certify)
 
-    def _certify(self) -> Certificate | None:
+    def _certify(self, _: Collection[str]) -> Certificate | None:
         cluster = self._cluster(frozenset(), 0.0)
         if len(cluster.known) < 2:
             return None
-        return certified(cluster.brokers, no_moves(cluster.brokers), whole=not self.cut)
+        return self._certified(cluster, no_moves(cluster.brokers))
+
+    def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
+        return certified(cluster.brokers, plan, whole=not self.cut)
 
     def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
         return PlannedCluster.of(

@@ -14,7 +14,15 @@ from strategies.shedding.steady.plan import MovePlan, spread_of
 #: Mean usage (points) from which on a cluster is full, and the one that new brokers should lead to.
 FULL, COMFORTABLE = 85.0, 70.0
 #: Codes of the skips that say what helps where moves cannot.
-ADVICE = frozenset({"cluster-full", "bundle-too-large", "coarse-bundles", "policies-hold"})
+ADVICE = frozenset(
+    {
+        "cluster-full",
+        "bundle-too-large",
+        "load-without-bundles",
+        "coarse-bundles",
+        "policies-hold",
+    }
+)
 
 
 def cluster_full(cluster: PlannedCluster) -> list[Skip]:

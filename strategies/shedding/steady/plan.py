@@ -9,7 +9,7 @@ dropped, or replaced by smaller ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -106,6 +106,17 @@ class MovePlan:
     @property
     def moved(self) -> float:
         return sum(one.size for one in self.moves)
+
+    def only(self, bundles: Collection[str], brokers: LoadedBrokers) -> MovePlan:
+        """The plan without the moves of other bundles; the same plan where there are none."""
+        kept = tuple(one for one in self.moves if one.bundle in bundles)
+        if len(kept) == len(self.moves):
+            return self
+        after = brokers.usage.copy()
+        for move in kept:
+            after[move.source] -= move.size / brokers.capacity[move.source]
+            after[move.destination] += move.size / brokers.capacity[move.destination]
+        return replace(self, moves=kept, after=after)
 
 
 def best_plan(brokers: LoadedBrokers, width: float) -> MovePlan:
