@@ -1,4 +1,4 @@
-"""The targets of SteadyShedder, from published experiments, and the scenarios that they are about."""
+"""Targets of SteadyShedder, from published experiments, and the scenarios that they apply to."""
 
 from __future__ import annotations
 
