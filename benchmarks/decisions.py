@@ -12,7 +12,7 @@ import argparse
 import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import thread_time
 from types import MappingProxyType
 
@@ -40,6 +40,10 @@ SETTINGS: Mapping[str, object] = MappingProxyType(
     }
 )
 _UNTIMED = 2
+#: A strategy that compares samples remembers this many rounds in which no broker stood out, and one
+#: like the round that is timed.
+_REMEMBERED = 19
+_COMPARES_SAMPLES = ("steady",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,8 @@ def built(strategy: str, mode: Mode) -> Shedder:
 def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[DecisionCost, Shedding]:
     """The cost of `calls` decisions after a few that are not timed, and what was decided."""
     rule = built(strategy, mode)
-    timed = [_timed(given, rule) for _ in range(_UNTIMED + calls)]
+    memory = memory_of(given, strategy, rule)
+    timed = [_timed(given, rule, memory) for _ in range(_UNTIMED + calls)]
     decided = timed[-1][1]
     sources = {decision.source for decision in decided.decisions}
     times = sample([cpu_ms for cpu_ms, _ in timed[_UNTIMED:]])
@@ -126,12 +131,36 @@ def _all_strategies(size: Size, calls: int) -> Iterator[DecisionCost]:
             yield cost
 
 
-def _timed(given: Cluster, rule: Shedder) -> tuple[float, Shedding]:
+def memory_of(given: Cluster, strategy: str, rule: Shedder) -> Memory:
+    """The memory before the timed round: of a strategy that compares samples, after earlier rounds,
+    a minute apart.
+    """
+    memory = Memory({state.broker: state.memory for state in given.brokers})
+    if strategy not in _COMPARES_SAMPLES:
+        return memory
+    view = view_of(given.brokers, given.store)
+    ordinary = view.brokers[-1].figures
+    hot = max(broker.figures.cpu.usage for broker in view.brokers[len(view.brokers) // 2 :])
+    for back in range(_REMEMBERED + 1, 0, -1):
+        now_ms = NOW_MS - back * 60_000
+        brokers = tuple(
+            replace(
+                broker,
+                reported_at_ms=now_ms,
+                figures=ordinary if back > 1 and broker.figures.cpu.usage > hot else broker.figures,
+            )
+            for broker in view.brokers
+        )
+        memory = rule.shed(replace(view, now_ms=now_ms, brokers=brokers), memory).memory
+    return memory
+
+
+def _timed(given: Cluster, rule: Shedder, memory: Memory) -> tuple[float, Shedding]:
     # Garbage of the call before must not be collected on the account of this one.
     gc.collect()
     started = thread_time()
     view = view_of(given.brokers, given.store)
-    decided = rule.shed(view, Memory({state.broker: state.memory for state in given.brokers}))
+    decided = rule.shed(view, memory)
     return (thread_time() - started) * 1e3, decided
 
 

@@ -17,6 +17,7 @@ from typing import Literal
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
 from strategies.filters.policies import PoliciesView
+from strategies.load_history import Episode, LoadHistory, RecentMove
 
 #: The latest time (ms since the epoch) of JavaScript's Date; no written record carries a later one.
 LARGEST_TIME = 8_640_000_000_000_000
@@ -142,7 +143,7 @@ class BrokerMemory:
     `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's
     own history.
     `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last
-    decision to shed): TransferShedder's.
+    decision to shed): TransferShedder's. `history`: SteadyShedder's.
     """
 
     ewma: float | None = None
@@ -151,6 +152,7 @@ class BrokerMemory:
     hit_low: int | None = None
     throughput_ewma: float | None = None
     gave_at_ms: int | None = None
+    history: LoadHistory | None = None
 
 
 #: Memory of a broker without any entry.
@@ -165,7 +167,8 @@ class ClusterMemory:
     `planned` maps a bundle (fixed mode) or the exact value of its averages (parity mode, see
     AvgShedder) to a broker. `rotation`, `turn`: the brokers that take bundles one after the other,
     and the position of the next one (RoundRobinBrokerSelector). `split_hits`: bundle → number of
-    rounds in a row in which it was too big (splits of the extensible load manager).
+    rounds in a row in which it was too big (splits of the extensible load manager). `moves`,
+    `episode`: SteadyShedder's.
     """
 
     hits: int = 0
@@ -174,6 +177,8 @@ class ClusterMemory:
     rotation: tuple[str, ...] = ()
     turn: int = 0
     split_hits: Mapping[str, int] = field(default_factory=dict)
+    moves: tuple[RecentMove, ...] = ()
+    episode: Episode = Episode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +224,20 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Shedding:
-    """Result of a shedding strategy: decisions in the order of execution, skips, new memory."""
+    """Result of a shedding strategy: decisions in the order of execution, skips, new memory, and
+    forecast figures, if it has them.
+
+    `certify`: takes the bundles that limits and filters let move; computes the bounds of the round,
+    if the strategy has any. It reads the tables of bundles, so only the record of a round calls it.
+    """
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
     memory: Memory
+    certify: Callable[[Collection[str]], Certificate | None] = field(
+        default=lambda moving: None, compare=False
+    )
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +314,43 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Certificate:
+    """How near a round's plan is to the best possible one, as proven bounds.
+
+    `spread`: highest minus lowest usage after the moves of the round (fraction); `best_spread`:
+    spread that no assignment of whole bundles falls below; `moved`: traffic that the round moves
+    (bytes/s); `least_to_move`: traffic that every algorithm must move to reach `spread`. The bounds
+    are None in a cluster that is too large to compute them.
+    """
+
+    spread: float
+    best_spread: float | None
+    moved: float
+    least_to_move: float | None
+
+    @property
+    def gap(self) -> float | None:
+        """Fraction by which `spread` is at most above what whole bundles can reach."""
+        return None if self.best_spread is None else max(0.0, self.spread - self.best_spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How well the strategy predicts the effect of its moves.
+
+    `error`: mean difference between predicted and seen usage (fraction) of the brokers of its last
+    moves, None before the first; `useless_rounds`: rounds of moves in a row that brought less than
+    a tenth of what they predicted; `returns`: moves within the rest time that took a bundle back to
+    a former broker; `useless_moves`: those of the useless rounds.
+    """
+
+    error: float | None = None
+    useless_rounds: int = 0
+    returns: int = 0
+    useless_moves: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """The record of one round of one cluster: its input, its decisions, its skips, and the expected
     effect.
@@ -325,6 +376,8 @@ class Round:
     skips: tuple[Skip, ...]
     digest: str
     version: str
+    certificate: Certificate | None = None
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,8 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         ),
         digest=_digest(given),
         version=rules.version,
+        certificate=shedding.certify(leaving.kept),
+        forecast=shedding.forecast,
     )
     kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))
     return RoundResult(

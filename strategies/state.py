@@ -11,6 +11,7 @@ from typing import Any
 from strategies.clock import Clock, Stray
 from strategies.errors import StateVersionError
 from strategies.limits.budget import Spent
+from strategies.load_history import Episode, RecentMove
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
 
@@ -190,9 +191,7 @@ def from_bytes(data: bytes) -> ClusterState:
         voters=tree.get("voters", 0),
         trailing=tree.get("trailing", {}),
         overtaken=tree.get("overtaken", {}),
-        memory=ClusterMemory(
-            **{**tree["memory"], "rotation": tuple(tree["memory"].get("rotation", ()))}
-        ),
+        memory=_memory(tree["memory"]),
         **{
             name: tree[name]
             for name in (
@@ -211,6 +210,16 @@ def from_bytes(data: bytes) -> ClusterState:
         },
         spent=tuple(Spent(**one) for one in tree["spent"]),
     )
+
+
+def _memory(tree: Mapping[str, Any]) -> ClusterMemory:
+    """Memory about the cluster; states of versions before SteadyShedder have no moves."""
+    typed = {
+        "rotation": tuple(tree.get("rotation", ())),
+        "moves": tuple(RecentMove(*one) for one in tree.get("moves", ())),
+        "episode": Episode(*tree.get("episode", ())),
+    }
+    return ClusterMemory(**{**tree, **typed})
 
 
 def _orders(tree: Mapping[str, Any], in_flight: Mapping[str, InFlight]) -> dict[str, Order]:

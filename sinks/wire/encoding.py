@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import asdict
 
 import msgspec
 from msgspec import UNSET
@@ -13,11 +14,28 @@ from msgspec import UNSET
 from sinks.wire.contracts.commands import CommandRecord, ExpectedUsage, Reason
 from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.rejected import RejectedRecord
-from sinks.wire.contracts.rounds import RoundRecord, SkipRecord, SpreadRecord
+from sinks.wire.contracts.rounds import (
+    CertificateRecord,
+    ForecastRecord,
+    RoundRecord,
+    SkipRecord,
+    SpreadRecord,
+)
 from sinks.wire.contracts.telemetry import OutcomeReportRecord
 from sinks.wire.origin import LARGEST_ORIGINAL, Origin
 from strategies.errors import ContractError, WireError
-from strategies.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip, Spread
+from strategies.model import (
+    Certificate,
+    Command,
+    Evidence,
+    Expected,
+    Forecast,
+    Outcome,
+    Round,
+    Scalar,
+    Skip,
+    Spread,
+)
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -79,6 +97,8 @@ def encode_round(done: Round) -> bytes:
         skips=[_skip(skip) for skip in done.skips],
         digest=done.digest,
         version=done.version,
+        certificate=UNSET if done.certificate is None else _certificate(done.certificate),
+        forecast=UNSET if done.forecast is None else ForecastRecord(**asdict(done.forecast)),
     )
     return _ENCODER.encode(record)
 
@@ -171,7 +191,21 @@ def to_round(record: RoundRecord) -> Round:
         ),
         digest=record.digest,
         version=record.version,
+        certificate=None if record.certificate is UNSET else _to_certificate(record.certificate),
+        forecast=None
+        if record.forecast is UNSET
+        else Forecast(*msgspec.structs.astuple(record.forecast)),
     )
+
+
+def _certificate(bounds: Certificate) -> CertificateRecord:
+    return CertificateRecord(
+        bounds.spread, bounds.best_spread, bounds.gap, bounds.moved, bounds.least_to_move
+    )
+
+
+def _to_certificate(record: CertificateRecord) -> Certificate:
+    return Certificate(record.spread, record.best_spread, record.moved, record.least_to_move)
 
 
 def _outcome(outcome: Outcome) -> OutcomeRecord:

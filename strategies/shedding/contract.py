@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from strategies.bundles.bundle_loads import Bools, Floats
-from strategies.model import ClusterView, Figures, Memory, Round, Shedding
+from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.model import ClusterView, Figures, Memory, Round, Shedding, Skip
 from strategies.settings import Mode, Weights
 from strategies.usage import weighted_usage
 
@@ -22,10 +22,31 @@ class Shedder(Protocol):
         """
 
 
-#: Arguments, with brokers by name: `usages` float64[rounds, brokers], all finite; `fresh`: whether
-#: a figure is a new sample; the memory. Returns how many rounds, from the first on, certainly
-#: decide nothing, and the memory after them.
-QuietScreen = Callable[[Sequence[str], Floats, Bools, Memory], tuple[int, Memory]]
+@dataclass(frozen=True, slots=True)
+class RoundColumns:
+    """Consecutive rounds of one cluster in which the same brokers report the same bundles. Rows are
+    rounds, columns brokers by name.
+
+    `now_ms`: int64[rounds]; `reported_at_ms`: int64[rounds, brokers]; `usage`: float64, fractions,
+    all finite; `throughput`, `msg_rate`: float64, in + out, bytes/s and messages/s; `bundles`:
+    numbers of bundles; `fresh`: whether a figure is a new sample; `settling`: as in `BrokerLoad`.
+    """
+
+    cluster: str
+    brokers: Sequence[str]
+    now_ms: Ints
+    reported_at_ms: Ints
+    usage: Floats
+    throughput: Floats
+    msg_rate: Floats
+    bundles: Floats
+    fresh: Bools
+    settling: Bools
+
+
+#: Takes rounds and the memory before them. Returns the skips of each round, from the first on, that
+#: certainly decides nothing, and the memory after the last of them.
+QuietScreen = Callable[[RoundColumns, Memory], tuple[Sequence[tuple[Skip, ...]], Memory]]
 
 
 #: Takes a broker's figures; returns its usage (fraction) without history, as in round records.
@@ -66,7 +87,8 @@ class SheddingStrategy:
     that it balances. `quiet`: takes the settings of fixed mode and finds rounds
     that decide nothing, for back-tests; None if every round has to run.
     `demo`: setting → value and reason, where the demo does not use the default. `parity_usage`:
-    takes the settings, and builds the usage in records of parity mode.
+    takes the settings, and builds the usage in records of parity mode. `advice`: codes of the skips
+    that say what to do where moving bundles cannot help.
     """
 
     name: str
@@ -84,6 +106,7 @@ class SheddingStrategy:
     quiet: Callable[[Any], QuietScreen | None] | None = None
     demo: Mapping[str, tuple[float | bool, str]] = field(default_factory=dict)
     parity_usage: Callable[[Any, Weights], Usage] = largest_weighted_resource
+    advice: frozenset[str] = frozenset()
 
     @property
     def java_class(self) -> str:

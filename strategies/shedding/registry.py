@@ -9,6 +9,7 @@ from strategies.settings import Mode, Weights
 from strategies.shedding.avg.strategy import AVG
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.overload.strategy import OVERLOAD
+from strategies.shedding.steady.strategy import STEADY
 from strategies.shedding.threshold.strategy import THRESHOLD
 from strategies.shedding.transfer.strategy import TRANSFER
 from strategies.shedding.uniform.strategy import UNIFORM
@@ -20,6 +21,7 @@ SHEDDERS: Registry[SheddingStrategy] = Registry(
     OVERLOAD,
     UNIFORM,
     TRANSFER,
+    STEADY,
 )
 #: The strategy that runs unless the settings name another.
 DEFAULT = AVG.name

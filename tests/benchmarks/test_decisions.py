@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -14,14 +15,14 @@ import pytest
 
 from benchmarks import decisions, java_decisions
 from benchmarks.bench_input import NOW_MS, ROUND, Cluster, Size, cluster, draws
-from benchmarks.decisions import MODES, SETTINGS, growth_table, measure
+from benchmarks.decisions import MODES, SETTINGS, built, growth_table, measure, memory_of
 from benchmarks.figures import Sample
 from benchmarks.java_decisions import Comparison, decided_by, read_java, shown
 from benchmarks.pulsar_jars import pulsar_jars
 from strategies.averages.bundle_averages import unpack_history
 from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
-from strategies.model import Command, Sweep
+from strategies.model import NO_MEMORY, Command, Sweep
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS
 from strategies.state import ClusterState
@@ -95,7 +96,9 @@ def test_what_is_measured_is_what_a_round_decides(strategy: str, mode: Mode) -> 
         )
     )
     engine = Engine(EngineSettings(strategy, mode, SETTINGS.get(strategy)))
-
+    memory = memory_of(given, strategy, built(strategy, mode))
+    for state in given.brokers:
+        given.store.put_broker(replace(state, memory=memory.brokers.get(state.broker, NO_MEMORY)))
     _, decided = measure(given, strategy, mode, calls=1)
     events = engine.fold(
         Sweep("bench", NOW_MS, 1, tuple(state.broker for state in given.brokers), {}), given.store

@@ -81,13 +81,13 @@ def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path:
     )
     assert answer.code == 0, answer.err
     ratings = answer.json["ratings"]
-    assert len(ratings["strategies"]) == 5
+    assert len(ratings["strategies"]) == 6
     assert ratings["order_as_published"] == dict.fromkeys(
         ("stability", "over-placement", "over-unloading", "heterogeneity"), True
     )
-    assert len(answer.json["runs"]) == 4 * 5 * 3
+    assert len(answer.json["runs"]) == 4 * 6 * 3
     written = page.read_text("utf-8")
-    assert "5 strategies in 4 scenarios" in written
+    assert "6 strategies in 4 scenarios" in written
     assert "All scenarios and strategies" in written
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.html"]
 

@@ -16,7 +16,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
+from strategies.load_history import Episode, LoadHistory, LoadLevel, LoadSample, RecentMove
 from strategies.model import (
+    NO_MEMORY,
     BrokerLoad,
     BrokerMemory,
     ClusterMemory,
@@ -29,6 +31,7 @@ from strategies.model import (
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.uniform.settings import UniformSettings
@@ -65,6 +68,7 @@ EAGER: dict[str, object] = {
         min_throughput=0.0,
     ),
     "overload": OverloadSettings(threshold_percent=10.0),
+    "steady": SteadySettings(steadiness="tight", rest_minutes=1.0, sample_seconds=1.0),
     "transfer": TransferSettings(target_std=0.02, hit_count=0, history=0.5),
     "uniform": UniformSettings(
         rate_difference_percent=5.0,
@@ -179,7 +183,13 @@ def a_memory(seed: int) -> Memory:
     def broker() -> BrokerMemory:
         gave_at_ms = chance.choice((None, None, NOW_MS - 1000, NOW_MS - 300_000))
         return BrokerMemory(
-            usage(), usage(), hits(), hits(), chance.choice((None, *FIGURES)), gave_at_ms
+            usage(),
+            usage(),
+            hits(),
+            hits(),
+            chance.choice((None, *FIGURES)),
+            gave_at_ms,
+            chance.choice((None, *(a_load_history(chance) for _ in range(4)))),
         )
 
     brokers = {name: broker() for name in chance.sample(BROKERS, chance.randint(0, len(BROKERS)))}
@@ -191,8 +201,75 @@ def a_memory(seed: int) -> Memory:
     return Memory(
         brokers,
         ClusterMemory(
-            chance.randint(0, 9), planned, {}, rotation, chance.randint(0, len(rotation))
+            chance.randint(0, 9),
+            planned,
+            {},
+            rotation,
+            chance.randint(0, len(rotation)),
+            {},
+            tuple(a_recent_move(chance) for _ in range(chance.choice((0, 0, 3)))),
+            an_episode(chance),
         ),
+    )
+
+
+def a_load_history(chance: random.Random) -> LoadHistory:
+    """Samples a minute apart around one usage, and levels of any traffic."""
+    usual, count = chance.choice(PERCENTS) / 100, chance.choice((0, 2, 3, 20, 20))
+    samples = tuple(
+        LoadSample(
+            NOW_MS - 60_000 * back,
+            usual + chance.choice((0.0, 0.01, 0.3)),
+            chance.choice(FIGURES),
+            chance.choice(FIGURES),
+        )
+        for back in range(count + 1, 1, -1)
+    )
+    levels = tuple(
+        LoadLevel(chance.choice(FIGURES), chance.choice(FIGURES), usual, chance.uniform(1, 5))
+        for _ in range(min(count, 10))
+    )
+    changed = chance.choice((-1, -1, -1, -1, NOW_MS - 90_000, NOW_MS - 500_000))
+    return LoadHistory(samples, levels, changed, chance.randint(0, 8), chance.random() < 0.1)
+
+
+def fitting(memory: Memory, view: ClusterView) -> Memory:
+    """The memory as if every broker had reported before, and none had gained or lost bundles since
+    its newest sample.
+    """
+    brokers = dict(memory.brokers)
+    for load in view.brokers:
+        kept = brokers.get(load.broker, NO_MEMORY)
+        history = kept.history or a_load_history(random.Random(str(load.figures)))
+        history = history._replace(bundles=load.figures.bundle_count)
+        brokers[load.broker] = replace(kept, history=history)
+    return Memory(brokers, memory.cluster)
+
+
+def a_recent_move(chance: random.Random) -> RecentMove:
+    source, destination = chance.sample(BROKERS, 2)
+    load, other = chance.choice(PERCENTS) / 100, chance.choice(PERCENTS) / 100
+    at_ms, counted = NOW_MS - chance.choice((60_000, 900_000)), chance.random() < 0.5
+    bytes_, rate = chance.choice(FIGURES), chance.choice(FIGURES)
+    bundle = chance.choice(BUNDLES)
+    return RecentMove(bundle, source, destination, at_ms, bytes_, rate, load, other, counted)
+
+
+def an_episode(chance: random.Random) -> Episode:
+    if chance.random() < 0.5:
+        return Episode()
+    began = NOW_MS - chance.choice((60_000, 600_000, 4_000_000))
+    return Episode(
+        began,
+        chance.randint(began, NOW_MS - 1),
+        chance.random() < 0.5,
+        chance.random(),
+        chance.random(),
+        chance.random() < 0.5,
+        chance.randint(0, 3),
+        chance.uniform(1, 2),
+        NOW_MS + chance.choice((-1000, -1000, 1000)),
+        chance.choice((None, 0.1)),
     )
 
 

@@ -4,11 +4,11 @@ exactly, and keeps its promises.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,16 +25,12 @@ from strategies.bundles.bundle_loads import (
 )
 from strategies.engine import Engine, EngineSettings
 from strategies.model import (
-    BrokerMemory,
     Command,
     Event,
-    Figures,
     Outcome,
     OutcomeReport,
     Rejection,
-    Resource,
     Round,
-    Traffic,
 )
 from strategies.outcomes import learn_outcome
 from strategies.packing import pack_record, unpack_record
@@ -58,7 +54,7 @@ class ByteStore:
         return _broker(self.brokers_[broker]) if broker in self.brokers_ else None
 
     def put_broker(self, state: BrokerState) -> None:
-        self.brokers_[state.broker] = json.dumps(asdict(state)).encode()
+        self.brokers_[state.broker] = msgspec.msgpack.encode(state)
 
     def remove_broker(self, broker: str) -> None:
         self.brokers_.pop(broker, None)
@@ -81,16 +77,8 @@ class ByteStore:
         self.cluster = to_bytes(state)
 
 
-def _broker(data: bytes) -> BrokerState:
-    tree = json.loads(data)
-    figures = tree.pop("figures")
-    figures |= {
-        name: Resource(**figures[name])
-        for name in ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
-    }
-    figures["traffic"] = Traffic(**figures["traffic"])
-    memory, table = BrokerMemory(**tree.pop("memory")), TableSummary(**tree.pop("table"))
-    return BrokerState(**tree, figures=Figures(**figures), memory=memory, table=table)
+#: As in the rows of a checkpoint.
+_broker = msgspec.msgpack.Decoder(BrokerState).decode
 
 
 @given(any_settings, seeds, lengths)

@@ -32,7 +32,9 @@ from tests.properties.legal import (
     MODES,
     NOW_MS,
     WEIGHTS,
+    a_memory,
     a_view,
+    fitting,
     memories,
     modes,
     seeds,
@@ -50,7 +52,7 @@ def an_input(view: ClusterView, memory: Memory, seed: int) -> RoundInput:
     """The state from which a round makes such a view, with moves under way and bundles that two
     brokers report.
     """
-    chance = random.Random(seed)
+    chance, memory = random.Random(seed), fitting(memory, view)
     tables = {broker.broker: history(broker.bundles, chance) for broker in view.brokers}
     states = [
         a_state(broker.broker, order, view, memory, chance)
@@ -213,7 +215,9 @@ def test_the_order_of_brokers_and_bundles_changes_nothing(
 @any_mode
 def test_the_rounds_are_worth_looking_at(strategy: str, mode: Mode) -> None:
     """Guards the other tests: of a hundred rounds many must command something, or they would prove
-    nothing.
+    nothing. Few of these clusters can be balanced, which SteadyShedder finds out.
     """
-    views = [an_input(a_view(seed, 6, 6), Memory(), seed) for seed in range(100)]
-    assert sum(bool(closed(strategy, mode, given_).commands) for given_ in views) >= 25
+    views = [an_input(a_view(seed, 6, 6), a_memory(seed), seed) for seed in range(100)]
+    assert sum(bool(closed(strategy, mode, given_).commands) for given_ in views) >= (
+        8 if strategy == "steady" else 25
+    )

@@ -27,7 +27,17 @@ from strategies.model import (
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedder
 from strategies.shedding.registry import SHEDDERS, shedder
-from tests.properties.legal import EAGER, WEIGHTS, memories, modes, mostly, seeds, shuffled, views
+from tests.properties.legal import (
+    EAGER,
+    WEIGHTS,
+    fitting,
+    memories,
+    modes,
+    mostly,
+    seeds,
+    shuffled,
+    views,
+)
 from tests.unit.shedding_builders import ns
 from tests.unit.shedding_rounds import play
 
@@ -51,7 +61,7 @@ def test_no_strategy_raises_and_every_round_keeps_its_promises(
         memory = replace(
             memory, brokers={name: one for name, one in memory.brokers.items() if name in known}
         )
-        round_ = rule.shed(view, memory)
+        round_ = rule.shed(view, fitting(memory, view))
         memory = round_.memory
         brokers_give_what_they_serve_and_each_bundle_once(view, round_)
         whatever_is_left_alone_has_a_reason(

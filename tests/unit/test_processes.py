@@ -100,7 +100,7 @@ def test_simulate_leaves_nobody_behind(
             said = process.stderr.read()
             # A process that is killed cannot clear up behind itself; that somebody else does so is
             # told.
-            assert code == -9 or said.strip().splitlines() == ["10 runs"], said
+            assert code == -9 or said.strip().splitlines() == ["12 runs"], said
         finally:
             for left in _of_session(process.pid):
                 os.kill(left, signal.SIGKILL)

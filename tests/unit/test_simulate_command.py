@@ -68,6 +68,8 @@ def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
         assert run["figures"]["lasting_spread"] < run["figures"]["start_spread"] / 2
         assert run["figures"]["moved_mib"] >= run["figures"]["least_mib"] * 0.99
         assert run["figures"]["share_with_reason"] == 1.0
+        assert run["figures"]["prediction_error"] > 0
+        assert (run["figures"]["useless_moves"], run["figures"]["returns"]) == (0, 0)
 
 
 @pytest.mark.parametrize(("bundles", "told"), [(12, False), (2, True)])
@@ -229,8 +231,8 @@ def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_
     assert [line.removeprefix("error: ") for line in answer.stderr.splitlines()] == [
         "shedding.avg.low_treshold: unknown setting; did you mean "
         f"shedding.avg.low_threshold? ([settings] of {other})",
-        "shedding.strategy: must be one of 'threshold', 'avg', 'overload', 'uniform' or "
-        "'transfer', got \"avgg\"; did you mean avg? "
+        "shedding.strategy: must be one of 'threshold', 'avg', 'overload', 'uniform', "
+        "'transfer' or 'steady', got \"avgg\"; did you mean avg? "
         f"([strategy] of {other})",
         "shedding.mode: must be one of 'fixed' or 'parity', got \"bogus\" (--mode)",
         f'limits.moves_per_round: must be a whole number, got "x" ([settings] of {other})',

@@ -19,12 +19,15 @@ from strategies.model import NO_MEMORY, Memory, Skip
 from strategies.placement.registry import PLACERS
 from strategies.round import judge_cluster
 from strategies.round_input import RoundInput
+from strategies.shedding.contract import RoundColumns
 from strategies.state import ClusterState
 from strategies.store import BrokerState
 from strategies.usage import usages_of
 
 #: Columns of usage and limit of CPU, direct memory, bandwidth in and out among the figures.
 _USED, _LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]
+#: Columns of traffic in and out, and of the number of bundles.
+_MSG_RATE, _THROUGHPUT, _BUNDLES = [10, 11], [12, 13], 14
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class Rounds:
 
 @dataclass(frozen=True)
 class QuietRounds:
-    """The first `count` rounds decide nothing; their usage float64[rounds, brokers], skips (if the
-    strategy ran), and memory after them.
+    """The first `count` rounds decide nothing; their usage float64[rounds, brokers], skips (none
+    from the screens of some strategies), and memory after them.
     """
 
     count: int
@@ -99,13 +102,8 @@ class QuietRoundFinder:
         count = leading(np.asarray((np.isfinite(usage) & (usage <= self._advised)).all(axis=1)))
         if self._screen is None:
             return self._by_running(before, rounds, usage[:count])
-        count, memory = self._screen(
-            [one.broker for one in before.brokers],
-            usage[:count],
-            rounds.fresh[:count],
-            before.memory,
-        )
-        return QuietRounds(count, usage[:count], ((),) * count, memory)
+        skips, memory = self._screen(_columns(before, rounds, usage[:count]), before.memory)
+        return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), memory)
 
     def _by_running(self, before: RoundState, rounds: Rounds, usage: Floats) -> QuietRounds:
         states, skips = _States(before), list[tuple[Skip, ...]]()
@@ -134,6 +132,25 @@ class QuietRoundFinder:
             )
             skips.append(shedding.skips)
         return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), states.memory)
+
+
+def _columns(before: RoundState, rounds: Rounds, usage: Floats) -> RoundColumns:
+    """The rounds of which `usage` holds the usages, as input of a strategy's screen."""
+    part = slice(0, len(usage))
+    ts, fresh, figures = rounds.ts[part], rounds.fresh[part], rounds.figures[part]
+    sampled_at = np.maximum.accumulate(np.where(fresh, ts, before.sampled_at))
+    return RoundColumns(
+        before.cluster,
+        [one.broker for one in before.brokers],
+        rounds.now_ms[part],
+        ts,
+        usage,
+        figures[..., _THROUGHPUT].sum(axis=2),
+        figures[..., _MSG_RATE].sum(axis=2),
+        figures[..., _BUNDLES],
+        fresh,
+        sampled_at <= np.array([one.judged_after_ms for one in before.brokers]),
+    )
 
 
 class _States:

@@ -40,6 +40,39 @@ class SkipRecord(Struct, frozen=True):
     evidence: dict[str, Scalar]
 
 
+class CertificateRecord(Struct, frozen=True):
+    """Proven bounds: how near the round's plan is to the best possible one."""
+
+    spread: Annotated[Fraction, Meta(description="max - min of usage after the round's moves")]
+    best_spread: Annotated[
+        Fraction | None,
+        Meta(
+            description="no assignment of whole bundles has a smaller spread; null: the cluster is "
+            "too large to compute bounds"
+        ),
+    ]
+    gap: Annotated[Fraction | None, Meta(description="spread - best_spread, at least 0")]
+    moved: Annotated[float, Meta(description="bytes/s that the round moves")]
+    least_to_move: Annotated[
+        float | None, Meta(description="bytes/s that must move at least to reach the spread")
+    ]
+
+
+class ForecastRecord(Struct, frozen=True):
+    """How well the strategy predicts the effect of its moves."""
+
+    error: Annotated[
+        Fraction | None, Meta(description="mean difference of predicted and seen usage")
+    ]
+    useless_rounds: Annotated[
+        Count, Meta(description="rounds of moves in a row that brought less than a tenth")
+    ]
+    returns: Annotated[
+        Count, Meta(description="moves within the rest time that took a bundle back")
+    ]
+    useless_moves: Annotated[Count, Meta(description="moves of the useless rounds")] = 0
+
+
 class RoundRecord(Struct, frozen=True):
     """One decision for one cluster: its input, commands, skips and expected effect."""
 
@@ -63,4 +96,6 @@ class RoundRecord(Struct, frozen=True):
     skips: list[SkipRecord]
     digest: Annotated[str, Meta(description="of the whole input of the round")]
     version: Annotated[str, Meta(description="of the product")]
+    certificate: CertificateRecord | UnsetType = UNSET
+    forecast: ForecastRecord | UnsetType = UNSET
     sig: Signature | UnsetType = UNSET

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strategies.bundles.bundle_loads import Bools, Floats
-from strategies.model import Memory, Round
-from strategies.shedding.contract import GoalFigure, QuietScreen, SheddingStrategy
+from strategies.model import Memory, Round, Skip
+from strategies.shedding.contract import GoalFigure, QuietScreen, RoundColumns, SheddingStrategy
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder, parity_usage
 from strategies.shedding.overload.settings import OverloadSettings
@@ -22,11 +21,9 @@ def highest_usage(record: Round) -> float:
 def quiet(settings: OverloadSettings) -> QuietScreen:
     """Finds rounds in which no broker is overloaded; the strategy has no memory."""
 
-    def screen(
-        names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory
-    ) -> tuple[int, Memory]:
-        hot = ~(usages < settings.threshold_percent / 100).all(axis=1)
-        return int(hot.argmax()) if hot.any() else len(usages), memory
+    def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
+        hot = ~(rounds.usage < settings.threshold_percent / 100).all(axis=1)
+        return [()] * (int(hot.argmax()) if hot.any() else len(rounds.usage)), memory
 
     return screen
 

@@ -9,9 +9,8 @@ from math import fsum
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Bools, Floats
-from strategies.model import NO_MEMORY, Memory, Round
-from strategies.shedding.contract import GoalFigure, QuietScreen, SheddingStrategy
+from strategies.model import NO_MEMORY, Memory, Round, Skip
+from strategies.shedding.contract import GoalFigure, QuietScreen, RoundColumns, SheddingStrategy
 from strategies.shedding.memory import with_ewmas
 from strategies.shedding.threshold.fixed import ThresholdShedder
 from strategies.shedding.threshold.parity import ParityThresholdShedder
@@ -31,13 +30,12 @@ def quiet(settings: ThresholdSettings) -> QuietScreen | None:
     if settings.lower_boundary:
         return None
 
-    def screen(
-        names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory
-    ) -> tuple[int, Memory]:
+    def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
+        names = rounds.brokers
         weight, distance = settings.history, settings.threshold_percent / 100
         kept = [memory.brokers.get(name, NO_MEMORY).ewma for name in names]
         ewmas, count = np.array([np.nan if ewma is None else ewma for ewma in kept]), 0
-        for usage, new in zip(usages, fresh, strict=True):
+        for usage, new in zip(rounds.usage, rounds.fresh, strict=True):
             unknown = np.isnan(ewmas)
             after = np.where(
                 unknown, usage, np.where(new, ewmas * weight + (1 - weight) * usage, ewmas)
@@ -48,9 +46,9 @@ def quiet(settings: ThresholdSettings) -> QuietScreen | None:
             ):
                 break
             ewmas, count = after, count + 1
-        return count, with_ewmas(
-            memory, dict(zip(names, ewmas.tolist(), strict=True))
-        ) if count else memory
+        if count:
+            memory = with_ewmas(memory, dict(zip(names, ewmas.tolist(), strict=True)))
+        return [()] * count, memory
 
     return screen
 

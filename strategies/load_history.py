@@ -1,0 +1,84 @@
+"""What SteadyShedder remembers from round to round: recent load and learned levels per broker,
+its recent moves, and how well they worked.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class LoadSample(NamedTuple):
+    """A broker's load at a time (ms): usage (fraction), throughput (bytes/s in + out) and message
+    rate (messages/s in + out).
+    """
+
+    at_ms: int
+    usage: float
+    throughput: float
+    msg_rate: float
+
+
+class LoadLevel(NamedTuple):
+    """Mean load of a broker over `weight` samples with nearly equal traffic; units as in
+    `LoadSample`.
+    """
+
+    throughput: float
+    msg_rate: float
+    usage: float
+    weight: float
+
+
+class LoadHistory(NamedTuple):
+    """The load of one broker over time."""
+
+    #: Newest last. The moves made since are counted in.
+    samples: tuple[LoadSample, ...] = ()
+    #: Newest last, one per level of traffic.
+    levels: tuple[LoadLevel, ...] = ()
+    #: Samples up to this time do not show the broker's last move, or gain or loss of bundles.
+    changed_at_ms: int = -1
+    #: Number of bundles in the newest report.
+    bundles: int = 0
+    #: The newest report showed a jump of usage without a change of traffic, which was not believed.
+    doubted: bool = False
+
+
+class RecentMove(NamedTuple):
+    """A bundle that the strategy decided to move, its traffic (bytes/s, messages/s in + out), and
+    the predicted changes of usage (fractions). `counted`: older samples of both brokers include it.
+    """
+
+    bundle: str
+    source: str
+    destination: str
+    at_ms: int
+    throughput: float
+    msg_rate: float
+    source_loses: float
+    destination_gains: float
+    counted: bool = False
+
+
+class Episode(NamedTuple):
+    """A series of rounds with moves that follow each other closely. Usages are fractions.
+
+    `last_at_ms`: of the last moves; `spread_before`, `spread_predicted`: of these moves;
+    `judged`: their effect has been compared with the prediction; `idle_rounds`: rounds of moves in
+    a row that brought less than a tenth of what they predicted; `caution`: factor of all limits, 1
+    or more; `rests_until_ms`: no moves before this time; `error`: mean difference between predicted
+    and seen usage after the last judged moves, None before the first; `idle_moves`: number of moves
+    of the idle rounds.
+    """
+
+    began_at_ms: int = -1
+    last_at_ms: int = -1
+    followed_up: bool = False
+    spread_before: float = 0.0
+    spread_predicted: float = 0.0
+    judged: bool = True
+    idle_rounds: int = 0
+    caution: float = 1.0
+    rests_until_ms: int = -1
+    error: float | None = None
+    idle_moves: int = 0

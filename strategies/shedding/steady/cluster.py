@@ -1,0 +1,153 @@
+"""The cluster as a plan sees it: usages and capacities of brokers, sizes of their bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import (
+    RATE_IN,
+    RATE_OUT,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    BundleLoads,
+    Floats,
+)
+from strategies.load_history import LoadHistory, LoadSample
+from strategies.model import BrokerLoad, ClusterView
+from strategies.shedding.candidates import Candidates, candidates
+from strategies.shedding.steady.cost import LoadCost
+from strategies.shedding.steady.plan import LoadedBrokers, Pieces
+from strategies.shedding.steady.samples import load_of
+
+#: Relative difference up to which the newest figures and the averages add up to the same load:
+#: their sums then do not show which of them is the present load.
+ALIKE = 0.02
+
+
+@dataclass(frozen=True)
+class PlannedCluster:
+    """The brokers that take part in a plan, by name, with their present load. `resting`: bundles
+    that the strategy moved lately.
+    """
+
+    view: ClusterView
+    known: Sequence[tuple[BrokerLoad, LoadSample]]
+    cost: LoadCost
+    resting: frozenset[str]
+    apart: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        view: ClusterView,
+        loads: Sequence[BrokerLoad],
+        histories: Mapping[str, LoadHistory],
+        *,
+        cost: LoadCost,
+        resting: frozenset[str],
+        apart: float,
+    ) -> PlannedCluster:
+        """The cluster without brokers that must neither give nor take, or have no sample yet."""
+        known = [
+            (load, now)
+            for load in loads
+            if not load.settling and (now := load_of(histories[load.broker])) is not None
+        ]
+        return cls(view, known, cost, resting, apart)
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [load.broker for load, _ in self.known]
+
+    @cached_property
+    def brokers(self) -> LoadedBrokers:
+        """As input of a plan: usages in points, load in units of a broker of power 1."""
+        capacity = [self.cost.capacity(load.broker, now) / 100.0 for load, now in self.known]
+        return LoadedBrokers(
+            np.array([100.0 * now.usage for _, now in self.known]),
+            np.array(capacity),
+            self.pieces,
+            self._takes,
+            self.apart,
+        )
+
+    def pieces(self, row: int) -> Pieces:
+        """The bundles of a broker; computed once."""
+        if row not in self._pieces:
+            self._pieces[row] = self._read(row)
+        return self._pieces[row]
+
+    def traffic_of(self, row: int, bundle: str) -> tuple[float, float]:
+        """Bytes/s and messages/s of a bundle on this broker."""
+        throughput, rate = self._traffic(row)
+        at = self.known[row][0].bundles.names.index(bundle)
+        return float(throughput[at]), float(rate[at])
+
+    @cached_property
+    def _alone(self) -> tuple[float, float]:
+        """Load per byte/s, if only bytes cost anything, and per message/s, if only messages do."""
+        throughput, rate = (sum(float(now[figure]) for _, now in self.known) for figure in (2, 3))
+        load = self.cost.of(throughput, rate)
+        return load / throughput if throughput else 0.0, load / rate if rate else 0.0
+
+    @cached_property
+    def _pieces(self) -> dict[int, Pieces]:
+        return {}
+
+    def candidates(self, row: int) -> Candidates:
+        """The bundles of a broker that may leave, and those that must stay."""
+        return candidates(self.known[row][0].bundles, self.view)
+
+    @cached_property
+    def _traffics(self) -> dict[int, tuple[Floats, Floats]]:
+        return {}
+
+    def _read(self, row: int) -> Pieces:
+        table, found = self.known[row][0].bundles, self.candidates(row)
+        movable = np.zeros(len(table.names), dtype=bool)
+        movable[list(found.rows)] = True
+        if self.resting:
+            movable &= np.array([name not in self.resting for name in table.names], dtype=bool)
+        for_ever = {*found.system, *found.excluded}
+        bound = np.array([name in for_ever for name in table.names], dtype=bool)
+        throughput, rate = self._traffic(row)
+        sizes = self.cost.of_all(throughput, rate)
+        per_byte, per_message = self._alone
+        unsure = (per_byte * throughput - per_message * rate) / 2
+        return Pieces(table.names, sizes, unsure, throughput, movable, bound)
+
+    def _traffic(self, row: int) -> tuple[Floats, Floats]:
+        if row not in self._traffics:
+            load, now = self.known[row]
+            self._traffics[row] = traffic(load.bundles, now)
+        return self._traffics[row]
+
+    def _takes(self, bundle: str, source: int, destination: int) -> bool:
+        takers = self.view.takers
+        return takers is None or self.names[destination] in takers(bundle, self.names[source])
+
+
+def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
+    """float64[n] twice: bytes/s and messages/s of bundles, as the mixture of their newest figures,
+    which follow a step, and of their short-term averages, which even out what alternates, that adds
+    up to the broker's load `now`.
+    """
+    newest, average = (
+        np.where(np.isfinite(figures) & (figures > 0), figures, 0.0)
+        for figures in (table.current, table.short)
+    )
+    in_and_out = (THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT)
+    throughput, old_throughput = (
+        # Sorted, because the order of the bundles must not change a sum.
+        float(np.sort(one[:, in_and_out[0]], axis=None).sum())
+        for one in (newest, average)
+    )
+    part = 0.5
+    if abs(throughput - old_throughput) > ALIKE * max(throughput, old_throughput):
+        part = (now.throughput - old_throughput) / (throughput - old_throughput)
+    mixed = average + (newest - average) * min(max(part, 0.0), 1.0)
+    return tuple(mixed[:, columns].sum(axis=1) for columns in in_and_out)

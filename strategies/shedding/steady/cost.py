@@ -1,0 +1,199 @@
+"""Learns what traffic costs: usage = (base + byte · throughput + message · message rate) / power.
+
+The factors are non-negative least squares over the levels that all brokers have shown, drawn
+weakly to a prior. A broker has a power other than 1 only where it clearly differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Floats
+from strategies.load_history import LoadHistory, LoadLevel, LoadSample
+
+#: Usage without traffic that is assumed before anything is known.
+PRIOR_BASE = 0.08
+#: Weight of the prior, in samples.
+PRIOR_WEIGHT = 1.0
+#: Usage without traffic is taken for at most this: where all brokers are equally busy, a high base
+#: and traffic that costs nothing would fit as well.
+HIGHEST_BASE = 0.15
+#: A broker's power is taken for 1 unless it differs from the median by more than this factor.
+CLEARLY = 1.4
+#: Bounds of a broker's power, in medians: a broker that reports nearly no usage for its traffic
+#: measures it wrong.
+POWERS = (0.1, 10.0)
+#: Rounds in which factors and powers are fitted in turns.
+_TURNS = 4
+#: Load (usage on a broker of power 1) that says little about what traffic costs on a broker.
+LITTLE = 0.05
+#: Bounds of the factor by which a broker's bundles cost more or less than predicted.
+SCALE = (0.6, 1.7)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCost:
+    """Usage (fraction) of a broker of power 1: `base`, per byte/s, and per message/s. `powers`:
+    broker → power, where it is not 1.
+    """
+
+    base: float
+    per_byte: float
+    per_message: float
+    powers: Mapping[str, float]
+
+    def of(self, throughput: float, msg_rate: float) -> float:
+        """Load of traffic: its usage on a broker of power 1."""
+        return self.per_byte * throughput + self.per_message * msg_rate
+
+    def of_all(self, throughput: Floats, msg_rate: Floats) -> Floats:
+        """float64[n]: `of` for many bundles."""
+        return self.per_byte * throughput + self.per_message * msg_rate
+
+    def expected(self, broker: str, load: LoadSample) -> float:
+        """Usage of a broker with this traffic."""
+        traffic = self.of(load.throughput, load.msg_rate)
+        return (self.base + traffic) / self.powers.get(broker, 1.0)
+
+    def capacity(self, broker: str, load: LoadSample) -> float:
+        """Load per unit of usage: the broker's power, drawn halfway to what its usage shows."""
+        power = self.powers.get(broker, 1.0)
+        traffic = self.of(load.throughput, load.msg_rate)
+        seen = max(0.0, load.usage * power - self.base)
+        scale = sqrt((seen + LITTLE) / (traffic + LITTLE))
+        return power / min(max(scale, SCALE[0]), SCALE[1])
+
+
+def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
+    """The cost of load that all brokers have shown so far."""
+    names = sorted(name for name, one in histories.items() if one.levels)
+    rows = _Rows([histories[name].levels for name in names])
+    if not rows.count:
+        return LoadCost(0.0, 0.0, 0.0, {})
+    powers = np.ones(len(names))
+    factors = rows.fitted(powers)
+    for _ in range(_TURNS):
+        powers = _clear(rows.ratios(factors))
+        factors = rows.fitted(powers)
+    clear = _clear(rows.ratios(factors)).tolist()
+    return rows.cost(
+        factors, {name: power for name, power in zip(names, clear, strict=True) if power != 1}
+    )
+
+
+def explained_by(histories: Mapping[str, LoadHistory]) -> Callable[[str, LoadSample], float]:
+    """Usage (fraction) of a broker that its traffic explains; the cost is learned on first use."""
+    cost = cache(lambda: learned(histories))
+    return lambda broker, load: cost().expected(broker, load)
+
+
+class _Rows:
+    """The levels of all brokers as columns, in units of their means."""
+
+    def __init__(self, levels: Sequence[Sequence[LoadLevel]]) -> None:
+        figures = np.array([level for one in levels for level in one], dtype=np.float64)
+        figures = figures.reshape(-1, 4)
+        self.count = len(figures)
+        self._broker = np.repeat(np.arange(len(levels)), [len(one) for one in levels])
+        self._weight = figures[:, 3] if self.count else np.zeros(0)
+        self._units = (_mean(figures[:, 0]), _mean(figures[:, 1]))
+        self._columns = [
+            np.ones(self.count),
+            figures[:, 0] / self._units[0],
+            figures[:, 1] / self._units[1],
+        ]
+        self._usage = figures[:, 2]
+
+    def fitted(self, powers: Floats) -> tuple[float, float, float]:
+        """Non-negative least squares for the three factors."""
+        load = self._usage * powers[self._broker]
+        total = float(self._weight.sum())
+        mean = float((self._weight * load).sum()) / total
+        base = min(PRIOR_BASE, mean)
+        prior = (base, (mean - base) / 2, (mean - base) / 2)
+        products = [
+            [float((self._weight * one * other).sum()) for other in self._columns]
+            for one in self._columns
+        ]
+        against = [float((self._weight * one * load).sum()) for one in self._columns]
+        for at in range(3):
+            products[at][at] += PRIOR_WEIGHT
+            against[at] += PRIOR_WEIGHT * prior[at]
+        found = _non_negative(products, against)
+        if found[0] <= HIGHEST_BASE:
+            return found
+        rest = [against[at] - HIGHEST_BASE * products[at][0] for at in (1, 2)]
+        _, first, second = _non_negative(
+            [[1.0, 0.0, 0.0], [0.0, *products[1][1:]], [0.0, *products[2][1:]]], [0.0, *rest]
+        )
+        return HIGHEST_BASE, first, second
+
+    def ratios(self, factors: tuple[float, float, float]) -> Floats:
+        """float64[brokers]: predicted ÷ seen usage, weighted by traffic; 1 for brokers that never
+        had enough traffic.
+        """
+        traffic = factors[1] * self._columns[1] + factors[2] * self._columns[2]
+        weight = self._weight * traffic
+        predicted = np.bincount(self._broker, weight * (factors[0] + traffic))
+        seen = np.bincount(self._broker, weight * self._usage)
+        most = np.zeros(len(seen))
+        np.maximum.at(most, self._broker, traffic)
+        return np.where(most > LITTLE, predicted / np.maximum(seen, 1e-9), 1.0)
+
+    def cost(self, factors: tuple[float, float, float], powers: Mapping[str, float]) -> LoadCost:
+        return LoadCost(
+            factors[0], factors[1] / self._units[0], factors[2] / self._units[1], powers
+        )
+
+
+def _clear(ratios: Floats) -> Floats:
+    """Powers relative to the median; 1 unless they clearly differ from it."""
+    relative = np.clip(ratios / max(float(np.median(ratios)), 1e-9), *POWERS)
+    return np.where((relative > CLEARLY) | (relative < 1 / CLEARLY), relative, 1.0)
+
+
+def _mean(column: Floats) -> float:
+    return float(column.mean()) or 1.0 if len(column) else 1.0
+
+
+def _non_negative(
+    products: Sequence[Sequence[float]], against: Sequence[float]
+) -> tuple[float, float, float]:
+    """The non-negative x with the smallest x·P·x − 2·a·x: the best of the solutions with some
+    factors at zero.
+    """
+    best, value = (0.0, 0.0, 0.0), 0.0
+    for count in (3, 2, 1):
+        for chosen in combinations(range(3), count):
+            found = _solved(
+                [[products[i][j] for j in chosen] for i in chosen], [against[i] for i in chosen]
+            )
+            if found is None or min(found) < 0:
+                continue
+            worth = -sum(against[i] * x for i, x in zip(chosen, found, strict=True))
+            if worth < value:
+                full = dict(zip(chosen, found, strict=True))
+                best, value = (full.get(0, 0.0), full.get(1, 0.0), full.get(2, 0.0)), worth
+    return best
+
+
+def _solved(matrix: list[list[float]], right: list[float]) -> list[float] | None:
+    """Gauss's elimination with pivots; None for a singular matrix."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    size = len(rows)
+    for at in range(size):
+        pivot = max(range(at, size), key=lambda row: abs(rows[row][at]))
+        if abs(rows[pivot][at]) < 1e-12:
+            return None
+        rows[at], rows[pivot] = rows[pivot], rows[at]
+        for row in range(size):
+            if row != at:
+                factor = rows[row][at] / rows[at][at]
+                rows[row] = [x - factor * y for x, y in zip(rows[row], rows[at], strict=True)]
+    return [rows[at][size] / rows[at][at] for at in range(size)]

@@ -1,0 +1,73 @@
+"""Compares the effect of moves with the prediction: after moves that brought nothing, the strategy
+rests and asks for larger gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from strategies.load_history import Episode, LoadHistory, RecentMove
+from strategies.shedding.steady.samples import judged, load_of
+
+#: Clean samples of a broker that show the effect of its moves.
+_SAMPLES = 2
+#: Moves that bring less than this part of the predicted cut of the spread were useless.
+USELESS = 0.1
+#: Rounds of useless moves in a row after which the strategy rests, and after which an episode ends.
+RESTS_AFTER, ENDS_AFTER = 2, 3
+#: The first rest, which doubles with every further round of useless moves, and the longest one.
+REST_MS, LONGEST_REST_MS = 1_800_000, 21_600_000
+#: Factor of all limits after each round of useless moves, and its bound.
+CAREFUL, MOST_CAREFUL = 1.25, 2.0
+
+
+def judged_moves(
+    episode: Episode, histories: Mapping[str, LoadHistory], moves: Sequence[RecentMove], now_ms: int
+) -> Episode:
+    """The episode after the effect of its last moves has been compared with the prediction; the
+    same one while samples are missing, and once it has been compared.
+    """
+    if episode.judged:
+        return episode
+    last = [move for move in moves if move.at_ms == episode.last_at_ms]
+    involved = dict.fromkeys(
+        name for move in last for name in (move.source, move.destination) if name in histories
+    )
+    if not involved:  # no move was commanded, or its brokers left
+        return episode._replace(judged=True)
+    if any(len(judged(histories[name])) < _SAMPLES for name in involved):
+        return episode
+    usages = [load.usage for one in histories.values() if (load := load_of(one)) is not None]
+    cut = episode.spread_before - (max(usages) - min(usages))
+    predicted = episode.spread_before - episode.spread_predicted
+    errors = [_error(histories[name]) for name in involved]
+    known = [error for error in errors if error is not None]
+    episode = episode._replace(judged=True, error=sum(known) / len(known) if known else None)
+    if cut >= USELESS * predicted:
+        caution = max(1.0, episode.caution / CAREFUL)
+        return episode._replace(idle_rounds=0, caution=caution, idle_moves=0)
+    idle = episode.idle_rounds + 1
+    episode = episode._replace(
+        idle_rounds=idle,
+        caution=min(episode.caution * CAREFUL, MOST_CAREFUL),
+        idle_moves=episode.idle_moves + len(last),
+    )
+    if idle >= ENDS_AFTER:
+        episode = episode._replace(followed_up=True)
+    if idle < RESTS_AFTER:
+        return episode
+    rest_ms = min(REST_MS << (idle - RESTS_AFTER), LONGEST_REST_MS)
+    return episode._replace(rests_until_ms=now_ms + rest_ms)
+
+
+def _error(history: LoadHistory) -> float | None:
+    """Difference between the usage that older samples predict and what newer ones show; None
+    without older ones.
+    """
+    seen = judged(history)
+    older = history.samples[: len(history.samples) - len(seen)]
+    if not older:
+        return None
+    recent = older[-_SAMPLES:]
+    predicted = sum(one.usage for one in recent) / len(recent)
+    return abs(sum(one.usage for one in seen) / len(seen) - predicted)

@@ -1,0 +1,295 @@
+"""SteadyShedder: one round, from the samples of all brokers to the moves of a plan.
+
+The rule is this project's own. Pulsar has no such class, so both modes run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+import numpy as np
+
+from strategies.load_history import Episode, LoadHistory, RecentMove
+from strategies.model import (
+    NO_MEMORY,
+    BrokerLoad,
+    Certificate,
+    ClusterView,
+    Decision,
+    Forecast,
+    Memory,
+    Shedding,
+    Skip,
+)
+from strategies.settings import Weights
+from strategies.shedding.memory import with_histories
+from strategies.shedding.reason_texts import unusable
+from strategies.shedding.steady import reasons
+from strategies.shedding.steady.certificate import certified
+from strategies.shedding.steady.cluster import PlannedCluster
+from strategies.shedding.steady.cost import LoadCost, explained_by, learned
+from strategies.shedding.steady.doubt import judged_moves
+from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
+from strategies.shedding.steady.obstacles import cluster_full, why_not_even
+from strategies.shedding.steady.plan import MovePlan, PlannedMove, best_plan, no_moves, spread_of
+from strategies.shedding.steady.samples import counted, recorded
+from strategies.shedding.steady.settings import PROFILES, SteadySettings
+from strategies.usage import usages_by_name
+
+_MINUTE_MS = 60_000
+#: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
+#: hurts more than another pause of their clients.
+_URGENT_GAP, _URGENT_REST = 20.0, 1 / 15
+#: In larger clusters, a round compares and plans for this many of the fullest, and of the emptiest
+#: brokers.
+_ENDS = 100
+
+
+@dataclass(frozen=True)
+class SteadyShedder:
+    """Moves bundles when a gap between brokers lasts, by a plan for the whole cluster."""
+
+    settings: SteadySettings
+    weights: Weights
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round. The order of brokers and bundles in the view does not matter."""
+        brokers, usages = usages_by_name(view.brokers, self.weights)
+        finite = np.isfinite(usages).tolist()
+        lost = [load.broker for load, fine in zip(brokers, finite, strict=True) if not fine]
+        usage = {
+            load.broker: value
+            for load, value, fine in zip(brokers, usages.tolist(), finite, strict=True)
+            if fine
+        }
+        loads = [load for load in brokers if load.broker in usage]
+        remembered, moves = self._settled(loads, memory, view)
+        period_ms = 1000.0 * self.settings.sample_seconds
+        histories = {
+            load.broker: recorded(
+                load, usage[load.broker], remembered.get(load.broker), view.now_ms, period_ms
+            )
+            for load in loads
+        }
+        compared = {name: histories[name] for name in compared_brokers(usage)}
+        episode = judged_moves(memory.cluster.episode, compared, moves, view.now_ms)
+        round_ = _Round(
+            view,
+            [load for load in loads if load.broker in compared],
+            compared,
+            moves,
+            episode,
+            self.settings,
+            loads,
+        )
+        decided = round_.decided()
+        kept = with_histories(memory, histories)
+        kept = Memory(
+            kept.brokers, replace(kept.cluster, moves=decided.moves, episode=decided.episode)
+        )
+        return Shedding(
+            decided.decisions,
+            (*unusable(lost), *decided.skips),
+            kept,
+            decided.certify,
+            decided.forecast,
+        )
+
+    def _settled(
+        self, loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView
+    ) -> tuple[dict[str, LoadHistory], tuple[RecentMove, ...]]:
+        """The histories with the moves of the last round counted in, and the moves whose bundles
+        still rest. A move that limits or filters refused is dropped.
+        """
+        histories = {
+            load.broker: kept
+            for load in loads
+            if (kept := memory.brokers.get(load.broker, NO_MEMORY).history) is not None
+        }
+        moves = list[RecentMove]()
+        for move in memory.cluster.moves:
+            if move.counted:
+                moves.append(move)
+            elif move.bundle in view.cooling:
+                for name, sign in ((move.source, -1), (move.destination, 1)):
+                    if name in histories:
+                        histories[name] = counted(histories[name], move, sign)
+                moves.append(move._replace(counted=True))
+        return histories, resting(moves, view.now_ms, self.settings)
+
+
+def resting(
+    moves: Sequence[RecentMove], now_ms: int, settings: SteadySettings, part: float = 1.0
+) -> tuple[RecentMove, ...]:
+    """The moves whose bundles still rest; `part`: of their time."""
+    rest_ms = part * settings.rest_minutes * _MINUTE_MS
+    return tuple(one for one in moves if now_ms - one.at_ms < rest_ms)
+
+
+def compared_brokers(usage: Mapping[str, float]) -> list[str]:
+    """The brokers that a round compares, by name: all, or the fullest and the emptiest."""
+    if len(usage) <= 2 * _ENDS:
+        return list(usage)
+    ranked = sorted(usage, key=usage.__getitem__)
+    return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
+
+
+def gap_or_reason(
+    cluster: str,
+    histories: Mapping[str, LoadHistory],
+    episode: Episode,
+    settings: SteadySettings,
+    *,
+    now_ms: int,
+    count: int,
+) -> LoadGap | Skip:
+    """The gap that a round acts on, or why it does not act. `count`: of all live brokers;
+    `histories`: of those that are compared.
+    """
+    if now_ms < episode.rests_until_ms:
+        return reasons.resting(cluster, episode, now_ms)
+    profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
+    gap, widest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
+    return reasons.even(cluster, widest) if gap is None else gap
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """The result of a round."""
+
+    decisions: tuple[Decision, ...]
+    skips: list[Skip]
+    moves: tuple[RecentMove, ...]
+    episode: Episode
+    certify: Callable[[Collection[str]], Certificate | None]
+
+    @property
+    def forecast(self) -> Forecast:
+        episode = self.episode
+        return Forecast(episode.error, episode.idle_rounds, returns(self.moves), episode.idle_moves)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What a round decides from. `live`: all brokers with usages; `loads`, `histories`: of the
+    brokers that are compared.
+    """
+
+    view: ClusterView
+    loads: Sequence[BrokerLoad]
+    histories: Mapping[str, LoadHistory]
+    moves: tuple[RecentMove, ...]
+    episode: Episode
+    settings: SteadySettings
+    live: Sequence[BrokerLoad]
+
+    @cached_property
+    def cost(self) -> LoadCost:
+        return learned(self.histories)
+
+    @property
+    def cut(self) -> bool:
+        """Whether only the fullest and the emptiest brokers are here."""
+        return len(self.histories) < len(self.live)
+
+    def decided(self) -> _Decided:
+        """The moves of the round, or why there are none."""
+        found = gap_or_reason(
+            self.view.cluster,
+            self.histories,
+            self.episode,
+            self.settings,
+            now_ms=self.view.now_ms,
+            count=len(self.live),
+        )
+        return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
+
+    def _planned(self, gap: LoadGap) -> _Decided:
+        view = self.view
+        band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
+        cluster = self._cluster(self._resting(gap), gap.limit if self.cut else 0.0)
+        if len(cluster.known) < 2:
+            return self._quiet([reasons.no_better_plan(view.cluster, gap)])
+        plan = best_plan(cluster.brokers, band)
+        whole = cache(lambda: self._certified(cluster, plan))
+
+        def certify(moving: Collection[str]) -> Certificate:
+            kept = plan.only(moving, cluster.brokers)
+            return whole() if kept is plan else self._certified(cluster, kept)
+
+        skips = [
+            *cluster_full(cluster),
+            *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
+        ]
+        if not plan.moves:
+            skips.insert(0, reasons.no_better_plan(view.cluster, gap))
+            return _Decided((), skips, self.moves, self.episode, certify)
+        return _Decided(
+            tuple(reasons.decision(move, cluster, plan, gap) for move in plan.moves),
+            [*skips, *reasons.left_alone(cluster, plan, self.live)],
+            (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
+            _after_moves(self.episode, gap, cluster, plan, view.now_ms),
+            certify,
+        )
+
+    def _quiet(self, skips: list[Skip]) -> _Decided:
+        """A round without moves, which reads no table unless its bounds are asked for."""
+        return _Decided((), skips, self.moves, self.episode, self._certify)
+
+    def _certify(self, _: Collection[str]) -> Certificate | None:
+        cluster = self._cluster(frozenset(), 0.0)
+        if len(cluster.known) < 2:
+            return None
+        return self._certified(cluster, no_moves(cluster.brokers))
+
+    def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
+        return certified(cluster.brokers, plan, whole=not self.cut)
+
+    def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
+        return PlannedCluster.of(
+            self.view, self.loads, self.histories, cost=self.cost, resting=resting, apart=apart
+        )
+
+    def _resting(self, gap: LoadGap) -> frozenset[str]:
+        part = _URGENT_REST if gap.points > _URGENT_GAP else 1.0
+        moves = resting(self.moves, self.view.now_ms, self.settings, part)
+        return frozenset(one.bundle for one in moves)
+
+    def _recent(self, move: PlannedMove, cluster: PlannedCluster) -> RecentMove:
+        throughput, rate = cluster.traffic_of(move.source, move.bundle)
+        capacity = cluster.brokers.capacity
+        return RecentMove(
+            move.bundle,
+            cluster.names[move.source],
+            cluster.names[move.destination],
+            self.view.now_ms,
+            throughput,
+            rate,
+            move.size / float(capacity[move.source]) / 100,
+            move.size / float(capacity[move.destination]) / 100,
+        )
+
+
+def returns(moves: Sequence[RecentMove]) -> int:
+    """Number of moves that took a bundle back to a broker that one before had taken it from."""
+    left, returns = set[tuple[str, str]](), 0
+    for move in moves:
+        returns += (move.bundle, move.destination) in left
+        left.add((move.bundle, move.source))
+    return returns
+
+
+def _after_moves(
+    episode: Episode, gap: LoadGap, cluster: PlannedCluster, plan: MovePlan, now_ms: int
+) -> Episode:
+    follows = gap.code == "follow-up"
+    return episode._replace(
+        began_at_ms=episode.began_at_ms if follows else now_ms,
+        followed_up=follows,
+        last_at_ms=now_ms,
+        spread_before=spread_of(cluster.brokers.usage) / 100,
+        spread_predicted=plan.spread / 100,
+        judged=False,
+    )

@@ -1,0 +1,151 @@
+"""Finds the gap between two brokers that every sample of a window shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.load_history import Episode, LoadHistory, LoadSample
+from strategies.shedding.steady.samples import SAMPLES, judged
+from strategies.shedding.steady.settings import Profile
+
+#: Samples of the plain, the huge and the lasting test, and samples per block mean of the last one.
+PLAIN, HUGE, BLOCK = 3, 2, 4
+#: The extremes of many noisy brokers lie further apart: points per ln(brokers / this number).
+CROWD_POINTS, CROWD_FROM = 2.0, 8
+#: The follow-up test applies for this long after the first moves of an episode.
+EPISODE_MS = 720_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadGap:
+    """A gap (points) that `over` shows above `under` in each of `samples` samples, and the limit of
+    the test that compares it. `code`: of that test.
+    """
+
+    code: str
+    over: str
+    under: str
+    points: float
+    limit: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """`samples`: length of the window; `block`: samples per mean; `explained`: the usages that the
+    brokers' traffic explains must show the gap as well.
+    """
+
+    code: str
+    limit: float
+    samples: int
+    block: int = 1
+    explained: bool = False
+
+
+def widest_gap(
+    histories: Mapping[str, LoadHistory],
+    expected: Callable[[str, LoadSample], float],
+    profile: Profile,
+    episode: Episode,
+    now_ms: int,
+) -> tuple[LoadGap | None, LoadGap | None]:
+    """The gap that a test believes, with the largest excess over its limit, and the widest gap that
+    no test believes; both None where there is none. Brokers in the order of their names. A broker
+    whose newest figures are doubted proves nothing: its newest sample is a guess.
+
+    `expected`: usage (fraction) that a broker's traffic explains.
+    """
+    tests = [
+        _Test("huge-gap", profile.huge, HUGE),
+        _Test("wide-gap", profile.plain, PLAIN, explained=True),
+        _Test("lasting-gap", profile.lasting, SAMPLES, BLOCK, explained=True),
+    ]
+    if _may_follow_up(episode, now_ms):
+        tests.append(_Test("follow-up", profile.follow_up, PLAIN))
+    shown = {
+        name: samples
+        for name, one in histories.items()
+        if not one.doubted and len(samples := judged(one)) >= HUGE
+    }
+    usages = _newest([[one.usage for one in samples] for samples in shown.values()])
+    believed, widest = None, None
+    for test in tests:
+        rows = np.flatnonzero(np.isfinite(usages[:, -test.samples]))
+        gap = _gap(list(shown), rows, [usages], test)
+        if gap is not None and gap.points >= gap.limit and test.explained:
+            explained = _newest(
+                [
+                    [expected(name, one) for one in samples[-test.samples :]]
+                    for name, samples in shown.items()
+                ]
+            )
+            gap = _gap(list(shown), rows, [usages, explained], test)
+        if gap is None:
+            continue
+        if gap.points >= gap.limit and (
+            believed is None or gap.points - gap.limit > believed.points - believed.limit
+        ):
+            believed = gap
+        elif widest is None or gap.points > widest.points:
+            widest = gap
+    return believed, widest
+
+
+def crowd_points(brokers: int) -> float:
+    """What the limits of gaps and the width of the band grow by in a large cluster, in points."""
+    return CROWD_POINTS * log(brokers / CROWD_FROM) if brokers > CROWD_FROM else 0.0
+
+
+def _may_follow_up(episode: Episode, now_ms: int) -> bool:
+    return (
+        episode.began_at_ms >= 0
+        and not episode.followed_up
+        and now_ms - episode.began_at_ms <= EPISODE_MS
+    )
+
+
+def _newest(series: Sequence[Sequence[float]]) -> Floats:
+    """float64[n, SAMPLES] in points: the newest values of each series on the right, NaN where there
+    are fewer.
+    """
+    newest = np.full((len(series), SAMPLES), np.nan)
+    for row, values in enumerate(series):
+        newest[row, SAMPLES - len(values) :] = values
+    return 100.0 * newest
+
+
+def _gap(names: Sequence[str], rows: Ints, usages: Sequence[Floats], test: _Test) -> LoadGap | None:
+    """The largest, over all pairs of these brokers, of the smallest difference within the window of
+    any of `usages`.
+    """
+    if len(rows) < 2:
+        return None
+    blocks = np.concatenate(
+        [
+            one[rows, -test.samples :].reshape(len(rows), -1, test.block).mean(axis=2)
+            for one in usages
+        ],
+        axis=1,
+    )
+    over, under, points = _widest_pair(blocks, blocks)
+    return LoadGap(
+        test.code, names[rows[over]], names[rows[under]], points, test.limit, test.samples
+    )
+
+
+def _widest_pair(over: Floats, under: Floats) -> tuple[int, int, float]:
+    """The rows, of `over` and of `under`, with the largest smallest difference over all columns,
+    and that difference. Only rows that could beat the pair of the extreme means are compared.
+    """
+    least = float((over[over.mean(axis=1).argmax()] - under[under.mean(axis=1).argmin()]).min())
+    high = np.flatnonzero((over - under.min(axis=0)).min(axis=1) >= least)
+    low = np.flatnonzero((over.max(axis=0) - under).min(axis=1) >= least)
+    differences = (over[high][:, None, :] - under[low][None, :, :]).min(axis=2)
+    one, other = np.unravel_index(int(differences.argmax()), differences.shape)
+    return int(high[one]), int(low[other]), float(differences[one, other])

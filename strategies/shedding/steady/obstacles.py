@@ -1,0 +1,124 @@
+"""Why moving bundles cannot even out a cluster, with the figure and the advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+import numpy as np
+
+from strategies.model import Skip
+from strategies.shedding.steady.cluster import PlannedCluster
+from strategies.shedding.steady.plan import MovePlan, spread_of
+
+#: Mean usage (points) from which on a cluster is full, and the one that new brokers should lead to.
+FULL, COMFORTABLE = 85.0, 70.0
+#: Codes of the skips that say what helps where moves cannot.
+ADVICE = frozenset(
+    {
+        "cluster-full",
+        "bundle-too-large",
+        "load-without-bundles",
+        "coarse-bundles",
+        "policies-hold",
+    }
+)
+
+
+def cluster_full(cluster: PlannedCluster) -> list[Skip]:
+    """The skip of a cluster that has too little capacity however its bundles are spread."""
+    brokers = cluster.brokers
+    load, capacity = float((brokers.usage * brokers.capacity).sum()), float(brokers.capacity.sum())
+    mean = load / capacity
+    if mean < FULL:
+        return []
+    missing = ceil(load / COMFORTABLE / float(np.median(brokers.capacity)) - len(brokers.usage))
+    text = (
+        f"the brokers are {mean:.0f} % busy on average, so moving bundles brings little: add "
+        f"{max(1, missing)} brokers to reach {COMFORTABLE:.0f} %"
+    )
+    return [
+        Skip("cluster", (cluster.view.cluster,), "cluster-full", text, None, {"mean_percent": mean})
+    ]
+
+
+def why_not_even(
+    cluster: PlannedCluster, plan: MovePlan, width: float, bound: Callable[[], float]
+) -> list[Skip]:
+    """Skips that say why the plan leaves a spread above the band; empty where it does not. `bound`:
+    lower bound of the spread that whole bundles can reach, in points.
+    """
+    if plan.spread <= width:
+        return []
+    one = _one_broker(cluster, plan, width)
+    if one is not None:
+        return [one]
+    best_spread = bound()
+    left = f"{plan.spread:.1f} points between the brokers remain"
+    if best_spread > width:
+        text = (
+            f"{left}: bundles are too large for less than {best_spread:.1f} points; split them, "
+            "or give their topics more partitions"
+        )
+        return [_cluster(cluster, "coarse-bundles", text, plan, best_spread)]
+    if plan.refused:
+        text = (
+            f"{left}: policies or filters keep bundles from the brokers with room; widen the "
+            "isolation policy, or check filters.*"
+        )
+        return [_cluster(cluster, "policies-hold", text, plan, best_spread)]
+    text = (
+        f"{left}: every further move would gain less than half of what it moves, or its bundle "
+        "may not move now"
+    )
+    return [_cluster(cluster, "not-worth-it", text, plan, best_spread)]
+
+
+def _one_broker(cluster: PlannedCluster, plan: MovePlan, width: float) -> Skip | None:
+    """The skip of the fullest broker if it would stand out without all bundles but its largest:
+    because of that bundle, or of load that belongs to no bundle.
+    """
+    row, brokers = int(plan.after.argmax()), cluster.brokers
+    pieces, usage = brokers.pieces(row), float(plan.after[row])
+    mean = float(np.delete(plan.after, row).mean())
+    sizes = pieces.sizes / brokers.capacity[row]
+    largest = max(
+        np.flatnonzero(pieces.movable).tolist(),
+        key=lambda at: (float(sizes[at]), pieces.names[at]),
+        default=None,
+    )
+    share = 0.0 if largest is None else float(sizes[largest])
+    # Sorted, because the order of the bundles must not change a sum.
+    others = float(np.sort(sizes[pieces.movable]).sum()) - share
+    left = usage - max(0.0, others)
+    if left - mean <= width:
+        return None
+    evidence = {"bundle_percent": share, "mean_percent": mean}
+    compared = f"the other brokers are at {mean:.1f} % on average"
+    if largest is None or left - share > mean:
+        text = (
+            f"{left - share:.1f} of its {usage:.1f} % belong to no bundle that may move, and "
+            f"{compared}: look for other processes on the machine, and for what keeps its bundles"
+        )
+        names = (cluster.names[row],)
+        return Skip("broker", names, "load-without-bundles", text, None, evidence)
+    text = (
+        f"it makes up {share:.1f} of the {usage:.1f} % of {cluster.names[row]}, and {compared}: no "
+        "broker can carry it without standing out; split it, give its topics more partitions, or "
+        "limit their dispatch rate"
+    )
+    names = (pieces.names[largest],)
+    return Skip("bundle", names, "bundle-too-large", text, cluster.names[row], evidence)
+
+
+def _cluster(
+    cluster: PlannedCluster, code: str, text: str, plan: MovePlan, best_spread: float
+) -> Skip:
+    return Skip(
+        "cluster",
+        (cluster.view.cluster,),
+        code,
+        text,
+        None,
+        {"spread_points": spread_of(plan.after), "best_spread_points": best_spread},
+    )

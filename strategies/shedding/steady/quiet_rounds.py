@@ -1,0 +1,74 @@
+"""Finds rounds in which SteadyShedder moves nothing, for back-tests: only the samples of brokers
+advance, and no gap is wide enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from strategies.load_history import LoadHistory, LoadSample
+from strategies.model import NO_MEMORY, Memory, Skip
+from strategies.shedding.contract import QuietScreen, RoundColumns
+from strategies.shedding.memory import with_histories
+from strategies.shedding.steady.fixed import compared_brokers, gap_or_reason, resting
+from strategies.shedding.steady.samples import NO_SAMPLES, continued
+from strategies.shedding.steady.settings import SteadySettings
+
+
+def quiet(settings: SteadySettings) -> QuietScreen:
+    """Finds rounds without a gap that counts; none while moves are waiting to be judged."""
+
+    def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
+        cluster, skips, kept = memory.cluster, list[tuple[Skip, ...]](), None
+        if not cluster.episode.judged or any(not one.counted for one in cluster.moves):
+            return skips, memory
+        for now_ms, usage, histories in _advanced(rounds, memory, settings):
+            compared = {name: histories[name] for name in compared_brokers(usage)}
+            found = gap_or_reason(
+                rounds.cluster, compared, cluster.episode, settings, now_ms=now_ms, count=len(usage)
+            )
+            if not isinstance(found, Skip):
+                break
+            skips.append((found,))
+            kept = histories
+        if kept is None:
+            return skips, memory
+        moves = resting(cluster.moves, int(rounds.now_ms[len(skips) - 1]), settings)
+        memory = with_histories(memory, kept)
+        return skips, Memory(memory.brokers, replace(memory.cluster, moves=moves))
+
+    return screen
+
+
+def _advanced(
+    rounds: RoundColumns, memory: Memory, settings: SteadySettings
+) -> Iterator[tuple[int, Mapping[str, float], Mapping[str, LoadHistory]]]:
+    """Time, usages and histories of each round."""
+    period_ms = 1000.0 * settings.sample_seconds
+    histories = {
+        name: memory.brokers.get(name, NO_MEMORY).history or NO_SAMPLES for name in rounds.brokers
+    }
+    columns = (
+        rounds.reported_at_ms,
+        rounds.usage,
+        rounds.throughput,
+        rounds.msg_rate,
+        rounds.bundles,
+        rounds.fresh,
+        rounds.settling,
+    )
+    for now_ms, *rows in zip(
+        rounds.now_ms.tolist(), *(one.tolist() for one in columns), strict=True
+    ):
+        histories = {
+            name: histories[name]
+            if settles
+            else continued(
+                histories[name], LoadSample(at, usage, bytes_, rate), int(count), new, period_ms
+            )
+            for name, at, usage, bytes_, rate, count, new, settles in zip(
+                rounds.brokers, *rows, strict=True
+            )
+        }
+        yield now_ms, dict(zip(rounds.brokers, rows[1], strict=True)), histories

@@ -1,0 +1,175 @@
+"""Records the load of each broker: one sample per period, without jumps of usage that traffic does
+not explain, and with the moves since then counted in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from strategies.load_history import LoadHistory, LoadLevel, LoadSample, RecentMove
+from strategies.model import BrokerLoad
+
+#: Number of samples in memory: five blocks of four.
+SAMPLES = 20
+#: Number of levels in memory, and the weight that further samples do not increase.
+LEVELS, LEVEL_WEIGHT = 10, 5.0
+#: Traffic that differs by less than this part is on the same level.
+SAME_LEVEL = 0.08
+#: A jump of usage (fraction) that is not believed the first time, while traffic changes by less
+#: than this part.
+JUMP, STANDSTILL = 0.10, 0.10
+#: A jump is measured from the last sample and from the median of this many; with fewer samples than
+#: the second number, none of them is known to be usual.
+_RECENT, _COMPARED_FROM = 9, 3
+#: A report that ends less than this number of periods after a change mixes the time before and
+#: after it: the broker's period may have begun almost one period before, and its report may be
+#: polled one period later.
+MIXED = 1.5
+#: Of a broker without a report.
+NO_SAMPLES = LoadHistory()
+#: Weights of the newest samples in a broker's load: what alternates from sample to sample cancels
+#: out, a step shows after two samples.
+_WEIGHTS = (0.375, 0.5, 0.125)
+
+
+def recorded(
+    broker: BrokerLoad, usage: float, history: LoadHistory | None, now_ms: int, period_ms: float
+) -> LoadHistory:
+    """The history after a round in which the broker has this usage (fraction)."""
+    old = NO_SAMPLES if history is None else history
+    if broker.settling:
+        return old
+    at_ms = now_ms if broker.reported_at_ms is None else broker.reported_at_ms
+    traffic = broker.figures.traffic
+    sample = LoadSample(
+        at_ms,
+        usage,
+        traffic.msg_throughput_in + traffic.msg_throughput_out,
+        traffic.msg_rate_in + traffic.msg_rate_out,
+    )
+    return continued(old, sample, broker.figures.bundle_count, broker.fresh, period_ms)
+
+
+def continued(
+    old: LoadHistory, sample: LoadSample, bundles: int, fresh: bool, period_ms: float
+) -> LoadHistory:
+    """The history after a report with this load and number of bundles. A report that is not a new
+    sample, or mixes the time before and after a change, adds nothing.
+    """
+    at_ms = sample.at_ms
+    if old.samples:
+        last = old.samples[-1]
+        if at_ms <= last.at_ms or (not fresh and at_ms - last.at_ms < 0.75 * period_ms):
+            return old
+        if old.changed_at_ms >= 0 and at_ms < old.changed_at_ms + MIXED * period_ms:
+            return old if bundles == old.bundles else old._replace(bundles=bundles)
+        if bundles != old.bundles and not _stands_still(sample, last):
+            # Bundles came or left: older samples show another set, this one shows a mixture.
+            return LoadHistory((), old.levels, at_ms, bundles)
+        if abs(sample.usage - last.usage) > JUMP and _is_doubtful(sample, old):
+            # Not believed the first time.
+            samples = _appended(old.samples, sample._replace(usage=last.usage), period_ms)
+            return LoadHistory(samples, old.levels, old.changed_at_ms, bundles, True)
+    return LoadHistory(
+        _appended(old.samples, sample, period_ms),
+        _levels(old.levels, sample),
+        old.changed_at_ms,
+        bundles,
+    )
+
+
+def counted(history: LoadHistory, move: RecentMove, sign: int) -> LoadHistory:
+    """The history with a move counted in: all samples become what they would have been after it.
+    `sign`: −1 for the source, +1 for the destination.
+    """
+    usage = move.destination_gains if sign > 0 else move.source_loses
+    return history._replace(
+        samples=tuple(
+            LoadSample(
+                one.at_ms,
+                max(0.0, one.usage + sign * usage),
+                max(0.0, one.throughput + sign * move.throughput),
+                max(0.0, one.msg_rate + sign * move.msg_rate),
+            )
+            for one in history.samples
+        ),
+        changed_at_ms=max(history.changed_at_ms, move.at_ms),
+        bundles=max(0, history.bundles + sign),
+    )
+
+
+def judged(history: LoadHistory) -> Sequence[LoadSample]:
+    """The samples that show the broker after its last change, newest last."""
+    if not history.samples or history.samples[0].at_ms > history.changed_at_ms:
+        return history.samples
+    return [one for one in history.samples if one.at_ms > history.changed_at_ms]
+
+
+def load_of(history: LoadHistory) -> LoadSample | None:
+    """The weighted mean of the newest samples, of those after the last change if there are two;
+    None without a sample.
+    """
+    shown = judged(history)
+    newest = (shown if len(shown) > 1 else history.samples)[: -len(_WEIGHTS) - 1 : -1]
+    if not newest:
+        return None
+    weights = _WEIGHTS[: len(newest)]
+    total = sum(weights)
+    usage, throughput, rate = (
+        sum(weight * float(one[figure]) for weight, one in zip(weights, newest, strict=True))
+        / total
+        for figure in (1, 2, 3)
+    )
+    return LoadSample(newest[0].at_ms, usage, throughput, rate)
+
+
+def _appended(
+    samples: tuple[LoadSample, ...], sample: LoadSample, period_ms: float
+) -> tuple[LoadSample, ...]:
+    """The samples with one more; reports of the same period become one sample, weighted by time."""
+    if len(samples) > 1:
+        before, last = samples[-2:]
+        if sample.at_ms - before.at_ms <= 1.25 * period_ms:
+            part = (sample.at_ms - last.at_ms) / (sample.at_ms - before.at_ms)
+            mean = (old + (new - old) * part for old, new in zip(last[1:], sample[1:], strict=True))
+            return (*samples[:-1], LoadSample(sample.at_ms, *mean))
+    elif samples and sample.at_ms - samples[0].at_ms < 0.5 * period_ms:
+        return (sample,)
+    return (*samples[-SAMPLES + 1 :], sample)
+
+
+def _is_doubtful(sample: LoadSample, old: LoadHistory) -> bool:
+    """Whether usage jumps while traffic stands still, and did not do so the last time. The return
+    to what most of the recent samples show is no jump: a spike lasts no longer than it did.
+    """
+    if old.doubted or len(old.samples) < _COMPARED_FROM:
+        return False
+    usual = median(one.usage for one in old.samples[-_RECENT:])
+    return abs(sample.usage - usual) > JUMP and _stands_still(sample, old.samples[-1])
+
+
+def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
+    return all(
+        abs(new - old) <= STANDSTILL * max(new, old)
+        for new, old in ((sample.throughput, last.throughput), (sample.msg_rate, last.msg_rate))
+    )
+
+
+def _levels(levels: tuple[LoadLevel, ...], sample: LoadSample) -> tuple[LoadLevel, ...]:
+    """The levels with one more sample: averaged into the newest one if the traffic is the same."""
+    _, usage, throughput, rate = sample
+    if levels:
+        old_throughput, old_rate, old_usage, weight = levels[-1]
+        more, faster = throughput - old_throughput, rate - old_rate
+        same = abs(more) <= SAME_LEVEL * max(throughput, old_throughput)
+        if same and abs(faster) <= SAME_LEVEL * max(rate, old_rate):
+            weight = min(weight + 1.0, LEVEL_WEIGHT)
+            level = LoadLevel(
+                old_throughput + more / weight,
+                old_rate + faster / weight,
+                old_usage + (usage - old_usage) / weight,
+                weight,
+            )
+            return (*levels[:-1], level)
+    return (*levels[-LEVELS + 1 :], LoadLevel(throughput, rate, usage, 1.0))

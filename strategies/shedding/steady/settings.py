@@ -1,0 +1,84 @@
+"""Settings of SteadyShedder, and the limits behind each profile of `steadiness`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from strategies.settings import Setting
+
+Steadiness = Literal["background", "default", "tight"]
+
+
+@dataclass(frozen=True, slots=True)
+class SteadySettings:
+    """Settings of SteadyShedder."""
+
+    steadiness: Annotated[
+        Steadiness,
+        Setting(
+            "How uneven brokers may stay: `background` acts on large gaps only, `tight` also on "
+            "small ones and moves more"
+        ),
+    ] = "default"
+    rest_minutes: Annotated[
+        float,
+        Setting("Time after a move during which a bundle stays where it is", "min", ge=0, le=10080),
+    ] = 60.0
+    sample_seconds: Annotated[
+        float,
+        Setting(
+            "Reports closer together than this count as one sample; at least the brokers' "
+            "statsUpdateFrequencyInSecs",
+            "s",
+            ge=1,
+            le=3600,
+        ),
+    ] = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The limits of one profile, in points of usage (percent of a broker).
+
+    `plain`, `huge`, `lasting`: gap that counts in three samples, in two, and in the block means of
+    twenty; `follow_up`: gap that counts once after the first moves of an episode; `band`: width of
+    the band of usages that a plan aims at.
+    """
+
+    plain: float
+    huge: float
+    lasting: float
+    follow_up: float
+    band: float
+
+    def widened(self, points: float) -> Profile:
+        """The profile with limits larger by this many points."""
+        return Profile(
+            self.plain + points,
+            self.huge + points,
+            self.lasting + points,
+            self.follow_up + points,
+            self.band + points,
+        )
+
+    def careful(self, caution: float) -> Profile:
+        """The profile with limits this many times as large, and the same band."""
+        return Profile(
+            self.plain * caution,
+            self.huge * caution,
+            self.lasting * caution,
+            self.follow_up * caution,
+            self.band,
+        )
+
+
+PROFILES: Mapping[Steadiness, Profile] = MappingProxyType(
+    {
+        "background": Profile(plain=25.0, huge=40.0, lasting=18.0, follow_up=10.0, band=8.0),
+        "default": Profile(plain=15.0, huge=30.0, lasting=14.0, follow_up=6.0, band=4.0),
+        "tight": Profile(plain=5.0, huge=12.0, lasting=4.0, follow_up=3.0, band=1.5),
+    }
+)

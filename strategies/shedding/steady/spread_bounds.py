@@ -1,0 +1,236 @@
+"""Lower bounds of the spread that whole bundles can reach, by volume and by counting.
+
+Each bound holds for every assignment of bundles to brokers: the fullest broker is at least at
+`lowest_peak`, the emptiest at most at `highest_trough`, and the other functions bound their
+difference where the two depend on each other. Comparisons leave room for rounding
+(`Packing.slack`), always towards the lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Floats, Ints
+
+#: Part of all load by which sums of floats may be wrong.
+_SLACK = 1e-9
+#: Comparisons per test of a usage; beyond it, subsets are left out, which only weakens a bound.
+_COMPARISONS = 1 << 13
+#: Halvings of a bracket; fewer where each takes milliseconds.
+_HALVINGS, _FEW_HALVINGS = 36, 10
+#: Cells of the tables of `by_steps`; larger clusters do without.
+_CELLS = 300_000
+#: Largest bundles that `by_placing` places, and the usages of all brokers in all placings.
+_PLACED, _PLACINGS = 12, 40_000
+#: Numbers of largest bundles that `by_steps` sets aside.
+_ASIDE = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packing:
+    """Bundles and brokers in an order that does not depend on how they were given.
+
+    `sizes`: float64[k], load of bundles, largest first, without empty ones; `sums`: float64[k+1],
+    load of the 0, 1, … k largest; `divisible`: load of further bundles of any size. `fixed`:
+    float64[n], usage in points from what can not move, ascending, shifted so that the lowest is 0;
+    `capacity`: float64[n], load per point.
+    """
+
+    sizes: Floats
+    sums: Floats
+    divisible: float
+    fixed: Floats
+    capacity: Floats
+
+    @classmethod
+    def of(cls, sizes: Floats, fixed: Floats, capacity: Floats, divisible: float) -> Packing:
+        """The same packing for any order of bundles and brokers."""
+        order = np.lexsort((capacity, fixed))
+        largest_first = np.sort(sizes[sizes > 0])[::-1]
+        sums = np.concatenate([np.zeros(1), np.cumsum(largest_first)])
+        lowest_first = fixed[order] - fixed[order[0]]
+        return cls(largest_first, sums, divisible, lowest_first, capacity[order])
+
+    @property
+    def brokers(self) -> int:
+        return len(self.fixed)
+
+    @property
+    def load(self) -> float:
+        """The load of all bundles."""
+        return float(self.sums[-1]) + self.divisible
+
+    @property
+    def slack(self) -> float:
+        """Load by which sums may be wrong."""
+        return _SLACK * self.load
+
+
+def water_levels(fixed: Floats, capacity: Floats, loads: Floats) -> Floats:
+    """float64[m]: the usage up to which each of `loads` (float64[m]) fills the brokers if it is
+    divisible. No assignment has a fuller emptiest broker, nor, if fixed usages are below it, an
+    emptier fullest one. `fixed`: ascending.
+    """
+    reached = (loads[:, None] + np.cumsum(capacity * fixed)) / np.cumsum(capacity)
+    return np.asarray(reached.min(axis=1))
+
+
+def water_level(packing: Packing) -> float:
+    """The level of all load on all brokers."""
+    return float(water_levels(packing.fixed, packing.capacity, np.array([packing.load]))[0])
+
+
+def lowest_peak(packing: Packing) -> float:
+    """A usage that the fullest broker reaches in every assignment.
+
+    Besides the water level: of the m largest bundles a broker below usage h carries at most the
+    number of the smallest of them that fit; these numbers must add up to m. With equal brokers and
+    m = k·n + 1 this is the pigeonhole: one of them carries k + 1.
+    """
+    start = max(water_level(packing), float(packing.fixed[-1]))
+    if not len(packing.sizes):
+        return start
+    tops, sums = _tops(packing), packing.sums
+
+    def fits(usage: float) -> bool:
+        room = packing.capacity * (usage - packing.fixed) + packing.slack
+        carried = tops[:, None] - np.searchsorted(sums, sums[tops][:, None] - room[None, :])
+        return bool((np.maximum(carried, 0).sum(axis=1) >= tops).all())
+
+    above = start + 2 * float(packing.sizes[0] / packing.capacity.max())
+    return _last_failing(fits, start, above, len(tops) * packing.brokers)
+
+
+def highest_trough(packing: Packing) -> float:
+    """A usage that the emptiest broker does not exceed in any assignment.
+
+    The k largest bundles are on at most k brokers. The others reach usage l without them: their
+    load and the k bundles must not exceed all load, and the bundles that each of them needs at
+    least (the largest of the rest) must not exceed the number of the rest.
+    """
+    start = water_level(packing)
+    aside = _some(min(packing.brokers, len(packing.sizes)), _COMPARISONS // packing.brokers)
+    if not len(aside):
+        return start
+    left, sums = packing.brokers - aside, packing.sums
+
+    def fits(usage: float) -> bool:
+        needs = np.sort(np.maximum(packing.capacity * (usage - packing.fixed), 0.0))
+        volume = np.concatenate([np.zeros(1), np.cumsum(needs)])
+        if bool((sums[aside] + volume[left] > packing.load + packing.slack).any()):
+            return False
+        if packing.divisible:
+            return True
+        ends = np.searchsorted(sums, sums[aside][:, None] + needs[None, :] - packing.slack)
+        needed = np.cumsum(np.maximum(ends - aside[:, None], 0), axis=1)
+        taken = needed[np.arange(len(aside)), left - 1]
+        return bool((taken <= len(packing.sizes) - aside).all())
+
+    return _last_failing(fits, start, 0.0, len(aside) * packing.brokers)
+
+
+def by_groups(packing: Packing) -> float:
+    """Of the m largest bundles, the r brokers with the most of them carry at least r·m/n, rounded
+    up, hence the load x of the smallest of these. The fullest broker is at least at the mean usage
+    of such a group, the emptiest at most at that of the others. Tight where sizes and capacities
+    are nearly equal.
+    """
+    count = packing.brokers
+    if count < 2 or not len(packing.sizes):
+        return 0.0
+    group = 1 + _some(count - 1, 64)[:, None]
+    tops = 1 + _some(len(packing.sizes), _COMPARISONS // len(group))[None, :]
+    least = packing.sums[tops] - packing.sums[tops - -(-group * tops // count)]
+    idle = packing.capacity * packing.fixed
+    # The least favourable group has the least fixed load and the largest capacities.
+    load = least + np.cumsum(np.sort(idle))[group - 1]
+    ascending = np.sort(packing.capacity)
+    capacity = np.cumsum(ascending[::-1])[group - 1]
+    # Not a difference, which loses the capacity of brokers that are far weaker than the others.
+    rest = np.cumsum(ascending)[count - group - 1]
+    others = float(idle.sum()) + packing.load - load
+    return float((load / capacity - others / rest).max())
+
+
+def by_placing(packing: Packing) -> float:
+    """Places the largest bundles in every way and takes the rest for divisible. Of use where
+    brokers differ.
+    """
+    best, usage, capacity = 0.0, packing.fixed[None, :], packing.capacity
+    for at, size in enumerate(packing.sizes[:_PLACED].tolist()):
+        if usage.size * packing.brokers > _PLACINGS or (at == 2 and best == 0.0):
+            break
+        added = np.diag(size / capacity)
+        usage = (usage[:, None, :] + added[None, :, :]).reshape(-1, packing.brokers)
+        order = np.argsort(usage, axis=1)
+        rising, fills = np.take_along_axis(usage, order, axis=1), capacity[order]
+        rest = packing.load - float(packing.sums[at + 1])
+        levels = (rest + np.cumsum(fills * rising, axis=1)) / np.cumsum(fills, axis=1)
+        level = levels.min(axis=1)
+        best = max(best, float((np.maximum(rising[:, -1], level) - level).min()))
+    return best
+
+
+def by_steps(packing: Packing, peak: float, trough: float) -> float:
+    """Usages of a broker come in steps of bundles. For the usage l of the emptiest broker, each
+    broker needs a least number of bundles, and is then at least as full as the smallest of them
+    would make it. Between two steps the spread is least at the upper one, so only steps are tried.
+
+    As in `highest_trough`, the k largest bundles are set aside, with at most k brokers.
+    """
+    best, count = peak - trough, packing.brokers
+    if packing.divisible or count * count * len(packing.sizes) > _CELLS:
+        return best
+    smallest = np.concatenate([np.zeros(1), np.cumsum(packing.sizes[::-1])])
+    for aside in range(min(count - 1, _ASIDE, len(packing.sizes))):
+        bundles = len(packing.sizes) - aside
+        sums = packing.sums[aside:] - packing.sums[aside]
+        steps = np.unique(packing.fixed[:, None] + sums[None, :] / packing.capacity[:, None])
+        usage = np.append(steps[steps < trough], trough)
+        load = packing.capacity * (usage[:, None] - packing.fixed) - packing.slack
+        needed = np.where(load > 0, np.searchsorted(sums, load), 0)
+        full = packing.fixed + smallest[np.minimum(needed, bundles)] / packing.capacity
+        full = np.where(needed <= bundles, full, np.inf)
+        highest = np.sort(full, axis=1)[:, count - 1 - aside]
+        possible = np.sort(needed, axis=1)[:, : count - aside].sum(axis=1) <= bundles
+        spreads = np.where(possible, np.maximum(highest, peak) - usage, np.inf)
+        best = max(best, float(spreads.min()))
+    return best
+
+
+def _tops(packing: Packing) -> Ints:
+    """Numbers of largest bundles that `lowest_peak` counts: all, or in a large cluster one more
+    than a multiple of the brokers.
+    """
+    bundles, count = len(packing.sizes), packing.brokers
+    if bundles * count <= _COMPARISONS:
+        return np.arange(1, bundles + 1)
+    layers = _some(bundles // count + 1, _COMPARISONS // count)
+    return np.unique(np.minimum(layers * count + 1, bundles))
+
+
+def _some(count: int, most: int) -> Ints:
+    """0 … count − 1, or about `most` of them: 0, 1, and then ever fewer."""
+    if count <= most:
+        return np.arange(count)
+    chosen = np.geomspace(1, count - 1, max(8, most)).astype(np.int64)
+    return np.unique(np.append(chosen, 0))
+
+
+def _last_failing(
+    fits: Callable[[float], bool], usage: float, fitting: float, comparisons: int
+) -> float:
+    """`usage` if it fits; else the failing end of a bracket between it and `fitting`."""
+    if fits(usage):
+        return usage
+    failing = usage
+    for _ in range(_HALVINGS if comparisons <= _COMPARISONS else _FEW_HALVINGS):
+        middle = (fitting + failing) / 2
+        if fits(middle):
+            fitting = middle
+        else:
+            failing = middle
+    return failing

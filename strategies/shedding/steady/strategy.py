@@ -1,0 +1,31 @@
+"""SteadyShedder as an entry of the registry: goal, tuning and placement."""
+
+from __future__ import annotations
+
+from strategies.model import Round
+from strategies.shedding.contract import GoalFigure, SheddingStrategy
+from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.obstacles import ADVICE
+from strategies.shedding.steady.quiet_rounds import quiet
+from strategies.shedding.steady.settings import SteadySettings
+
+
+def usage_range(record: Round) -> float:
+    """Highest minus lowest usage, in points."""
+    return 100.0 * record.spread.range
+
+
+STEADY = SheddingStrategy(
+    "steady",
+    "SteadyShedder",
+    "When a gap between brokers lasts, a plan for the whole cluster moves as little load as "
+    "possible; each round states how near the optimum the cluster is.",
+    SteadySettings,
+    fixed=SteadyShedder,
+    parity=SteadyShedder,
+    goal=GoalFigure("max − min of the brokers' usage", usage_range),
+    tuning={"sample_seconds": (60,), "rest_minutes": (30, 60, 120)},
+    placement="none",
+    quiet=quiet,
+    advice=ADVICE,
+)

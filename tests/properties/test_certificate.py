@@ -1,0 +1,100 @@
+"""What must hold of the bounds of a certificate, whatever the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.bundles.bundle_loads import Floats
+from strategies.shedding.steady.certificate import best_spread, least_to_move
+from tests.properties.costly import costly
+
+_SIZES = st.one_of(
+    st.floats(0.0, 100.0), st.sampled_from([1.0, 1.0, 2.0, 5.0]), st.floats(1.0, 1.01)
+)
+_POWERS = st.one_of(st.just(1.0), st.sampled_from([1.0, 1.5, 3.0]), st.floats(0.5, 4.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A cluster, one assignment of its bundles, and another order of both."""
+
+    sizes: Floats
+    fixed: Floats
+    capacity: Floats
+    owner: np.ndarray[tuple[int], np.dtype[np.int64]]
+    bundles: list[int]
+    brokers: list[int]
+
+    @property
+    def usage(self) -> Floats:
+        load = np.bincount(self.owner, self.sizes, minlength=len(self.fixed))
+        return np.asarray(self.fixed + load / self.capacity)
+
+
+@st.composite
+def packed(draw: st.DrawFn, most_brokers: int = 8, most_bundles: int = 40) -> Packed:
+    brokers, bundles = draw(st.integers(1, most_brokers)), draw(st.integers(0, most_bundles))
+    numbers = st.lists(st.integers(0, brokers - 1), min_size=bundles, max_size=bundles)
+    return Packed(
+        np.array(draw(st.lists(_SIZES, min_size=bundles, max_size=bundles)), dtype=np.float64),
+        np.array(draw(st.lists(st.floats(-5, 50), min_size=brokers, max_size=brokers))),
+        np.array(draw(st.lists(_POWERS, min_size=brokers, max_size=brokers))),
+        np.array(draw(numbers), dtype=np.int64),
+        draw(st.permutations(range(bundles))),
+        draw(st.permutations(range(brokers))),
+    )
+
+
+@costly
+@given(case=packed())
+def test_no_assignment_has_a_lower_spread_than_the_bound(case: Packed) -> None:
+    assert best_spread(case.sizes, case.fixed, case.capacity) <= float(np.ptp(case.usage))
+
+
+@costly
+@given(case=packed(most_brokers=4, most_bundles=6))
+def test_the_bound_does_not_exceed_the_best_of_all_assignments(case: Packed) -> None:
+    owners = np.array(list(product(range(len(case.fixed)), repeat=len(case.sizes))))
+    usages = np.stack(
+        [
+            fixed + (owners == row) @ case.sizes / case.capacity[row]
+            for row, fixed in enumerate(case.fixed.tolist())
+        ]
+    )
+    best = float(np.ptp(usages, axis=0).min())
+    assert best_spread(case.sizes, case.fixed, case.capacity) <= best
+
+
+@costly
+@given(case=packed())
+def test_the_order_of_brokers_and_bundles_does_not_change_a_bit(case: Packed) -> None:
+    again = best_spread(
+        case.sizes[case.bundles], case.fixed[case.brokers], case.capacity[case.brokers]
+    )
+    assert again == best_spread(case.sizes, case.fixed, case.capacity)
+    usage, price = case.usage, 1.0 + case.fixed**2
+    brokers = case.brokers
+    assert least_to_move(usage, case.capacity, 5.0, price) == least_to_move(
+        usage[brokers], case.capacity[brokers], 5.0, price[brokers]
+    )
+
+
+@costly
+@given(case=packed())
+def test_twice_the_load_on_twice_the_capacity_has_the_same_bound(case: Packed) -> None:
+    doubled = best_spread(2 * case.sizes, case.fixed, 2 * case.capacity)
+    assert doubled == best_spread(case.sizes, case.fixed, case.capacity)
+
+
+@costly
+@given(case=packed(), listed=st.integers(0, 40))
+def test_a_bound_that_knows_fewer_bundles_is_valid_too(case: Packed, listed: int) -> None:
+    ordered = np.sort(case.sizes)[::-1]
+    divisible = float(ordered[listed:].sum())
+    weaker = best_spread(ordered[:listed], case.fixed, case.capacity, divisible)
+    assert weaker <= float(np.ptp(case.usage))

@@ -1,0 +1,221 @@
+"""What whole bundles can reach at best, and what must move: printed examples, and bounds that never
+exceed what an exact solver finds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rebalancer.simulation.metrics import bounds
+from rebalancer.simulation.noise import Stream
+from strategies.bundles.bundle_loads import Floats
+from strategies.model import Certificate
+from strategies.shedding.steady.certificate import (
+    Movable,
+    best_spread,
+    certified,
+    least_of_bundles,
+    least_to_move,
+)
+from strategies.shedding.steady.plan import LoadedBrokers, MovePlan, Pieces, PlannedMove
+from tests.unit.certificate_gaps import gap_of, lines, small_cluster
+from tests.unit.exact_solver import TOLERANCE, exact_spread
+
+#: Rounding of the bound, in points.
+_ROUNDED = 1e-6
+
+
+def spread_of(sizes: list[float], brokers: int, capacity: list[float] | None = None) -> float:
+    """The bound for idle brokers, which carry 1 unit of load per point unless given."""
+    powers = np.ones(brokers) if capacity is None else np.array(capacity)
+    return best_spread(np.array(sizes), np.zeros(brokers), powers)
+
+
+def test_sixteen_equal_bundles_leave_one_broker_of_five_a_bundle_more() -> None:
+    assert spread_of([2.0] * 16, 5) == pytest.approx(2.0)
+
+
+def test_nearly_equal_bundles_leave_nearly_a_bundle() -> None:
+    """22 bundles on three brokers: one carries eight, the others share fourteen."""
+    sizes = [1.0 + 0.001 * row for row in range(22)]
+    eight = sum(sizes[:8])
+    assert spread_of(sizes, 3) == pytest.approx(eight - (sum(sizes) - eight) / 2)
+
+
+def test_a_bundle_larger_than_the_share_of_a_broker_stands_out() -> None:
+    """40 on one broker; the other three share 60."""
+    assert spread_of([40.0, *[0.5] * 120], 4) == pytest.approx(20.0)
+
+
+def test_a_giant_belongs_on_the_strongest_broker() -> None:
+    """It fills the broker of power 3 to 30 points; the two others share 30 units."""
+    assert spread_of([90.0, *[1.0] * 30], 3, [1.0, 1.0, 3.0]) == pytest.approx(15.0)
+
+
+def test_steps_of_equal_bundles_on_unequal_brokers_do_not_meet() -> None:
+    """Five bundles of 6: usages are multiples of 6 on one broker, of 4 on the other."""
+    assert spread_of([6.0] * 5, 2, [1.0, 1.5]) == pytest.approx(0.0, abs=_ROUNDED)
+    assert spread_of([6.0] * 4, 2, [1.0, 1.5]) == pytest.approx(4.0)
+
+
+def test_a_broker_of_next_to_no_power_does_not_break_the_bound() -> None:
+    assert 0.0 <= spread_of([2.0, 2.0, 2.0], 3, [1.0, 1.0, 1e-20]) <= 6.0
+
+
+def test_few_bundles_are_searched_to_the_end() -> None:
+    """7 + 5 and 6 + 4 + 3 leave 1; volume and counts alone would allow 0."""
+    assert spread_of([7.0, 6.0, 5.0, 4.0, 3.0], 2) == pytest.approx(1.0)
+    assert spread_of([9.0, 8.0, 8.0, 5.0], 2) == pytest.approx(2.0)
+
+
+def test_equal_brokers_may_stay_empty() -> None:
+    """The bundle belongs on the weak idle broker; the two equal ones, busy already, get nothing."""
+    fixed, capacity = np.array([4.0, 0.0, 4.0]), np.array([3.0, 1.0, 3.0])
+    assert best_spread(np.array([9.0]), fixed, capacity) == pytest.approx(5.0)
+
+
+def test_load_that_can_not_move_is_part_of_a_usage() -> None:
+    fixed = np.array([50.0, 10.0, 10.0])
+    assert best_spread(np.ones(20), fixed, np.ones(3)) == pytest.approx(30.0)
+    assert best_spread(np.zeros(0), fixed, np.ones(3)) == pytest.approx(40.0)
+
+
+def test_bundles_of_which_only_the_sum_is_known_count_as_divisible() -> None:
+    known = np.array([40.0])
+    assert best_spread(known, np.zeros(4), np.ones(4), divisible=60.0) == pytest.approx(20.0)
+    assert best_spread(np.zeros(0), np.zeros(4), np.ones(4), divisible=60.0) == 0.0
+
+
+def test_one_broker_or_no_bundles_leave_no_spread() -> None:
+    assert spread_of([1.0, 2.0], 1) == 0.0
+    assert spread_of([], 0) == 0.0
+    assert spread_of([], 3) == 0.0
+
+
+@pytest.mark.parametrize("start", range(0, 60, 10))
+def test_the_bound_of_small_clusters_does_not_exceed_the_exact_optimum(start: int) -> None:
+    for seed in range(start, start + 10):
+        cluster = small_cluster(seed, brokers=(2, 4), most=9)
+        exact = exact_spread(cluster.problem, starts=1)
+        assert exact.proven, seed
+        assert exact.reached - 1.1 * TOLERANCE <= cluster.bound <= exact.reached, seed
+
+
+@pytest.mark.parametrize("brokers", [9, 40, 100, 1000])
+@pytest.mark.parametrize("per_broker", [1.5, 3.0, 20.0])
+def test_the_bound_of_large_clusters_does_not_exceed_a_spread_that_is_reached(
+    brokers: int, per_broker: float
+) -> None:
+    """Load that can not move fills what an assignment leaves, up to a point below the top."""
+    for seed, width in enumerate((0.0, 0.5, 1.0, 1.0)):
+        stream = Stream(seed, brokers)
+        bundles = int(per_broker * brokers)
+        owner = (brokers * stream.uniform(bundles)).astype(np.int64)
+        sizes = (1.0 + width * stream.uniform(bundles)) ** (1 + 3 * (seed == 3))
+        capacity = 1.0 + width * stream.uniform(brokers)
+        usage = np.bincount(owner, sizes, minlength=brokers) / capacity
+        fixed = usage.max() - usage + stream.uniform(brokers)
+        assert best_spread(sizes, fixed, capacity) <= float(np.ptp(fixed + usage))
+
+
+@pytest.mark.slow
+def test_the_bound_of_500_clusters_does_not_exceed_the_exact_optimum() -> None:
+    gaps = [gap_of(seed) for seed in range(500)]
+    print("\n".join(lines(gaps)))
+    assert [seed for seed, gap in enumerate(gaps) if gap.points < 0] == []
+    proven = [gap.points for gap in gaps if gap.exact.proven]
+    assert len(proven) > 350
+    assert np.median(proven) < TOLERANCE
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_as_much_load_must_move_as_the_figures_of_simulations_say(seed: int) -> None:
+    stream = Stream(seed, 3)
+    usage, capacity = 100 * stream.uniform(6), 1.0 + stream.uniform(6)
+    for spread in (0.0, 10.0, 30.0):
+        expected = bounds.least_to_move(usage, spread, capacity)
+        found = least_to_move(usage, capacity, spread, np.ones(6))
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
+        assert found <= expected
+
+
+def test_the_fewest_bytes_are_those_of_the_bundles_with_the_least_bytes_per_load() -> None:
+    """20 units of load must leave the first broker, whose bundles cost 3 bytes/s a unit at least;
+    bundles of other brokers cost 1.
+    """
+    usage, capacity = np.array([60.0, 20.0, 20.0]), np.ones(3)
+    needs = least_to_move(usage, capacity, 20.0, np.array([3.0, 1.0, 1.0]))
+    # With the band from low to low + 20: (40 − low) · 3 leave, (low − 20) · 2 · 1 arrive.
+    assert needs == pytest.approx((40 - 32) * 3)
+    assert least_to_move(usage, capacity, 40.0, np.array([3.0, 1.0, 1.0])) == 0.0
+
+
+def test_after_the_cheapest_bundle_the_next_one_counts() -> None:
+    """Of the 20 units that must leave the first broker, 5 cost 1 byte/s each, the others 3."""
+    usage, capacity = np.array([40.0, 0.0]), np.ones(2)
+    bundles = Movable(
+        np.zeros(3, dtype=np.int64), np.array([20.0, 5.0, 15.0]), np.array([60.0, 5.0, 45.0])
+    )
+    assert least_of_bundles(usage, capacity, 0.0, bundles) == pytest.approx(5 * 1 + 15 * 3)
+    assert least_to_move(usage, capacity, 0.0, np.array([1.0, 1.0])) == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_random_moves_reach_a_spread_with_less(seed: int) -> None:
+    stream = Stream(seed, 4)
+    owner, after = _owners(stream), _owners(stream)
+    sizes, price = 1.0 + stream.uniform(24), 1.0 + stream.uniform(24)
+    capacity, moved = 1.0 + stream.uniform(4), owner != after
+    reached = float(np.ptp(_usage(after, sizes, capacity)))
+    cheapest = np.array([price[owner == row].min(initial=9.0) for row in range(4)])
+    usage, bundles = _usage(owner, sizes, capacity), Movable(owner, sizes, sizes * price)
+    least = least_to_move(usage, capacity, reached, cheapest)
+    tighter = least_of_bundles(usage, capacity, reached, bundles)
+    assert least <= tighter + 1e-6
+    assert tighter <= float((sizes * price)[moved].sum())
+
+
+def test_a_certificate_says_how_far_above_the_bound_a_round_ends() -> None:
+    made = Certificate(spread=0.05, best_spread=0.038, moved=3e6, least_to_move=2e6)
+    assert made.gap == pytest.approx(0.012)
+    assert Certificate(0.03, 0.0300000001, 0.0, 0.0).gap == 0.0
+    assert Certificate(0.03, None, 0.0, None).gap is None
+
+
+def test_a_broker_that_joins_empty_does_not_make_moves_look_needless() -> None:
+    """Ten bundles of 1 MB/s and 6 points each on one broker: half of them must move."""
+    full = Pieces(
+        tuple(map(str, range(10))),
+        np.full(10, 6.0),
+        np.zeros(10),
+        np.full(10, 1e6),
+        np.ones(10, dtype=bool),
+        np.zeros(10, dtype=bool),
+    )
+    none = np.zeros(0, dtype=bool)
+    empty = Pieces((), np.zeros(0), np.zeros(0), np.zeros(0), none, none)
+    brokers = LoadedBrokers(
+        np.array([60.0, 0.0]), np.ones(2), (full, empty).__getitem__, lambda *_: True
+    )
+    half = MovePlan(
+        tuple(PlannedMove(str(row), 0, 1, 6.0, 0.0) for row in range(5)),
+        np.array([30.0, 30.0]),
+        np.zeros(2),
+    )
+
+    made = certified(brokers, half)
+
+    assert (made.spread, made.best_spread, made.moved) == (0.0, 0.0, 5e6)
+    assert made.least_to_move == pytest.approx(5e6)
+    assert certified(brokers, half, whole=False) == Certificate(0.0, None, 5e6, None)
+
+
+def _owners(stream: Stream) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return (4 * stream.uniform(24)).astype(np.int64)
+
+
+def _usage(
+    owner: np.ndarray[tuple[int], np.dtype[np.int64]], sizes: Floats, capacity: Floats
+) -> Floats:
+    return np.asarray(np.bincount(owner, sizes, minlength=4) / capacity)
