@@ -268,7 +268,7 @@ def some_settings(seed: int) -> EngineSettings:
     limits = LimitSettings(
         moves_per_round=chance.choice((0, 0, 1, 3)), moves_per_hour=chance.choice((0, 0, 8))
     )
-    round_ = RoundSettings(cool_down_ms=chance.choice((0, 120_000)))
+    round_ = RoundSettings(cool_down_ms=chance.choice((120_000, 600_000)))
     entry = replace(STEADY, fixed=Uncertified, parity=Uncertified)
     return EngineSettings(
         "steady", shedding=chosen, round=round_, limits=limits, shedders=Registry("shedding", entry)

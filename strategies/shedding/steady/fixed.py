@@ -112,7 +112,7 @@ class SteadyShedder:
         for move in memory.cluster.moves:
             if move.counted:
                 moves.append(move)
-            elif move.bundle in view.cooling or not _lists(view, move.source, move.bundle):
+            elif _is_made(move, view):
                 for name, sign in ((move.source, -1), (move.destination, 1)):
                     if name in histories:
                         histories[name] = counted(histories[name], move, sign)
@@ -120,8 +120,19 @@ class SteadyShedder:
         return histories, resting(moves, view.now_ms, self.settings)
 
 
-def _lists(view: ClusterView, broker: str, bundle: str) -> bool:
-    return any(one.broker == broker and bundle in one.bundles.names for one in view.brokers)
+def _is_made(move: RecentMove, view: ClusterView) -> bool:
+    """Whether a decided move was commanded and not refused. A cool-down may end before the next
+    round: then reports show it.
+    """
+    if move.bundle in view.cooling:
+        return True
+    owners = [one.broker for one in view.brokers if _lists(one, move)]
+    return move.destination in owners or move.source not in owners
+
+
+def _lists(broker: BrokerLoad, move: RecentMove) -> bool:
+    ends = (move.source, move.destination)
+    return broker.broker in ends and move.bundle in broker.bundles.names
 
 
 def resting(
