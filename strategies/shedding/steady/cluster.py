@@ -16,7 +16,7 @@ from strategies.bundles.bundle_loads import (
     BundleLoads,
     Floats,
 )
-from strategies.load_history import LoadHistory, LoadSample
+from strategies.load_history import LARGEST, LoadHistory, LoadSample
 from strategies.model import BrokerLoad, ClusterView
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.cost import LoadCost
@@ -31,13 +31,15 @@ ALIKE = 0.02
 @dataclass(frozen=True)
 class PlannedCluster:
     """The brokers that take part in a plan, by name, with their present load. `resting`: bundles
-    that the strategy moved lately.
+    that the strategy moved lately and that stay; `left`: bundles and the brokers that they left
+    lately.
     """
 
     view: ClusterView
     known: Sequence[tuple[BrokerLoad, LoadSample]]
     cost: LoadCost
     resting: frozenset[str]
+    left: frozenset[tuple[str, str]] = frozenset()
     apart: float = 0.0
 
     @classmethod
@@ -49,6 +51,7 @@ class PlannedCluster:
         *,
         cost: LoadCost,
         resting: frozenset[str],
+        left: frozenset[tuple[str, str]],
         apart: float,
     ) -> PlannedCluster:
         """The cluster without brokers that must neither give nor take, or have no sample yet."""
@@ -57,7 +60,7 @@ class PlannedCluster:
             for load in loads
             if not load.settling and (now := load_of(histories[load.broker])) is not None
         ]
-        return cls(view, known, cost, resting, apart)
+        return cls(view, known, cost, resting, left, apart)
 
     @cached_property
     def names(self) -> list[str]:
@@ -127,8 +130,10 @@ class PlannedCluster:
         return self._traffics[row]
 
     def _takes(self, bundle: str, source: int, destination: int) -> bool:
-        takers = self.view.takers
-        return takers is None or self.names[destination] in takers(bundle, self.names[source])
+        takers, name = self.view.takers, self.names[destination]
+        if (bundle, name) in self.left:
+            return False
+        return takers is None or name in takers(bundle, self.names[source])
 
 
 def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
@@ -137,7 +142,7 @@ def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
     up to the broker's load `now`.
     """
     newest, average = (
-        np.where(np.isfinite(figures) & (figures > 0), figures, 0.0)
+        np.where(np.isfinite(figures) & (figures > 0), np.minimum(figures, LARGEST), 0.0)
         for figures in (table.current, table.short)
     )
     in_and_out = (THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT)

@@ -61,7 +61,8 @@ def why_not_even(
             "or give their topics more partitions"
         )
         return [_cluster(cluster, "coarse-bundles", text, plan, best_spread)]
-    if plan.refused:
+    # A bundle that may not return yet is refused as well.
+    if plan.refused and not cluster.left:
         text = (
             f"{left}: policies or filters keep bundles from the brokers with room; widen the "
             "isolation policy, or check filters.*"

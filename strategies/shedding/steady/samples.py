@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from strategies.load_history import LoadHistory, LoadLevel, LoadSample, RecentMove
+from strategies.load_history import LARGEST, LoadHistory, LoadLevel, LoadSample, RecentMove
 from strategies.model import BrokerLoad
 
 #: Number of samples in memory: five blocks of four.
@@ -58,6 +58,8 @@ def continued(
     sample, or mixes the time before and after a change, adds nothing.
     """
     at_ms = sample.at_ms
+    if not all(0.0 <= one <= LARGEST for one in sample[1:]):
+        sample = LoadSample(at_ms, *(_bounded(one) for one in sample[1:]))
     if old.samples:
         last = old.samples[-1]
         if at_ms <= last.at_ms or (not fresh and at_ms - last.at_ms < 0.75 * period_ms):
@@ -77,6 +79,10 @@ def continued(
         old.changed_at_ms,
         bundles,
     )
+
+
+def _bounded(figure: float) -> float:
+    return min(figure, LARGEST) if figure > 0 else 0.0
 
 
 def counted(history: LoadHistory, move: RecentMove, sign: int) -> LoadHistory:
