@@ -78,6 +78,7 @@ def skewed_users(
     msgs: float = 300.0,
     shares: Sequence[float] | None = None,
     homes: Sequence[str] | None = None,
+    message_bytes: int = MESSAGE_BYTES,
 ) -> Iterator[Users]:
     """Running traffic of `msgs` messages per second in a namespace of its own; ends with the
     context.
@@ -95,7 +96,8 @@ def skewed_users(
             settle(cluster, admin, topics, homes)
         owners = owners_of(admin, names)
         rates = skewed(owners, msgs) if shares is None else skewed_by(shares, owners, msgs)
-        process = _start(cluster, {topics[bundle]: rates[bundle] for bundle in names}, folder)
+        sent = {topics[bundle]: rates[bundle] for bundle in names}
+        process = _start(cluster, sent, folder, message_bytes)
         try:
             yield Users(cluster, admin, rates, topics, process, folder / "traffic.log")
         finally:
@@ -198,13 +200,13 @@ def look_up(cluster: PulsarCluster, topics: Iterable[str]) -> None:
 
 
 def _start(
-    cluster: PulsarCluster, rates: Mapping[str, float], folder: Path
+    cluster: PulsarCluster, rates: Mapping[str, float], folder: Path, message_bytes: int
 ) -> subprocess.Popen[bytes]:
     plan = {
         "url": cluster.service_url,
         "token": token_of("admin") if cluster.guarded else None,
         "rates": dict(rates),
-        "message_bytes": MESSAGE_BYTES,
+        "message_bytes": message_bytes,
     }
     (folder / "traffic.json").write_text(json.dumps(plan), "utf-8")
     command = [

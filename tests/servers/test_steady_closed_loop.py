@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 
 #: Of each broker; messages per second of the brokers' bundles at the start.
 CORES, SENT = 0.3, (900.0, 300.0, 100.0, 50.0)
+#: Small: the storage of a test cluster stalls when it has to write much.
+MESSAGE_BYTES = 100
 #: Each strategy has this number of rounds, in parts that a loop waits for.
 ROUNDS, _PARTS = 30, 3
 _MEASURED_S = 60
@@ -105,7 +107,14 @@ def balanced_by(strategy: str, brokers: Brokers, folder: Path) -> End:
     with (
         looping as loop,
         skewed_users(
-            cluster, folder, f"t/{strategy}", bundles=32, msgs=1, shares=SENT, homes=cluster.brokers
+            cluster,
+            folder,
+            f"t/{strategy}",
+            bundles=32,
+            msgs=1,
+            shares=SENT,
+            homes=cluster.brokers,
+            message_bytes=MESSAGE_BYTES,
         ) as users,
     ):
         start = brokers.usages()
