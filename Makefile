@@ -91,6 +91,10 @@ bench-decisions: $(STAMP) ## the first part of bench alone: every strategy at 10
 bench-backtest: $(STAMP) ## a back-test compared with a plain reading pass of the same Parquet file, growing with days and brokers (ARGS="--sizes 30x100")
 	@$(VENV)/bin/python -m benchmarks.backtest $(ARGS)
 
+.PHONY: bench-targets
+bench-targets: $(STAMP) ## SteadyShedder beside Pulsar's shedders in simulated experiments: are its targets met? (ARGS="--sweep" for its constants)
+	@$(VENV)/bin/python -m benchmarks.targets $(ARGS)
+
 .PHONY: bench-kafka
 bench-kafka: $(STAMP) ## the job on a real Kafka broker compared with pass-throughs: reports/s, latency, memory, growth (ARGS="--quick")
 	@$(RUN)/python -m benchmarks.kafka $(ARGS)

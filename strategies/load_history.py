@@ -67,7 +67,8 @@ class Episode(NamedTuple):
     `judged`: their effect has been compared with the prediction; `idle_rounds`: rounds of moves in
     a row that brought less than a tenth of what they predicted; `caution`: factor of all limits, 1
     or more; `rests_until_ms`: no moves before this time; `error`: mean difference between predicted
-    and seen usage after the last judged moves, None before the first.
+    and seen usage after the last judged moves, None before the first; `idle_moves`: number of moves
+    of the idle rounds.
     """
 
     began_at_ms: int = -1
@@ -80,3 +81,4 @@ class Episode(NamedTuple):
     caution: float = 1.0
     rests_until_ms: int = -1
     error: float | None = None
+    idle_moves: int = 0

@@ -227,14 +227,16 @@ class Shedding:
     """Result of a shedding strategy: decisions in the order of execution, skips, new memory, and
     forecast figures, if it has them.
 
-    `certify`: computes the bounds of the round, if the strategy has any. It reads the tables of
-    bundles, so only the record of a round calls it.
+    `certify`: takes the bundles that limits and filters let move; computes the bounds of the round,
+    if the strategy has any. It reads the tables of bundles, so only the record of a round calls it.
     """
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
     memory: Memory
-    certify: Callable[[], Certificate | None] = field(default=lambda: None, compare=False)
+    certify: Callable[[Collection[str]], Certificate | None] = field(
+        default=lambda moving: None, compare=False
+    )
     forecast: Forecast | None = None
 
 
@@ -317,18 +319,19 @@ class Certificate:
 
     `spread`: highest minus lowest usage after the moves of the round (fraction); `best_spread`:
     spread that no assignment of whole bundles falls below; `moved`: traffic that the round moves
-    (bytes/s); `least_to_move`: traffic that every algorithm must move to reach `spread`.
+    (bytes/s); `least_to_move`: traffic that every algorithm must move to reach `spread`. The bounds
+    are None in a cluster that is too large to compute them.
     """
 
     spread: float
-    best_spread: float
+    best_spread: float | None
     moved: float
-    least_to_move: float
+    least_to_move: float | None
 
     @property
-    def gap(self) -> float:
+    def gap(self) -> float | None:
         """Fraction by which `spread` is at most above what whole bundles can reach."""
-        return max(0.0, self.spread - self.best_spread)
+        return None if self.best_spread is None else max(0.0, self.spread - self.best_spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,12 +340,14 @@ class Forecast:
 
     `error`: mean difference between predicted and seen usage (fraction) of the brokers of its last
     moves, None before the first; `useless_rounds`: rounds of moves in a row that brought less than
-    a tenth of what they predicted; `returns`: bundles that it lately moved back to a former broker.
+    a tenth of what they predicted; `returns`: moves within the rest time that took a bundle back to
+    a former broker; `useless_moves`: those of the useless rounds.
     """
 
     error: float | None = None
     useless_rounds: int = 0
     returns: int = 0
+    useless_moves: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         ),
         digest=_digest(given),
         version=rules.version,
-        certificate=shedding.certify(),
+        certificate=shedding.certify(leaving.kept),
         forecast=shedding.forecast,
     )
     kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))

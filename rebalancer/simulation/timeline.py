@@ -12,7 +12,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.errors import ContractError
-from strategies.model import Expected, OutcomeStatus, Scalar
+from strategies.model import Certificate, Expected, Forecast, OutcomeStatus, Scalar, Skip
 
 #: `simulated`: a modelled cluster; `re-assigned`: recorded loads of bundles on the brokers that the
 #: moves assign; `recorded`: recorded reports, on which decisions have no effect; `live`: a real
@@ -69,6 +69,17 @@ class Membership:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the record of a round states about itself. `advice`: skips that say what helps where
+    moving bundles cannot.
+    """
+
+    certificate: Certificate | None
+    forecast: Forecast | None
+    advice: tuple[Skip, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
     """A run, one row per round; frozen, and its arrays are read-only.
@@ -82,7 +93,8 @@ class Timeline:
     `goal`: the strategy's goal as a sentence;
     `reached`: bool[rounds]. `settings`: dotted path → value, those that differ from the defaults
     first. `bundles`: their number at the end, 0 = unknown. `notes`: limits of this run, as
-    sentences for the reader.
+    sentences for the reader. `proofs`: by row, of the rounds whose record has a certificate or
+    advice; rounds that a back-test passes over have none.
     """
 
     title: str
@@ -105,6 +117,7 @@ class Timeline:
     interval_ms: int = 60_000
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    proofs: Mapping[int, Proof] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shape = (len(self.times_ms), len(self.brokers))

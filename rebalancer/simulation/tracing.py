@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rebalancer.simulation.timeline import Kind, Membership, Move, Timeline
+from rebalancer.simulation.timeline import Kind, Membership, Move, Proof, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import Command, Outcome, Round, Scalar
+from strategies.shedding.registry import SHEDDERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Tracer:
     _moves: list[Move] = field(default_factory=list)
     _by_command: dict[str, int] = field(default_factory=dict)
     _memberships: list[Membership] = field(default_factory=list)
+    _proofs: dict[int, Proof] = field(default_factory=dict)
     _present: frozenset[str] = frozenset()
 
     def round(
@@ -72,6 +74,9 @@ class Tracer:
         )
         self._times.append(record.ts)
         self._reached.append(reached)
+        proof = proof_of(record)
+        if proof.certificate or proof.advice:
+            self._proofs[len(self._times) - 1] = proof
         for command in commands:
             if command.is_move:
                 self._by_command[command.id] = len(self._moves)
@@ -155,6 +160,7 @@ class Tracer:
             interval_ms=self.interval_ms,
             settings=dict(self.settings),
             notes=self.notes,
+            proofs=self._proofs,
         )
 
     def _note_members(self, record: Round) -> None:
@@ -172,6 +178,16 @@ class Tracer:
                 Membership(record.ts, name, "left", "no longer listed") for name in gone
             ]
         self._present = there
+
+
+def proof_of(record: Round) -> Proof:
+    """What the record of a round states about itself; a strategy of another version gives no
+    advice.
+    """
+    strategy = SHEDDERS.get(record.strategy.partition("/")[0])
+    codes = strategy.advice if strategy else frozenset[str]()
+    advice = tuple(skip for skip in record.skips if skip.code in codes)
+    return Proof(record.certificate, record.forecast, advice)
 
 
 def _move(command: Command, row: int, traffic: float) -> Move:

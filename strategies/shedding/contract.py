@@ -87,7 +87,8 @@ class SheddingStrategy:
     that it balances. `quiet`: takes the settings of fixed mode and finds rounds
     that decide nothing, for back-tests; None if every round has to run.
     `demo`: setting → value and reason, where the demo does not use the default. `parity_usage`:
-    takes the settings, and builds the usage in records of parity mode.
+    takes the settings, and builds the usage in records of parity mode. `advice`: codes of the skips
+    that say what to do where moving bundles cannot help.
     """
 
     name: str
@@ -105,6 +106,7 @@ class SheddingStrategy:
     quiet: Callable[[Any], QuietScreen | None] | None = None
     demo: Mapping[str, tuple[float | bool, str]] = field(default_factory=dict)
     parity_usage: Callable[[Any, Weights], Usage] = largest_weighted_resource
+    advice: frozenset[str] = frozenset()
 
     @property
     def java_class(self) -> str:

@@ -22,6 +22,7 @@ from rebalancer.simulation.tracing import Tracer
 from strategies.engine import EngineSettings
 from strategies.model import LARGEST_TIME
 from strategies.shedding.avg.settings import AvgSettings
+from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.browser.conftest import DESKTOP, PHONE, Open
 from tests.unit.command_line import rebalancer
@@ -32,7 +33,11 @@ ROUNDS = 12
 #: A4 between its margins, in pixels of a style sheet.
 PAPER: dict[str, object] = {"viewport": {"width": 720, "height": 1_000}}
 #: As the demo has them.
-SETTINGS = {"avg": AvgSettings(max_unload=0.5), "threshold": ThresholdSettings()}
+SETTINGS = {
+    "avg": AvgSettings(max_unload=0.5),
+    "threshold": ThresholdSettings(),
+    "steady": SteadySettings(),
+}
 
 
 def a_run(strategy: str = "avg") -> Timeline:
@@ -147,6 +152,20 @@ def test_charts_are_drawn_and_pointing_at_a_mark_tells_the_reason(
         ).split()
     )
     assert run.moves[0].reason.split(":8080")[0] in shown
+
+
+def test_what_each_round_proves_is_listed_and_its_bound_is_drawn(
+    tmp_path: Path, open_page: Open
+) -> None:
+    page = open_page(written(tmp_path, [a_run("steady"), a_run("avg")]))
+    assert page.is_visible("#proven")
+    assert page.locator("#proofs tbody tr").count() == ROUNDS
+    assert "at most" in page.locator("#proofs tbody tr").first.inner_text()
+    assert page.locator("#spread .scatterlayer .trace").count() == 2
+    page.focus("#choice input >> nth=0")
+    page.keyboard.press("ArrowDown")
+    assert page.is_hidden("#proven"), "AvgShedder has no certificates"
+    assert page.locator("#spread .scatterlayer .trace").count() == 1
 
 
 def test_arrow_keys_step_from_move_to_move_and_tell_the_reason(

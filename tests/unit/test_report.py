@@ -18,7 +18,8 @@ from rebalancer.analysis.report.page import render, write_page
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.thinning import counts, extremes, peaks
 from rebalancer.analysis.report.verdict import ReportVerdict, judge_runs
-from rebalancer.simulation.timeline import Kind, Membership, Move, Timeline
+from rebalancer.simulation.timeline import Kind, Membership, Move, Proof, Timeline
+from strategies.model import Certificate, Expected, Forecast, Skip
 
 A, B = "a:8080", "b:8080"
 NOBODY = float("nan")
@@ -74,6 +75,55 @@ def page_data(page: str) -> Any:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     return json.loads(found[1])
+
+
+def test_the_page_says_what_each_round_proves() -> None:
+    proofs = {
+        0: Proof(Certificate(0.8, 0.1, 0.0, 0.0), Forecast(), ()),
+        1: Proof(Certificate(0.2, 0.1, 3e6, 2e6), Forecast(0.02), ()),
+        2: Proof(Certificate(0.2, 0.1, 0.0, 0.0), Forecast(0.02), ()),
+    }
+    run = replace(a_run((0.9, 0.1), (0.9, 0.1), (0.5, 0.3)), proofs=proofs)
+
+    shown = page_data(render([run], title="t", made_by="m"))["runs"][0]
+
+    assert shown["bound"] == {"t": [0, 60_000, 120_000], "y": [10.0, 10.0, 10.0]}
+    assert shown["proofs_total"] == 3
+    first, second, third = (text for _, _, text in shown["proofs"])
+    assert first.startswith("Spread of recent samples 80.0 points: at most 70.0 above")
+    assert second.endswith("are necessary. The last predictions were 2.0 points off on average.")
+    assert third.endswith("can reach (10.0 or more)."), "the error is still that of the last moves"
+
+
+def test_of_many_rounds_the_page_keeps_those_with_moves_or_advice() -> None:
+    quiet = Proof(Certificate(0.2, 0.1, 0.0, 0.0), None, ())
+    full = Skip("cluster", ("c1",), "cluster-full", "add 2 brokers")
+    proofs = dict.fromkeys(range(3_000), quiet) | {70: replace(quiet, advice=(full,))}
+    run = replace(a_run(*[(0.5, 0.3)] * 3_000, moves=(a_move(40),)), proofs=proofs)
+
+    shown = page_data(render([run], title="t", made_by="m"))["runs"][0]
+
+    assert [round_ for _, round_, _ in shown["proofs"]] == [41, 71]
+    assert shown["proofs"][1][2].endswith("Moves cannot help [cluster-full]: add 2 brokers.")
+    assert shown["proofs_total"] == 3_000
+
+
+def test_a_run_without_certificates_proves_nothing() -> None:
+    shown = page_data(render([a_run((0.9, 0.1))], title="t", made_by="m"))["runs"][0]
+    assert (shown["proofs"], shown["bound"]) == ([], {"t": [], "y": []})
+
+
+def test_tables_compare_returns_useless_moves_and_errors() -> None:
+    there = replace(a_move(0), expected=Expected(0.9, 0.5, 0.1, 0.5))
+    back = replace(a_move(3, B, A), expected=Expected(0.9, 0.5, 0.1, 0.5))
+    uneven = [(0.9, 0.1)] * 3 + [(0.1, 0.9)] * 3
+    run = a_run(*uneven, moves=(there, back), kind="re-assigned")
+    table = comparison([Summary(run), Summary(replace(run, kind="recorded"))])
+    assert table["heads"][-3:] == ["returns", "useless", "error"]
+    assert [row[-3:] for row in table["rows"]] == [["1", "2", "40.0"], ["–", "–", "–"]]
+    figures = Summary(run).as_json()
+    assert (figures["returns"], figures["useless_moves"]) == (1, 2)
+    assert figures["prediction_error_points"] == 40
 
 
 def test_a_cluster_that_was_evened_out_is_good() -> None:

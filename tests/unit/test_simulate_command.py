@@ -68,6 +68,8 @@ def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
         assert run["figures"]["lasting_spread"] < run["figures"]["start_spread"] / 2
         assert run["figures"]["moved_mib"] >= run["figures"]["least_mib"] * 0.99
         assert run["figures"]["share_with_reason"] == 1.0
+        assert run["figures"]["prediction_error"] > 0
+        assert (run["figures"]["useless_moves"], run["figures"]["returns"]) == (0, 0)
 
 
 @pytest.mark.parametrize(("bundles", "told"), [(12, False), (2, True)])

@@ -14,9 +14,11 @@ from strategies.model import Certificate
 from strategies.shedding.steady.certificate import (
     Movable,
     best_spread,
+    certified,
     least_of_bundles,
     least_to_move,
 )
+from strategies.shedding.steady.plan import LoadedBrokers, MovePlan, Pieces, PlannedMove
 from tests.unit.certificate_gaps import gap_of, lines, small_cluster
 from tests.unit.exact_solver import TOLERANCE, exact_spread
 
@@ -55,6 +57,10 @@ def test_steps_of_equal_bundles_on_unequal_brokers_do_not_meet() -> None:
     """Five bundles of 6: usages are multiples of 6 on one broker, of 4 on the other."""
     assert spread_of([6.0] * 5, 2, [1.0, 1.5]) == pytest.approx(0.0, abs=_ROUNDED)
     assert spread_of([6.0] * 4, 2, [1.0, 1.5]) == pytest.approx(4.0)
+
+
+def test_a_broker_of_next_to_no_power_does_not_break_the_bound() -> None:
+    assert 0.0 <= spread_of([2.0, 2.0, 2.0], 3, [1.0, 1.0, 1e-20]) <= 6.0
 
 
 def test_few_bundles_are_searched_to_the_end() -> None:
@@ -174,6 +180,35 @@ def test_a_certificate_says_how_far_above_the_bound_a_round_ends() -> None:
     made = Certificate(spread=0.05, best_spread=0.038, moved=3e6, least_to_move=2e6)
     assert made.gap == pytest.approx(0.012)
     assert Certificate(0.03, 0.0300000001, 0.0, 0.0).gap == 0.0
+    assert Certificate(0.03, None, 0.0, None).gap is None
+
+
+def test_a_broker_that_joins_empty_does_not_make_moves_look_needless() -> None:
+    """Ten bundles of 1 MB/s and 6 points each on one broker: half of them must move."""
+    full = Pieces(
+        tuple(map(str, range(10))),
+        np.full(10, 6.0),
+        np.zeros(10),
+        np.full(10, 1e6),
+        np.ones(10, dtype=bool),
+        np.zeros(10, dtype=bool),
+    )
+    none = np.zeros(0, dtype=bool)
+    empty = Pieces((), np.zeros(0), np.zeros(0), np.zeros(0), none, none)
+    brokers = LoadedBrokers(
+        np.array([60.0, 0.0]), np.ones(2), (full, empty).__getitem__, lambda *_: True
+    )
+    half = MovePlan(
+        tuple(PlannedMove(str(row), 0, 1, 6.0, 0.0) for row in range(5)),
+        np.array([30.0, 30.0]),
+        np.zeros(2),
+    )
+
+    made = certified(brokers, half)
+
+    assert (made.spread, made.best_spread, made.moved) == (0.0, 0.0, 5e6)
+    assert made.least_to_move == pytest.approx(5e6)
+    assert certified(brokers, half, whole=False) == Certificate(0.0, None, 5e6, None)
 
 
 def _owners(stream: Stream) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -30,8 +30,10 @@ from sinks.wire.output_rows import OutputRow, event_row, rejected_row
 from sinks.wire.position import Position
 from strategies.errors import ContractError, WireError
 from strategies.model import (
+    Certificate,
     Command,
     Expected,
+    Forecast,
     Note,
     Outcome,
     OutcomeReport,
@@ -142,6 +144,21 @@ def test_what_was_written_can_be_read() -> None:
     assert decode_round(encode_round(ROUND)) == ROUND
     assert decode_outcome(encode_outcome(OUTCOME)) == OUTCOME
     assert decode(encode_outcome_telemetry(OUTCOME), b"") == OutcomeReport("c", OUTCOME.ts, OUTCOME)
+
+
+@pytest.mark.parametrize(
+    "bounds", [Certificate(0.062, 0.05, 3.4e8, 3.1e8), Certificate(0.1, None, 0.0, None)]
+)
+def test_a_round_keeps_its_certificate_and_its_forecast(bounds: Certificate) -> None:
+    proven = replace(ROUND, certificate=bounds, forecast=Forecast(0.021, 2, 1, 5))
+    assert decode_round(encode_round(proven)) == proven
+
+
+def test_a_forecast_of_an_earlier_version_has_no_useless_moves() -> None:
+    written = encode_round(replace(ROUND, forecast=Forecast(0.021, 2, 1, 0)))
+    earlier = written.replace(b',"useless_moves":0', b"")
+    assert earlier != written
+    assert decode_round(earlier).forecast == Forecast(0.021, 2, 1)
 
 
 def test_a_reader_ignores_fields_of_later_versions_of_the_same_contract() -> None:

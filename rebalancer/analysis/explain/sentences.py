@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from rebalancer.analysis.explain.answers import in_short, verdict_counts, verdict_words, why_missing
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.subject import ExplainedSubject
+from rebalancer.analysis.round_texts import sentences
+from rebalancer.simulation.tracing import proof_of
 from strategies.describe import counted, describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 
@@ -61,13 +63,14 @@ def command_lines(command: Command, history: DecisionHistory) -> list[str]:
 
 
 def round_lines(done: Round, history: DecisionHistory) -> list[str]:
-    """A round's input, its commands with outcomes, and its skips with reasons."""
-    commands = history.commands_of(done)
+    """A round's input, what it proves, its commands with outcomes, and its skips with reasons."""
+    commands, proof = history.commands_of(done), proof_of(done)
     return [
         f"round {done.round} of cluster {done.cluster}, epoch {done.epoch}, at {when(done.ts)}",
         f"  closed because {_CLOSED_BY[done.closed_by]}; decided by {done.strategy} {done.version}",
         f"  spread {points(done.spread.range)} points before, "
         f"{points(done.spread_after.range)} expected after the commands",
+        *(f"  {line}" for line in sentences(proof)),
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
         *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group, history)),
@@ -78,7 +81,7 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
             if one not in _moves(commands)
         ),
         *(f"  command {name}: its record was not found" for name in _missing(done, commands)),
-        *(f"  {describe_skip(skip)}" for skip in done.skips),
+        *(f"  {describe_skip(skip)}" for skip in done.skips if skip not in proof.advice),
     ]
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isnan
 from typing import Any
 
 import numpy as np
 
-from rebalancer.analysis.report.figure_texts import data_rate, figure, number, share
+from rebalancer.analysis.report.figure_texts import count, data_rate, figure, number, share
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.thinning import bin_edges, counts, extremes, peaks
+from rebalancer.analysis.round_texts import sentences
 from rebalancer.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
 
@@ -43,6 +45,9 @@ def run_figures(run: Summary, runs: int) -> dict[str, Any]:
         "brokers": list(line.brokers),
         "usage": _lines(line) if len(line.brokers) <= MOST_LINES else _heat(line, runs),
         "spread": _series(line.times_ms, run.spread),
+        "bound": _bound(line),
+        "proofs": _proofs(line, max(100, MARKS // runs)),
+        "proofs_total": len(line.proofs),
         "churn": _churn(line),
         "moves": _moves(line, _marked(line, max(100, MARKS // runs))),
         "moves_total": len(line.moves),
@@ -68,7 +73,9 @@ def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
             ),
             (_traffic(run), run.traffic if run.moves else 0.0),
             (f"{run.repeated:,}", float(run.repeated)),
-            (f"{run.returned:,}", float(run.returned)),
+            (count(run.returns), run.returns),
+            (count(run.useless_moves), run.useless_moves),
+            (figure(run.prediction_error), run.prediction_error),
         ]
         for run in runs
     ]
@@ -76,12 +83,14 @@ def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
         "run",
         "mean spread",
         "last spread",
-        "highest usage",
+        "peak usage",
         "in goal",
         "moves",
-        "traffic moved",
-        "moved again",
-        "back",
+        "traffic",
+        "again",
+        "returns",
+        "useless",
+        "error",
     ]
     best = [
         [] if column == 0 else best_rows([row[column][1] for row in rows])
@@ -126,6 +135,17 @@ def _tiles(run: Summary) -> list[list[str]]:
             f"bundles that moved more than once; {number(run.returned, 'move')} returned at once",
         ],
         ["highest usage", figure(run.highest_usage, " %"), "of any broker in any round"],
+        [
+            "prediction error",
+            figure(run.prediction_error),
+            "points between the expected and the measured usage after moves",
+        ],
+        [
+            "useless moves",
+            count(run.useless_moves),
+            "that brought less than a tenth of the expected fall of the spread",
+        ],
+        ["returns", count(run.returns), "moves of a bundle back to a broker within an hour"],
     ]
 
 
@@ -136,6 +156,37 @@ def _traffic(run: Summary) -> str:
 def _series(times: Ints, values: Floats) -> dict[str, Any]:
     kept = extremes(values, BINS)
     return {"t": times[kept].tolist(), "y": _rounded(values[kept], 2)}
+
+
+def _bound(line: Timeline) -> dict[str, Any]:
+    """The spread, in points, that no assignment of whole bundles falls below, where it is known."""
+    known = {
+        row: proof.certificate.best_spread
+        for row, proof in sorted(line.proofs.items())
+        if proof.certificate is not None and proof.certificate.best_spread is not None
+    }
+    rows = np.array(list(known), dtype=np.int64)
+    return _series(line.times_ms[rows], 100.0 * np.array(list(known.values()), dtype=np.float64))
+
+
+def _proofs(line: Timeline, most: int) -> list[list[Any]]:
+    """Time, round and sentences of the rounds that prove something: all, or those with moves or
+    advice, from the last ones back.
+    """
+    rows = sorted(line.proofs)
+    if len(rows) > most:
+        moved = {move.round for move in line.moves}
+        rows = [row for row in rows if row in moved or line.proofs[row].advice][-most:]
+    proofs = [line.proofs[row] for row in rows]
+    said = [
+        # The error of the last moves stays the same until the next ones.
+        sentences(replace(one, forecast=None) if last and one.forecast == last.forecast else one)
+        for one, last in zip(proofs, [None, *proofs], strict=False)
+    ]
+    return [
+        [int(line.times_ms[row]), row + 1, " ".join(text)]
+        for row, text in zip(rows, said, strict=True)
+    ]
 
 
 def _lines(line: Timeline) -> dict[str, Any]:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from math import isnan
 
+#: Legend of the columns about what moves brought.
+FORESIGHT = (
+    "returns: moves that took a bundle back within an hour; useless: moves that brought less than "
+    "a tenth of the expected fall of the spread; error: between expected and measured usage after "
+    "moves, in points"
+)
+
 
 def number(count: int, thing: str, things: str = "") -> str:
     """`1 bundle`, `1,204 bundles`, `no bundles`."""
@@ -21,6 +28,11 @@ def points(value: float) -> str:
 def figure(value: float, unit: str = "") -> str:
     """One decimal and a unit; a dash for an unknown value."""
     return "–" if isnan(value) else f"{value:,.1f}{unit}"
+
+
+def count(value: float) -> str:
+    """A whole number; a dash for an unknown one."""
+    return "–" if isnan(value) else f"{value:,.0f}"
 
 
 def share(value: float) -> str:

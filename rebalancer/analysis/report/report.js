@@ -168,7 +168,9 @@
     const bars = (name, y, color, pattern) => ({ type: "bar", name, x: run.churn.t, y, yaxis: "y2", width: Math.max(run.churn.width, 1), offset: 0,
       marker: { color, pattern: { shape: pattern } }, hovertemplate: `${name}: %{y}<br>from %{x|%Y-%m-%d %H:%M}<extra></extra>` });
     const refused = run.churn.refused.some((count) => count > 0) ? [bars("commanded, not applied", run.churn.refused, look.grid, "/")] : [];
-    draw("spread", [spread, ...lines, bars("bundles moved", run.churn.moved, look.lines[1], ""), ...refused], {
+    const bound = run.bound.t.length ? [{ type: "scatter", mode: "lines", name: "proven lower bound", x: run.bound.t, y: run.bound.y, line: { color: look.lines[2], width: 1.5, dash: "dot" },
+      hovertemplate: "no assignment of whole bundles is below %{y:.1f} points<br>%{x|%Y-%m-%d %H:%M}<extra></extra>" }] : [];
+    draw("spread", [spread, ...bound, ...lines, bars("bundles moved", run.churn.moved, look.lines[1], ""), ...refused], {
       barmode: "stack", yaxis: { domain: [0.42, 1], title: { text: "points" }, rangemode: "tozero" },
       yaxis2: { domain: [0, 0.32], title: { text: "moves" }, rangemode: "tozero" }, xaxis: { anchor: "y2" },
     });
@@ -205,6 +207,16 @@
     byId("more").textContent = `Show all ${run.moves.length}`;
   }
 
+  function showProofs(run, all) {
+    byId("proven").hidden = !run.proofs_total;
+    const rows = (all ? run.proofs : run.proofs.slice(0, FEW)).map(([ts, round, text]) => [clock(ts), round, text]);
+    fillTable(byId("proofs"), ["time", "round", "what it proves"], rows, ["time", "right", "text"]);
+    const part = run.proofs.length < run.proofs_total ? ` Of ${run.proofs_total} such rounds, the newest ${run.proofs.length} with moves or advice are listed.` : "";
+    byId("proofs-hint").textContent = `The bounds hold for every algorithm. A back-test computes none for quiet rounds that it passes over together.${part}`;
+    byId("more-proofs").hidden = all || run.proofs.length <= FEW;
+    byId("more-proofs").textContent = `Show all ${run.proofs.length}`;
+  }
+
   function drawRun() {
     const run = data.runs[shown];
     if (!run) return;
@@ -230,6 +242,7 @@
       ["name", "right", "right", "right", "right", "right", "right"]);
     fillTable(byId("settings"), ["setting", "value"], run.settings, ["name", "name"]);
     showMoves(run, false);
+    showProofs(run, false);
     drawRun();
   }
 
@@ -297,6 +310,7 @@
   showComparison();
   if (data.runs.length) showRun(0);
   byId("more").addEventListener("click", () => showMoves(data.runs[shown], true));
+  byId("more-proofs").addEventListener("click", () => showProofs(data.runs[shown], true));
   byId("usage").addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     const run = data.runs[shown];

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
 
-from rebalancer.simulation.metrics import churn
+from rebalancer.simulation.metrics import churn, predictions
 from rebalancer.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats
 
@@ -117,6 +117,23 @@ class Summary:
         """
         return churn.back_and_forth(self.moves)
 
+    @cached_property
+    def returns(self) -> float:
+        """Number of moves that returned a bundle within the rest time; NaN for recorded reports,
+        in which bundles do not move.
+        """
+        return nan if self.run.kind == "recorded" else float(churn.returns(self.moves))
+
+    @cached_property
+    def prediction_error(self) -> float:
+        """Mean difference of expected and measured usage, in points."""
+        return predictions.prediction_error(self.run, self.moves)
+
+    @cached_property
+    def useless_moves(self) -> float:
+        """Number of moves that brought less than a tenth of the predicted gain."""
+        return predictions.useless_moves(self.run, self.moves)
+
     def as_json(self) -> dict[str, Any]:
         """Figures for JSON; None for unknown ones."""
         figures = {
@@ -125,6 +142,9 @@ class Summary:
             "spread_mean_points": self.mean_spread,
             "highest_usage_percent": self.highest_usage,
             "traffic_moved_bytes_per_s": self.traffic,
+            "prediction_error_points": self.prediction_error,
+            "useless_moves": self.useless_moves,
+            "returns": self.returns,
         }
         known = {name: None if isnan(value) else round(value, 6) for name, value in figures.items()}
         counts = {

@@ -126,6 +126,7 @@ def _show(
     as_json: bool,
 ) -> None:
     from rebalancer.analysis.report.chart_data import comparison
+    from rebalancer.analysis.report.figure_texts import FORESIGHT
     from rebalancer.analysis.report.summary import Summary
 
     summaries = [Summary(line) for answer in answers for line in answer.timelines]
@@ -150,6 +151,7 @@ def _show(
         console.Sheet(
             [(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows
         ),
+        f"again: bundles that moved more than once; {FORESIGHT}",
         LOOPS[loop],
     )
     if rejected := answers[0].rejected:

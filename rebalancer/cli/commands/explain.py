@@ -29,7 +29,9 @@ from rebalancer.analysis.explain.subject import (
     UnknownSubject,
     locate,
 )
+from rebalancer.analysis.round_texts import sentences
 from rebalancer.cli import console, options
+from rebalancer.simulation.tracing import proof_of
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.topics.uri import TopicUri
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
@@ -172,7 +174,9 @@ def _lines(located: Located, last: int) -> list[str]:
 
 
 def _as_json(located: Located) -> dict[str, Any]:
-    """The records that mention the subject, as on the topics."""
+    """The records that mention the subject, as on the topics, and what each round proves in
+    words.
+    """
     subject, history = located.subject, located.history
     if subject.kind == "latest":
         rounds = history.newest_rounds()
@@ -185,6 +189,11 @@ def _as_json(located: Located) -> dict[str, Any]:
         "subject": {"kind": subject.kind, "name": subject.name},
         "owner": located.owner,
         "rounds": [json.loads(encode_round(one)) for one in rounds],
+        "sentences": [
+            {"cluster": one.cluster, "epoch": one.epoch, "round": one.round, "text": said}
+            for one in rounds
+            if (said := sentences(proof_of(one)))
+        ],
         "commands": [json.loads(encode_command(one)) for one in commands],
         "outcomes": [
             json.loads(encode_outcome(answer))

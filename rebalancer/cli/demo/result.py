@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rebalancer.analysis.goal import Goal
+from rebalancer.analysis.round_texts import sentences
 from rebalancer.cli.demo.plan import TOPICS, Plan
 from rebalancer.simulation.closed_loop import Step
+from rebalancer.simulation.tracing import proof_of
 
 #: The spread must stay below the threshold for this many rounds without a command before the demo
 #: ends early.
@@ -105,6 +107,7 @@ def _round(step: Step, goal: Goal) -> dict[str, Any]:
         "ts": step.round.ts,
         "spread_points": goal.spread(step.round),
         "usage": dict(step.round.usage),
+        "sentences": sentences(proof_of(step.round)),
         "commands": [
             {
                 "id": one.id,

@@ -9,9 +9,11 @@ from pathlib import Path
 from shlex import quote
 
 from rebalancer.analysis.goal import Goal
+from rebalancer.analysis.round_texts import sentences
 from rebalancer.cli.demo.plan import BROKERS, BUNDLES, Plan
 from rebalancer.cli.demo.result import Result, files
 from rebalancer.simulation.closed_loop import Step
+from rebalancer.simulation.tracing import proof_of
 from sinks.topics.files.segments import segment_path
 from strategies.describe import counted
 from strategies.model import Round
@@ -86,7 +88,7 @@ def decided(step: Step, goal: Goal) -> str:
 
 def reasons(step: Step, goal: Goal) -> list[str]:
     """One line per source broker with the reason of its first command; without commands, why the
-    busiest broker keeps its bundles.
+    busiest broker keeps its bundles. Then what the round proves, if its strategy states it.
     """
     if step.commands:
         lines = [
@@ -94,6 +96,7 @@ def reasons(step: Step, goal: Goal) -> list[str]:
         ]
     else:
         lines = [] if goal.reached(step.round) else _why_not(step.round)
+    lines += sentences(proof_of(step.round))
     return [_shortened(line, step.round.brokers) for line in lines]
 
 
@@ -154,5 +157,7 @@ def _shortened(line: str, brokers: Sequence[str]) -> str:
 
 def _why_not(record: Round) -> list[str]:
     busiest = max(record.usage, key=lambda name: record.usage[name])
-    about = [skip for skip in record.skips if skip.subject == "broker" and busiest in skip.names]
-    return [skip.text for skip in (about or record.skips)[:1]]
+    advice = proof_of(record).advice
+    skips = [skip for skip in record.skips if skip not in advice]
+    about = [skip for skip in skips if skip.subject == "broker" and busiest in skip.names]
+    return [skip.text for skip in (about or skips)[:1]]

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from math import inf, isfinite, isnan
 from typing import Any
 
+from rebalancer.analysis.report.figure_texts import FORESIGHT
 from rebalancer.analysis.simulate.groups import grouped, median
 from rebalancer.analysis.simulate.runs import Made
 from rebalancer.cli import console
@@ -22,6 +23,9 @@ COLUMNS = (
     ("false/d", "false_unloads_a_day", False),
     ("overload", "overload_minutes", False),
     ("clients", "client_cost", False),
+    ("returns", "returns", False),
+    ("useless", "useless_moves", False),
+    ("error", "prediction_error", False),
 )
 LEGEND = (
     "Medians over the seeds, lowest–highest in brackets. balanced: rounds until the cluster "
@@ -31,7 +35,8 @@ LEGEND = (
     "the end, in points, without noise; gap: spread above the lowest that whole bundles can "
     "reach; false/d: unloads a day while "
     "load was even; overload: brokers × minutes above 85 %; clients: topics × seconds without "
-    "a broker. parity: decides like "
+    "a broker; "
+    f"{FORESIGHT}. parity: decides like "
     "Pulsar's class, fixed: with its known defects repaired. LRUW, LLTMR: "
     "LeastResourceUsageWithWeight and LeastLongTermMessageRate. "
     "--json has all figures."

@@ -12,6 +12,8 @@ import numpy as np
 from rebalancer.simulation.timeline import Move
 
 _HOUR_MS = 3_600_000
+#: A bundle that moved should stay for this time, whatever the strategy's own settings say.
+REST_MS = _HOUR_MS
 
 
 def traffic_moved(moves: Sequence[Move]) -> float:
@@ -29,6 +31,18 @@ def back_and_forth(moves: Sequence[Move]) -> int:
     """Number of moves that returned a bundle to the broker that its previous move took it from."""
     pairs = (pair for path in _paths(moves) for pair in pairwise(path))
     return sum(two.destination is not None and two.destination == one.source for one, two in pairs)
+
+
+def returns(moves: Sequence[Move]) -> int:
+    """Number of moves that brought a bundle back to a broker that it had left within the rest
+    time.
+    """
+    left, back = dict[tuple[str, str | None], int](), 0
+    for move in moves:
+        left_at = left.get((move.bundle, move.destination))
+        back += left_at is not None and move.ts - left_at < REST_MS
+        left[move.bundle, move.source] = move.ts
+    return back
 
 
 def most_in_an_hour(moves: Sequence[Move]) -> int:

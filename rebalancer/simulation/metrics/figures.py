@@ -4,7 +4,6 @@ bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite, nan
 
@@ -13,14 +12,13 @@ import numpy.typing as npt
 
 from rebalancer.simulation.metrics import bounds, churn
 from rebalancer.simulation.metrics.overshoot import over_placement, over_unloading
-from rebalancer.simulation.timeline import Move, Timeline
+from rebalancer.simulation.metrics.predictions import prediction_error, useless_moves
+from rebalancer.simulation.timeline import Timeline
 from strategies.bundles.bundle_loads import Floats
 
 #: A run is balanced after this number of consecutive rounds within the target.
 STEADY_ROUNDS = 5
 DAY_MS = 86_400_000.0
-#: For one statistics period after a move, figures mix the time before and after it.
-SEEN_AFTER = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +61,8 @@ class RunFigures:
     `over_placement`: sum of points by which sources or destinations went past the mean.
     `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ that of an
     oracle that balances everything in one round. `client_cost`: topics × seconds without a broker.
-    `prediction_error`: difference between predicted and measured usage, in points.
+    `prediction_error`: difference between predicted and measured usage, in points. `useless_moves`:
+    brought less than a tenth of the predicted gain; `returns`: moves back within the rest time.
     """
 
     rounds_to_detect: float
@@ -95,6 +94,7 @@ class RunFigures:
     peak_over_mean: float
     moved_twice: float
     back_and_forth: float
+    returns: float
     false_unloads_a_day: float
     over_unloading: float
     over_placement: float
@@ -102,6 +102,7 @@ class RunFigures:
     overload_ratio: float
     client_cost: float
     prediction_error: float
+    useless_moves: float
     share_with_reason: float
 
     def known(self) -> dict[str, float | None]:
@@ -160,6 +161,7 @@ def figures_of(
         peak_over_mean=_peak_over_mean(timeline.lasting[-1]),
         moved_twice=float(churn.moved_twice(moves)),
         back_and_forth=float(churn.back_and_forth(moves)),
+        returns=float(churn.returns(moves)),
         false_unloads_a_day=sum(
             by.calm or bool(lasting[move.round] <= 100 * by.target) for move in moves
         )
@@ -177,7 +179,8 @@ def figures_of(
                 if move.happened and move.round >= onset
             )
         ),
-        prediction_error=_prediction_error(timeline, moves),
+        prediction_error=prediction_error(timeline, moves),
+        useless_moves=useless_moves(timeline, moves),
         share_with_reason=sum(bool(move.code and move.reason) for move in moves) / len(moves)
         if moves
         else 1.0,
@@ -261,28 +264,3 @@ def _overload_ratio(timeline: Timeline, onset: int, limit: float) -> float:
     even = float((np.maximum(mean[1:] - limit, 0.0) * count[1:]).sum())
     oracle = (first + even) * timeline.interval_ms / 60_000
     return area / oracle if oracle > 0 else (1.0 if area == 0 else inf)
-
-
-def _prediction_error(timeline: Timeline, moves: Sequence[Move]) -> float:
-    """Mean difference in points. Counts a round's last prediction per broker, unless the broker
-    changed again before the measurement.
-    """
-    column = {broker: number for number, broker in enumerate(timeline.brokers)}
-    touched: dict[str, set[int]] = {}
-    forecast: dict[tuple[int, str], float] = {}
-    for move in moves:
-        for broker, usage in (
-            (move.source, move.expected.source_after),
-            (move.destination, move.expected.destination_after),
-        ):
-            if broker is not None and broker in column:
-                touched.setdefault(broker, set()).add(move.round)
-                if usage is not None:
-                    forecast[move.round, broker] = usage
-    errors = [
-        abs(usage - float(timeline.usage[round_ + SEEN_AFTER, column[broker]]))
-        for (round_, broker), usage in forecast.items()
-        if round_ + SEEN_AFTER < timeline.rounds and not touched[broker] & {round_ + 1, round_ + 2}
-    ]
-    known = [error for error in errors if isfinite(error)]
-    return 100 * sum(known) / len(known) if known else nan

@@ -45,12 +45,16 @@ class CertificateRecord(Struct, frozen=True):
 
     spread: Annotated[Fraction, Meta(description="max - min of usage after the round's moves")]
     best_spread: Annotated[
-        Fraction, Meta(description="no assignment of whole bundles has a smaller spread")
+        Fraction | None,
+        Meta(
+            description="no assignment of whole bundles has a smaller spread; null: the cluster is "
+            "too large to compute bounds"
+        ),
     ]
-    gap: Annotated[Fraction, Meta(description="spread - best_spread, at least 0")]
+    gap: Annotated[Fraction | None, Meta(description="spread - best_spread, at least 0")]
     moved: Annotated[float, Meta(description="bytes/s that the round moves")]
     least_to_move: Annotated[
-        float, Meta(description="bytes/s that must move at least to reach the spread")
+        float | None, Meta(description="bytes/s that must move at least to reach the spread")
     ]
 
 
@@ -63,7 +67,10 @@ class ForecastRecord(Struct, frozen=True):
     useless_rounds: Annotated[
         Count, Meta(description="rounds of moves in a row that brought less than a tenth")
     ]
-    returns: Annotated[Count, Meta(description="bundles moved back lately")]
+    returns: Annotated[
+        Count, Meta(description="moves within the rest time that took a bundle back")
+    ]
+    useless_moves: Annotated[Count, Meta(description="moves of the useless rounds")] = 0
 
 
 class RoundRecord(Struct, frozen=True):

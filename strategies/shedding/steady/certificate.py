@@ -30,10 +30,9 @@ _HALVINGS = 60
 
 
 def certified(brokers: LoadedBrokers, plan: MovePlan, whole: bool = True) -> Certificate:
-    """The bounds of a round with this plan. `whole`: `brokers` are the whole cluster; otherwise
-    nothing is proven about whole bundles.
+    """The bounds of a round with this plan. `whole`: `brokers` are the whole cluster; bounds of a
+    part of it would prove nothing.
     """
-    pieces = [brokers.pieces(row) for row in range(len(brokers.usage))] if whole else []
     moved = 0.0 + sum(
         float(
             brokers.pieces(one.source).throughput[
@@ -42,11 +41,16 @@ def certified(brokers: LoadedBrokers, plan: MovePlan, whole: bool = True) -> Cer
         )
         for one in plan.moves
     )
+    if not whole:
+        return Certificate(plan.spread / 100, None, moved, None)
+    pieces = [brokers.pieces(row) for row in range(len(brokers.usage))]
     least = 0.0
     if plan.moves:
-        prices = np.array([_cheapest(brokers.pieces(row)) for row in range(len(brokers.usage))])
+        prices = np.array([_cheapest(one) for one in pieces])
+        # Nothing leaves a broker without load: the lowest price of the others bounds that.
+        prices = np.where(np.isinf(prices), prices.min(), prices)
         least = least_to_move(brokers.usage, brokers.capacity, plan.spread, prices)
-    bound = _best_spread_of(brokers, pieces) if whole else 0.0
+    bound = _best_spread_of(brokers, pieces)
     return Certificate(plan.spread / 100, min(bound, plan.spread) / 100, moved, min(least, moved))
 
 
@@ -60,11 +64,9 @@ def _best_spread_of(brokers: LoadedBrokers, pieces: Sequence[Pieces]) -> float:
 
 
 def _cheapest(pieces: Pieces) -> float:
-    """Fewest bytes/s per load of a broker's bundles; 0 without load."""
+    """Fewest bytes/s per load of a broker's bundles; infinite without load."""
     loaded = pieces.sizes > 0
-    if not loaded.any():
-        return 0.0
-    return float((pieces.throughput[loaded] / pieces.sizes[loaded]).min())
+    return float((pieces.throughput[loaded] / pieces.sizes[loaded]).min(initial=np.inf))
 
 
 def best_spread(sizes: Floats, fixed: Floats, capacity: Floats, divisible: float = 0.0) -> float:

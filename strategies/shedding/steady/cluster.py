@@ -83,10 +83,16 @@ class PlannedCluster:
 
     def traffic_of(self, row: int, bundle: str) -> tuple[float, float]:
         """Bytes/s and messages/s of a bundle on this broker."""
-        table = self.known[row][0].bundles
-        throughput, rate = traffic(table, self.known[row][1])
-        at = table.names.index(bundle)
+        throughput, rate = self._traffic(row)
+        at = self.known[row][0].bundles.names.index(bundle)
         return float(throughput[at]), float(rate[at])
+
+    @cached_property
+    def _alone(self) -> tuple[float, float]:
+        """Load per byte/s, if only bytes cost anything, and per message/s, if only messages do."""
+        throughput, rate = (sum(float(now[figure]) for _, now in self.known) for figure in (2, 3))
+        load = self.cost.of(throughput, rate)
+        return load / throughput if throughput else 0.0, load / rate if rate else 0.0
 
     @cached_property
     def _pieces(self) -> dict[int, Pieces]:
@@ -96,6 +102,10 @@ class PlannedCluster:
         """The bundles of a broker that may leave, and those that must stay."""
         return candidates(self.known[row][0].bundles, self.view)
 
+    @cached_property
+    def _traffics(self) -> dict[int, tuple[Floats, Floats]]:
+        return {}
+
     def _read(self, row: int) -> Pieces:
         table, found = self.known[row][0].bundles, self.candidates(row)
         movable = np.zeros(len(table.names), dtype=bool)
@@ -104,8 +114,17 @@ class PlannedCluster:
             movable &= np.array([name not in self.resting for name in table.names], dtype=bool)
         for_ever = {*found.system, *found.excluded}
         bound = np.array([name in for_ever for name in table.names], dtype=bool)
-        throughput, rate = traffic(table, self.known[row][1])
-        return Pieces(table.names, self.cost.of_all(throughput, rate), throughput, movable, bound)
+        throughput, rate = self._traffic(row)
+        sizes = self.cost.of_all(throughput, rate)
+        per_byte, per_message = self._alone
+        unsure = (per_byte * throughput - per_message * rate) / 2
+        return Pieces(table.names, sizes, unsure, throughput, movable, bound)
+
+    def _traffic(self, row: int) -> tuple[Floats, Floats]:
+        if row not in self._traffics:
+            load, now = self.known[row]
+            self._traffics[row] = traffic(load.bundles, now)
+        return self._traffics[row]
 
     def _takes(self, bundle: str, source: int, destination: int) -> bool:
         takers = self.view.takers

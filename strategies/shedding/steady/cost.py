@@ -26,6 +26,9 @@ PRIOR_WEIGHT = 1.0
 HIGHEST_BASE = 0.15
 #: A broker's power is taken for 1 unless it differs from the median by more than this factor.
 CLEARLY = 1.4
+#: Bounds of a broker's power, in medians: a broker that reports nearly no usage for its traffic
+#: measures it wrong.
+POWERS = (0.1, 10.0)
 #: Rounds in which factors and powers are fitted in turns.
 _TURNS = 4
 #: Load (usage on a broker of power 1) that says little about what traffic costs on a broker.
@@ -151,7 +154,7 @@ class _Rows:
 
 def _clear(ratios: Floats) -> Floats:
     """Powers relative to the median; 1 unless they clearly differ from it."""
-    relative = ratios / max(float(np.median(ratios)), 1e-9)
+    relative = np.clip(ratios / max(float(np.median(ratios)), 1e-9), *POWERS)
     return np.where((relative > CLEARLY) | (relative < 1 / CLEARLY), relative, 1.0)
 
 

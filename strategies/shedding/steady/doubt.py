@@ -29,12 +29,9 @@ def judged_moves(
     """
     if episode.judged:
         return episode
+    last = [move for move in moves if move.at_ms == episode.last_at_ms]
     involved = dict.fromkeys(
-        name
-        for move in moves
-        if move.at_ms == episode.last_at_ms
-        for name in (move.source, move.destination)
-        if name in histories
+        name for move in last for name in (move.source, move.destination) if name in histories
     )
     if not involved:  # no move was commanded, or its brokers left
         return episode._replace(judged=True)
@@ -47,10 +44,13 @@ def judged_moves(
     known = [error for error in errors if error is not None]
     episode = episode._replace(judged=True, error=sum(known) / len(known) if known else None)
     if cut >= USELESS * predicted:
-        return episode._replace(idle_rounds=0, caution=max(1.0, episode.caution / CAREFUL))
+        caution = max(1.0, episode.caution / CAREFUL)
+        return episode._replace(idle_rounds=0, caution=caution, idle_moves=0)
     idle = episode.idle_rounds + 1
     episode = episode._replace(
-        idle_rounds=idle, caution=min(episode.caution * CAREFUL, MOST_CAREFUL)
+        idle_rounds=idle,
+        caution=min(episode.caution * CAREFUL, MOST_CAREFUL),
+        idle_moves=episode.idle_moves + len(last),
     )
     if idle >= ENDS_AFTER:
         episode = episode._replace(followed_up=True)

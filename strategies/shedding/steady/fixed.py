@@ -5,9 +5,9 @@ The rule is this project's own. Pulsar has no such class, so both modes run it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
-from strategies.shedding.steady.plan import MovePlan, PlannedMove, best_plan, spread_of
+from strategies.shedding.steady.plan import MovePlan, PlannedMove, best_plan, no_moves, spread_of
 from strategies.shedding.steady.samples import counted, recorded
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 from strategies.usage import usages_by_name
@@ -163,11 +163,12 @@ class _Decided:
     skips: list[Skip]
     moves: tuple[RecentMove, ...]
     episode: Episode
-    certify: Callable[[], Certificate | None]
+    certify: Callable[[Collection[str]], Certificate | None]
 
     @property
     def forecast(self) -> Forecast:
-        return Forecast(self.episode.error, self.episode.idle_rounds, _returns(self.moves))
+        episode = self.episode
+        return Forecast(episode.error, episode.idle_rounds, returns(self.moves), episode.idle_moves)
 
 
 @dataclass(frozen=True)
@@ -212,31 +213,39 @@ class _Round:
         if len(cluster.known) < 2:
             return self._quiet([reasons.no_better_plan(view.cluster, gap)])
         plan = best_plan(cluster.brokers, band)
-        certificate = certified(cluster.brokers, plan, whole=not self.cut)
+        whole = cache(lambda: self._certified(cluster, plan))
+
+        def certify(moving: Collection[str]) -> Certificate:
+            kept = plan.only(moving, cluster.brokers)
+            return whole() if kept is plan else self._certified(cluster, kept)
+
         skips = [
             *cluster_full(cluster),
-            *why_not_even(cluster, plan, band, 100 * certificate.best_spread),
+            *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
-            return _Decided((), skips, self.moves, self.episode, lambda: certificate)
+            return _Decided((), skips, self.moves, self.episode, certify)
         return _Decided(
             tuple(reasons.decision(move, cluster, plan, gap) for move in plan.moves),
             [*skips, *reasons.left_alone(cluster, plan, self.live)],
             (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
             _after_moves(self.episode, gap, cluster, plan, view.now_ms),
-            lambda: certificate,
+            certify,
         )
 
     def _quiet(self, skips: list[Skip]) -> _Decided:
         """A round without moves, which reads no table unless its bounds are asked for."""
         return _Decided((), skips, self.moves, self.episode, self._certify)
 
-    def _certify(self) -> Certificate | None:
+    def _certify(self, _: Collection[str]) -> Certificate | None:
         cluster = self._cluster(frozenset(), 0.0)
         if len(cluster.known) < 2:
             return None
-        return certified(cluster.brokers, MovePlan((), cluster.brokers.usage), whole=not self.cut)
+        return self._certified(cluster, no_moves(cluster.brokers))
+
+    def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
+        return certified(cluster.brokers, plan, whole=not self.cut)
 
     def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
         return PlannedCluster.of(
@@ -263,12 +272,12 @@ class _Round:
         )
 
 
-def _returns(moves: Sequence[RecentMove]) -> int:
+def returns(moves: Sequence[RecentMove]) -> int:
     """Number of moves that took a bundle back to a broker that one before had taken it from."""
-    left, returns = dict[str, str](), 0
+    left, returns = set[tuple[str, str]](), 0
     for move in moves:
-        returns += left.get(move.bundle) == move.destination
-        left[move.bundle] = move.source
+        returns += (move.bundle, move.destination) in left
+        left.add((move.bundle, move.source))
     return returns
 
 

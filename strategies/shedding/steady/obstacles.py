@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
 
 import numpy as np
@@ -12,6 +13,16 @@ from strategies.shedding.steady.plan import MovePlan, spread_of
 
 #: Mean usage (points) from which on a cluster is full, and the one that new brokers should lead to.
 FULL, COMFORTABLE = 85.0, 70.0
+#: Codes of the skips that say what helps where moves cannot.
+ADVICE = frozenset(
+    {
+        "cluster-full",
+        "bundle-too-large",
+        "load-without-bundles",
+        "coarse-bundles",
+        "policies-hold",
+    }
+)
 
 
 def cluster_full(cluster: PlannedCluster) -> list[Skip]:
@@ -32,14 +43,17 @@ def cluster_full(cluster: PlannedCluster) -> list[Skip]:
 
 
 def why_not_even(
-    cluster: PlannedCluster, plan: MovePlan, width: float, best_spread: float
+    cluster: PlannedCluster, plan: MovePlan, width: float, bound: Callable[[], float]
 ) -> list[Skip]:
-    """Skips that say why the plan leaves a spread above the band; empty where it does not."""
+    """Skips that say why the plan leaves a spread above the band; empty where it does not. `bound`:
+    lower bound of the spread that whole bundles can reach, in points.
+    """
     if plan.spread <= width:
         return []
     one = _one_broker(cluster, plan, width)
     if one is not None:
         return [one]
+    best_spread = bound()
     left = f"{plan.spread:.1f} points between the brokers remain"
     if best_spread > width:
         text = (

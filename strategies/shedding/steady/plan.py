@@ -9,8 +9,8 @@ dropped, or replaced by smaller ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,11 +26,14 @@ _LEAST_GAIN = 0.3
 #: Brokers at each end between which moves, and swaps, are tried.
 _MOVE_ENDS, _SWAP_ENDS = 4, 2
 #: Widths that are tried, as factors of the profile's band; of more brokers than `_MANY`, the first
-#: one only, and one broker at each end at a time: their plans are long.
+#: one only, one cost of load, and one broker at each end at a time: their plans are long.
 _WIDTHS = (1.0, 0.7, 1.3)
 _MANY = 60
 #: What a plan costs: points per part of all load that moves, and per point above the band.
 _MOVED_COST, _WIDE_COST = 50.0, 3.0
+#: Only brokers with different traffic show what bytes and what messages cost. Plans are good on
+#: average over costs in which this part of the load moves from one to the other.
+_UNSURE = (-0.5, 0.0, 0.5)
 #: A plan must cut the spread by this part.
 LEAST_CUT = 0.2
 _TINY = 1e-9
@@ -38,12 +41,14 @@ _TINY = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """The bundles of one broker. float64[n]: `sizes`, load, and `throughput`, bytes/s; bool[n]:
+    """The bundles of one broker. float64[n]: `sizes`, load; `unsure`, the load that would be added
+    if only bytes cost anything, and not there if only messages did; `throughput`, bytes/s; bool[n]:
     `movable` now, and `bound` to the broker for ever.
     """
 
     names: Sequence[str]
     sizes: Floats
+    unsure: Floats
     throughput: Floats
     movable: Bools
     bound: Bools
@@ -66,25 +71,27 @@ class LoadedBrokers:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """A bundle's move between brokers (rows). `exchange`: number of the swap that it is half of, 0
-    for others.
+    """A bundle's move between brokers (rows). `size`, `unsure`: as in `Pieces`; `exchange`: number
+    of the swap that it is half of, 0 for others.
     """
 
     bundle: str
     source: int
     destination: int
     size: float
+    unsure: float
     exchange: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MovePlan:
-    """The moves in their order, and float64[n]: usages (points) after them. `refused`: the best
-    move that a plan wanted was forbidden by policies or filters.
+    """The moves in their order, and float64[n]: usages (points) after them, and the part of them
+    that is unsure. `refused`: policies or filters forbid the best move that a plan wanted.
     """
 
     moves: tuple[PlannedMove, ...]
     after: Floats
+    unsure: Floats
     refused: bool = False
 
     @property
@@ -92,8 +99,24 @@ class MovePlan:
         return spread_of(self.after)
 
     @property
+    def unsure_spread(self) -> float:
+        """The spread if the cost of bytes and messages is the least favourable one."""
+        return _unsure_spread(self.after, self.unsure)
+
+    @property
     def moved(self) -> float:
         return sum(one.size for one in self.moves)
+
+    def only(self, bundles: Collection[str], brokers: LoadedBrokers) -> MovePlan:
+        """The plan without the moves of other bundles; the same plan where there are none."""
+        kept = tuple(one for one in self.moves if one.bundle in bundles)
+        if len(kept) == len(self.moves):
+            return self
+        after = brokers.usage.copy()
+        for move in kept:
+            after[move.source] -= move.size / brokers.capacity[move.source]
+            after[move.destination] += move.size / brokers.capacity[move.destination]
+        return replace(self, moves=kept, after=after)
 
 
 def best_plan(brokers: LoadedBrokers, width: float) -> MovePlan:
@@ -101,7 +124,7 @@ def best_plan(brokers: LoadedBrokers, width: float) -> MovePlan:
     points.
     """
     before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
-    best = MovePlan((), brokers.usage)
+    best = no_moves(brokers)
     least, refused = float("inf"), False
     for factor in _WIDTHS if len(brokers.usage) <= _MANY else _WIDTHS[:1]:
         plan = _polished(brokers, _searched(brokers, width * factor), width)
@@ -109,11 +132,16 @@ def best_plan(brokers: LoadedBrokers, width: float) -> MovePlan:
         if not plan.moves or plan.spread > (1.0 - LEAST_CUT) * before:
             continue
         cost = _MOVED_COST * plan.moved / max(total, _TINY) + _WIDE_COST * max(
-            0.0, plan.spread - width
+            0.0, plan.unsure_spread - width
         )
         if cost < least:
             best, least = plan, cost
-    return MovePlan(best.moves, best.after, refused)
+    return replace(best, refused=refused)
+
+
+def no_moves(brokers: LoadedBrokers) -> MovePlan:
+    """The plan that leaves everything where it is."""
+    return MovePlan((), brokers.usage, np.zeros(len(brokers.usage)))
 
 
 def cheapest_band(usage: Floats, capacity: Floats, width: float) -> float:
@@ -145,15 +173,24 @@ def spread_of(usage: Floats) -> float:
     return float(usage.max() - usage.min()) if len(usage) else 0.0
 
 
+def _unsure_spread(usage: Floats, unsure: Floats) -> float:
+    return max(spread_of(usage + part * unsure) for part in _UNSURE)
+
+
 @dataclass(slots=True)
 class _Held:
     """The bundles that a broker may still give, as columns; the arrays shrink as bundles leave."""
 
     names: list[str]
     sizes: Floats
+    unsure: Floats
 
     def without(self, at: int) -> _Held:
-        return _Held([*self.names[:at], *self.names[at + 1 :]], np.delete(self.sizes, at))
+        return _Held(
+            [*self.names[:at], *self.names[at + 1 :]],
+            np.delete(self.sizes, at),
+            np.delete(self.unsure, at),
+        )
 
 
 @dataclass(slots=True)
@@ -164,6 +201,7 @@ class _Search:
     low: float
     high: float
     usage: Floats
+    unsure: Floats
     gives: Bools
     takes: Bools
     held: dict[int, _Held] = field(default_factory=dict)
@@ -178,15 +216,33 @@ class _Search:
             order = sorted(
                 rows.tolist(), key=lambda at: (-float(pieces.sizes[at]), pieces.names[at])
             )
-            self.held[row] = _Held([pieces.names[at] for at in order], pieces.sizes[order])
+            self.held[row] = _Held(
+                [pieces.names[at] for at in order], pieces.sizes[order], pieces.unsure[order]
+            )
         return self.held[row]
 
-    def potential(self, row: int, usage: Floats | float) -> Floats:
+    def potential(self, row: int, usage: Floats | float, unsure: Floats | float) -> Floats:
         """Load above and below the band of a broker at these usages."""
-        outside = np.maximum(np.subtract(usage, self.high), 0.0) + np.maximum(
-            np.subtract(self.low, usage), 0.0
+        parts = _UNSURE if len(self.usage) <= _MANY else (0.0,)
+        costs = [np.add(usage, np.multiply(part, unsure)) for part in parts]
+        outside = sum(
+            np.maximum(one - self.high, 0.0) + np.maximum(self.low - one, 0.0) for one in costs
         )
-        return np.asarray(self.brokers.capacity[row] * outside)
+        return np.asarray(self.brokers.capacity[row] * outside / len(costs))
+
+    def gain(self, source: int, destination: int, sizes: Floats, unsure: Floats) -> Floats:
+        """By how much the potential falls if this load moves."""
+        rows, signs = (source, destination), (-1.0, 1.0)
+        before = sum(self.potential(row, self.usage[row], self.unsure[row]) for row in rows)
+        after = sum(
+            self.potential(
+                row,
+                self.usage[row] + sign * sizes / self.brokers.capacity[row],
+                self.unsure[row] + sign * unsure / self.brokers.capacity[row],
+            )
+            for row, sign in zip(rows, signs, strict=True)
+        )
+        return np.asarray(before - after)
 
     def ends(self, count: int) -> tuple[list[int], list[int]]:
         order = np.argsort(self.usage, kind="stable")
@@ -194,12 +250,13 @@ class _Search:
         return fullest, [row for row in order[:count].tolist() if self.takes[row]]
 
     def apply(self, source: int, destination: int, at: int, exchange: int = 0) -> None:
-        held = self.of(source)
-        size = float(held.sizes[at])
-        self.moves.append(PlannedMove(held.names[at], source, destination, size, exchange))
+        held, capacity = self.of(source), self.brokers.capacity
+        size, unsure = float(held.sizes[at]), float(held.unsure[at])
+        self.moves.append(PlannedMove(held.names[at], source, destination, size, unsure, exchange))
         self.held[source] = held.without(at)
-        self.usage[source] -= size / self.brokers.capacity[source]
-        self.usage[destination] += size / self.brokers.capacity[destination]
+        for row, sign in ((source, -1), (destination, 1)):
+            self.usage[row] += sign * size / capacity[row]
+            self.unsure[row] += sign * unsure / capacity[row]
 
 
 def _searched(brokers: LoadedBrokers, width: float) -> MovePlan:
@@ -210,6 +267,7 @@ def _searched(brokers: LoadedBrokers, width: float) -> MovePlan:
         low,
         low + width,
         usage.copy(),
+        np.zeros(len(usage)),
         usage >= usage.min() + brokers.apart,
         usage <= usage.max() - brokers.apart,
     )
@@ -226,7 +284,7 @@ def _searched(brokers: LoadedBrokers, width: float) -> MovePlan:
         source, destination, mine, theirs = swap
         search.apply(source, destination, mine, exchanges)
         search.apply(destination, source, theirs, exchanges)
-    return MovePlan(tuple(search.moves), search.usage, search.refused)
+    return MovePlan(tuple(search.moves), search.usage, search.unsure, search.refused)
 
 
 def _best_move(search: _Search) -> tuple[int, int, int] | None:
@@ -256,14 +314,8 @@ def _best_of_pair(
     if not len(held.sizes):
         return None
     brokers, usage = search.brokers, search.usage
-    source_after = usage[source] - held.sizes / brokers.capacity[source]
     destination_after = usage[destination] + held.sizes / brokers.capacity[destination]
-    gain = (
-        search.potential(source, usage[source])
-        + search.potential(destination, usage[destination])
-        - search.potential(source, source_after)
-        - search.potential(destination, destination_after)
-    )
+    gain = search.gain(source, destination, held.sizes, held.unsure)
     fine = (
         (destination_after < usage[source] - _TINY)
         & (gain >= WORTH * held.sizes)
@@ -303,14 +355,9 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
             moved = mine.sizes[:, None] - theirs.sizes[None, :]
             both = mine.sizes[:, None] + theirs.sizes[None, :]
             source_after = usage[source] - moved / brokers.capacity[source]
-            destination_after = usage[destination] + moved / brokers.capacity[destination]
             between = usage[destination] + mine.sizes / brokers.capacity[destination]
-            gain = (
-                search.potential(source, usage[source])
-                + search.potential(destination, usage[destination])
-                - search.potential(source, source_after)
-                - search.potential(destination, destination_after)
-            )
+            unsure = mine.unsure[:, None] - theirs.unsure[None, :]
+            gain = search.gain(source, destination, moved, unsure)
             fine = (
                 (between[:, None] < usage[source] - _TINY)
                 & (source_after < between[:, None] - _TINY)
@@ -337,7 +384,7 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
     """The plan without moves that are not needed, and with smaller bundles where they suffice."""
     if not plan.moves or len(plan.moves) > _MANY:
         return plan
-    allowed = max(width, plan.spread) + _TINY
+    allowed = max(width, plan.unsure_spread) + _TINY
     moves = list(plan.moves)
     for move in sorted(plan.moves, key=lambda one: (one.size, one.bundle)):
         if move.exchange:
@@ -351,14 +398,18 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
             continue
         pieces = brokers.pieces(move.source)
         smaller = sorted(
-            (float(size), name)
-            for name, size, movable in zip(
-                pieces.names, pieces.sizes.tolist(), pieces.movable.tolist(), strict=True
+            (float(size), name, float(unsure))
+            for name, size, unsure, movable in zip(
+                pieces.names,
+                pieces.sizes.tolist(),
+                pieces.unsure.tolist(),
+                pieces.movable.tolist(),
+                strict=True,
             )
             if movable and 0 < size < move.size and name not in moved
         )
-        for size, name in smaller:
-            other = PlannedMove(name, move.source, move.destination, size)
+        for size, name, unsure in smaller:
+            other = PlannedMove(name, move.source, move.destination, size, unsure)
             trial = [*moves[:at], other, *moves[at + 1 :]]
             if _keeps(brokers, trial, allowed) and brokers.takes(
                 name, move.source, move.destination
@@ -366,7 +417,7 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
                 moved = (moved - {move.bundle}) | {name}
                 moves = trial
                 break
-    return MovePlan(tuple(moves), _after(brokers, moves), plan.refused)
+    return MovePlan(tuple(moves), *_after(brokers, moves), plan.refused)
 
 
 def _keeps(brokers: LoadedBrokers, moves: Sequence[PlannedMove], spread: float) -> bool:
@@ -380,12 +431,14 @@ def _keeps(brokers: LoadedBrokers, moves: Sequence[PlannedMove], spread: float) 
         usage[move.destination] += move.size / brokers.capacity[move.destination]
         if usage[move.destination] > before:
             return False
-    return spread_of(usage) <= spread
+    return _unsure_spread(*_after(brokers, moves)) <= spread
 
 
-def _after(brokers: LoadedBrokers, moves: Sequence[PlannedMove]) -> Floats:
-    usage = brokers.usage.copy()
+def _after(brokers: LoadedBrokers, moves: Sequence[PlannedMove]) -> tuple[Floats, Floats]:
+    """float64[n] twice: usages after the moves, and the part of them that is unsure."""
+    usage, unsure = brokers.usage.copy(), np.zeros(len(brokers.usage))
     for move in moves:
-        usage[move.source] -= move.size / brokers.capacity[move.source]
-        usage[move.destination] += move.size / brokers.capacity[move.destination]
-    return usage
+        for row, sign in ((move.source, -1), (move.destination, 1)):
+            usage[row] += sign * move.size / brokers.capacity[row]
+            unsure[row] += sign * move.unsure / brokers.capacity[row]
+    return usage, unsure

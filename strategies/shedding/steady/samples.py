@@ -42,7 +42,12 @@ def recorded(
         return old
     at_ms = now_ms if broker.reported_at_ms is None else broker.reported_at_ms
     traffic = broker.figures.traffic
-    sample = LoadSample(at_ms, usage, traffic.msg_throughput, traffic.msg_rate)
+    sample = LoadSample(
+        at_ms,
+        usage,
+        traffic.msg_throughput_in + traffic.msg_throughput_out,
+        traffic.msg_rate_in + traffic.msg_rate_out,
+    )
     return continued(old, sample, broker.figures.bundle_count, broker.fresh, period_ms)
 
 
@@ -62,15 +67,15 @@ def continued(
         if bundles != old.bundles and not _stands_still(sample, last):
             # Bundles came or left: older samples show another set, this one shows a mixture.
             return LoadHistory((), old.levels, at_ms, bundles)
-    doubted = _is_doubtful(sample, old)
-    if doubted:
-        sample = sample._replace(usage=old.samples[-1].usage)
+        if abs(sample.usage - last.usage) > JUMP and _is_doubtful(sample, old):
+            # Not believed the first time.
+            samples = _appended(old.samples, sample._replace(usage=last.usage), period_ms)
+            return LoadHistory(samples, old.levels, old.changed_at_ms, bundles, True)
     return LoadHistory(
         _appended(old.samples, sample, period_ms),
-        old.levels if doubted else _levels(old.levels, sample),
+        _levels(old.levels, sample),
         old.changed_at_ms,
         bundles,
-        doubted,
     )
 
 
@@ -123,16 +128,14 @@ def _appended(
     samples: tuple[LoadSample, ...], sample: LoadSample, period_ms: float
 ) -> tuple[LoadSample, ...]:
     """The samples with one more; reports of the same period become one sample, weighted by time."""
-    if samples:
-        last = samples[-1]
-        since = samples[-2].at_ms if len(samples) > 1 else last.at_ms - period_ms
-        if sample.at_ms - since <= 1.25 * period_ms and len(samples) > 1:
-            span, added = last.at_ms - since, sample.at_ms - last.at_ms
-            part = added / (span + added)
+    if len(samples) > 1:
+        before, last = samples[-2:]
+        if sample.at_ms - before.at_ms <= 1.25 * period_ms:
+            part = (sample.at_ms - last.at_ms) / (sample.at_ms - before.at_ms)
             mean = (old + (new - old) * part for old, new in zip(last[1:], sample[1:], strict=True))
             return (*samples[:-1], LoadSample(sample.at_ms, *mean))
-        if len(samples) == 1 and sample.at_ms - last.at_ms < 0.5 * period_ms:
-            return (sample,)
+    elif samples and sample.at_ms - samples[0].at_ms < 0.5 * period_ms:
+        return (sample,)
     return (*samples[-SAMPLES + 1 :], sample)
 
 
@@ -142,10 +145,8 @@ def _is_doubtful(sample: LoadSample, old: LoadHistory) -> bool:
     """
     if old.doubted or len(old.samples) < _COMPARED_FROM:
         return False
-    last = old.samples[-1]
-    if abs(sample.usage - last.usage) <= JUMP or not _stands_still(sample, last):
-        return False
-    return abs(sample.usage - median(one.usage for one in old.samples[-_RECENT:])) > JUMP
+    usual = median(one.usage for one in old.samples[-_RECENT:])
+    return abs(sample.usage - usual) > JUMP and _stands_still(sample, old.samples[-1])
 
 
 def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
@@ -160,17 +161,15 @@ def _levels(levels: tuple[LoadLevel, ...], sample: LoadSample) -> tuple[LoadLeve
     _, usage, throughput, rate = sample
     if levels:
         old_throughput, old_rate, old_usage, weight = levels[-1]
-        if _same(throughput, old_throughput) and _same(rate, old_rate):
+        more, faster = throughput - old_throughput, rate - old_rate
+        same = abs(more) <= SAME_LEVEL * max(throughput, old_throughput)
+        if same and abs(faster) <= SAME_LEVEL * max(rate, old_rate):
             weight = min(weight + 1.0, LEVEL_WEIGHT)
             level = LoadLevel(
-                old_throughput + (throughput - old_throughput) / weight,
-                old_rate + (rate - old_rate) / weight,
+                old_throughput + more / weight,
+                old_rate + faster / weight,
                 old_usage + (usage - old_usage) / weight,
                 weight,
             )
             return (*levels[:-1], level)
     return (*levels[-LEVELS + 1 :], LoadLevel(throughput, rate, usage, 1.0))
-
-
-def _same(new: float, old: float) -> bool:
-    return abs(new - old) <= SAME_LEVEL * max(new, old)

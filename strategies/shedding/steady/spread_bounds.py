@@ -147,9 +147,12 @@ def by_groups(packing: Packing) -> float:
     idle = packing.capacity * packing.fixed
     # The least favourable group has the least fixed load and the largest capacities.
     load = least + np.cumsum(np.sort(idle))[group - 1]
-    capacity = np.cumsum(np.sort(packing.capacity)[::-1])[group - 1]
+    ascending = np.sort(packing.capacity)
+    capacity = np.cumsum(ascending[::-1])[group - 1]
+    # Not a difference, which loses the capacity of brokers that are far weaker than the others.
+    rest = np.cumsum(ascending)[count - group - 1]
     others = float(idle.sum()) + packing.load - load
-    return float((load / capacity - others / (packing.capacity.sum() - capacity)).max())
+    return float((load / capacity - others / rest).max())
 
 
 def by_placing(packing: Packing) -> float:

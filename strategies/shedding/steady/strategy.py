@@ -5,6 +5,7 @@ from __future__ import annotations
 from strategies.model import Round
 from strategies.shedding.contract import GoalFigure, SheddingStrategy
 from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.obstacles import ADVICE
 from strategies.shedding.steady.quiet_rounds import quiet
 from strategies.shedding.steady.settings import SteadySettings
 
@@ -26,4 +27,5 @@ STEADY = SheddingStrategy(
     tuning={"sample_seconds": (60,), "rest_minutes": (30, 60, 120)},
     placement="none",
     quiet=quiet,
+    advice=ADVICE,
 )

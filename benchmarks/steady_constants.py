@@ -1,0 +1,72 @@
+"""The internal constants of SteadyShedder, and runs in which one of them has another value."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
+
+from strategies.shedding.steady import settings
+from strategies.shedding.steady.settings import PROFILES, Profile
+
+_PACKAGE = "strategies.shedding.steady"
+_FACTORS = (0.7, 1.3)
+#: Module → constants. Numbers of samples are not among them: they are small whole numbers.
+_NAMED = {
+    "samples": ("SAME_LEVEL", "LEVEL_WEIGHT", "JUMP", "STANDSTILL", "MIXED"),
+    "gaps": ("CROWD_POINTS", "EPISODE_MS"),
+    "cost": ("PRIOR_BASE", "PRIOR_WEIGHT", "HIGHEST_BASE", "CLEARLY", "LITTLE"),
+    "plan": ("WORTH", "LEAST_CUT", "_NEARLY_PERFECT", "_LEAST_GAIN", "_MOVED_COST", "_WIDE_COST"),
+    "doubt": ("USELESS", "REST_MS", "CAREFUL"),
+    "fixed": ("_URGENT_GAP", "_URGENT_REST"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`name`: `module.NAME`, or `profile.field` of the default profile."""
+
+    name: str
+    value: float
+
+
+def _changes() -> Iterator[Change]:
+    for field in fields(Profile):
+        usual = getattr(PROFILES["default"], field.name)
+        yield from (Change(f"profile.{field.name}", factor * usual) for factor in _FACTORS)
+    for module, names in _NAMED.items():
+        for name in names:
+            usual = getattr(import_module(f"{_PACKAGE}.{module}"), name)
+            yield from (Change(f"{module}.{name}", factor * usual) for factor in _FACTORS)
+
+
+CONSTANTS = tuple(_changes())
+
+
+@contextmanager
+def changed(change: Change | None) -> Iterator[None]:
+    """Runs with the constant at its other value, in every module that uses it."""
+    if change is None:
+        yield
+        return
+    place, name = change.name.split(".")
+    if place == "profile":
+        name, usual = "PROFILES", settings.PROFILES
+        default = replace(PROFILES["default"], **{change.name.split(".")[1]: change.value})
+        value: object = {**PROFILES, "default": default}
+    else:
+        usual, value = getattr(import_module(f"{_PACKAGE}.{place}"), name), change.value
+    users = [
+        module
+        for path, module in list(sys.modules.items())
+        if path.startswith(_PACKAGE) and getattr(module, name, None) is usual
+    ]
+    try:
+        for module in users:
+            setattr(module, name, value)
+        yield
+    finally:
+        for module in users:
+            setattr(module, name, usual)

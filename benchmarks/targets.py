@@ -1,0 +1,268 @@
+"""`python -m benchmarks.targets`: SteadyShedder beside Pulsar's shedders in simulated experiments,
+and whether it meets its targets.
+
+Runs the scenarios of `rebalancer simulate` with the default settings of SteadyShedder, on seeds
+that its constants were not chosen on, and Pulsar's shedders in both modes on the same seeds. Exits
+with 1 if a target is missed. `--sweep` changes each internal constant alone by ±30 % instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf, isfinite
+from statistics import median
+
+import numpy as np
+
+from benchmarks.figures import say, table
+from benchmarks.options import number, options
+from benchmarks.random_generations import LENGTH
+from benchmarks.steady_constants import CONSTANTS, Change, changed
+from benchmarks.target_table import SCENARIOS, TARGETS
+from rebalancer.analysis.processes import run_each
+from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
+from rebalancer.simulation.run import SimulatedRun, run
+from strategies.shedding.registry import SHEDDERS
+
+OURS = "steady/fixed"
+#: Pulsar's shedders, each with the placement that its published figures come from.
+OTHERS = tuple(
+    f"{one.name}/{mode}" + (f"+{one.published_placement}" if one.published_placement else "")
+    for one in SHEDDERS.values()
+    if one.name != "steady"
+    for mode in ("fixed", "parity")
+)
+#: Cards in which no published strategy may have both a smaller spread and less churn.
+COMPARED = ("e1", "e3", "e4", "e7", "e9")
+#: Cards, and the least share of seeds inside the targets of a card, for every changed constant.
+SWEPT, SHARE = ("e2", "e6", "e7", "e9"), 0.9
+#: Mean usage from which on no plan can even out a generation of the random scenario.
+_FEASIBLE = 0.95
+_SHOWN = {
+    "first": "rounds_to_first_command",
+    "balanced": "rounds_to_balance",
+    "rounds": "operations",
+    "moves": "bundles_moved",
+    "churn": "churn_ratio",
+    "spread": "lasting_spread",
+    "above best": "residual_gap",
+    "ratio": "usage_ratio_end",
+    "peak %": "peak_change",
+    "back": "back_and_forth",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run of a card. `change`: of an internal constant, None for none."""
+
+    card: str
+    bundles: int
+    seed: int
+    strategy: str = OURS
+    change: Change | None = None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the figures of all cards and the verdicts; returns the exit code."""
+    parser = options("benchmarks.targets", __doc__ or "")
+    parser.add_argument("--cards", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser.add_argument("--seeds", default="21-40", help="first and last seed (default: 21-40)")
+    parser.add_argument("--bundles", nargs="+", type=int, default=[16, 64], metavar="N")
+    parser.add_argument("--alone", action="store_true", help="without Pulsar's shedders")
+    parser.add_argument("--sweep", action="store_true", help="change each constant by ±30 %%")
+    number(parser, "--jobs", os.cpu_count() or 1, "processes")
+    chosen = parser.parse_args(arguments)
+    first, last = (int(part) for part in chosen.seeds.split("-"))
+    seeds = range(first, last + 1)
+    if chosen.sweep:
+        cards = [card for card in chosen.cards if card in SWEPT]
+        rows = swept(cards, chosen.bundles, seeds, chosen.jobs)
+        missed = sum(row["held"] == "no" for row in rows)
+    else:
+        found = measured(chosen.cards, chosen.bundles, seeds, chosen.jobs, alone=chosen.alone)
+        rows = [*verdicts(found), *dominated(found)]
+        missed = sum(row["held"] == "no" for row in rows)
+        if not chosen.json:
+            print(table("Median / 90th percentile over the seeds", list(shown(found))), end="\n\n")
+    print(json.dumps({"v": 1, "rows": rows}, indent=2) if chosen.json else table("Targets", rows))
+    return 1 if missed else 0
+
+
+#: Card, bundles and strategy → the figures of all seeds.
+Found = Mapping[tuple[str, int, str], Sequence[Mapping[str, float]]]
+
+
+def measured(
+    cards: Sequence[str], bundles: Sequence[int], seeds: Sequence[int], jobs: int, *, alone: bool
+) -> Found:
+    """Runs all cards."""
+    cases = [
+        Case(card, count, seed, strategy)
+        for card in cards
+        for count in SCENARIOS[card].bundle_counts(bundles)
+        for strategy in (OURS, *(() if alone or card not in COMPARED else OTHERS))
+        for seed in seeds[: SCENARIOS[card].seeds]
+    ]
+    found: dict[tuple[str, int, str], list[Mapping[str, float]]] = {}
+    for case, figures in zip(cases, _run_all(cases, jobs), strict=True):
+        found.setdefault((case.card, case.bundles, case.strategy), []).append(figures)
+    return found
+
+
+def verdicts(found: Found) -> list[dict[str, object]]:
+    """A row per target and number of bundles."""
+    rows = []
+    for (card, bundles, strategy), runs in found.items():
+        if strategy == OURS:
+            for target in TARGETS[card]:
+                value = target.value([one[target.figure] for one in runs])
+                rows.append(
+                    {
+                        "card": card,
+                        "target": target.text,
+                        "bundles": bundles,
+                        "seeds": len(runs),
+                        "measured": f"{value:.2f}",
+                        "held": "yes" if target.holds(value) else "no",
+                    }
+                )
+    return rows
+
+
+def dominated(found: Found) -> list[dict[str, object]]:
+    """A row per compared card: whether some strategy has a smaller spread and less churn."""
+    rows = []
+    for (card, bundles, strategy), runs in found.items():
+        rivals = [
+            (name, other)
+            for (where, count, name), other in found.items()
+            if (where, count) == (card, bundles) and name != strategy
+        ]
+        if strategy == OURS and rivals:
+            better = [
+                name
+                for name, other in rivals
+                if all(
+                    _median(other, figure) < _median(runs, figure)
+                    for figure in ("lasting_spread", "churn_ratio")
+                )
+            ]
+            rows.append(
+                {
+                    "card": card,
+                    "target": "no strategy has both a smaller spread and less churn",
+                    "bundles": bundles,
+                    "seeds": len(runs),
+                    "measured": ", ".join(better) or "none",
+                    "held": "no" if better else "yes",
+                }
+            )
+    return rows
+
+
+def shown(found: Found) -> Iterator[dict[str, object]]:
+    """A row per card, number of bundles and strategy, with medians and 90th percentiles."""
+    for (card, bundles, strategy), runs in found.items():
+        row: dict[str, object] = {"card": card, "strategy": strategy, "bundles": bundles}
+        for title, figure in _SHOWN.items():
+            values = [one[figure] for one in runs]
+            row[title] = f"{_short(median(values))}/{_short(_percentile(values, 90))}"
+        yield row
+
+
+def swept(
+    cards: Sequence[str], bundles: Sequence[int], seeds: Sequence[int], jobs: int
+) -> list[dict[str, object]]:
+    """A row per constant and direction: the smallest share, over cards, of seeds that meet all
+    targets of the card.
+    """
+    cases = [
+        Case(card, count, seed, OURS, change)
+        for change in (None, *CONSTANTS)
+        for card in cards
+        for count in SCENARIOS[card].bundle_counts(bundles)
+        for seed in seeds
+    ]
+    held: dict[Change | None, dict[str, list[bool]]] = {}
+    for case, figures in zip(cases, _run_all(cases, jobs), strict=True):
+        fine = all(target.holds(figures[target.figure]) for target in TARGETS[case.card])
+        held.setdefault(case.change, {}).setdefault(case.card, []).append(fine)
+    return [
+        {
+            "constant": "none" if change is None else change.name,
+            "value": "" if change is None else f"{change.value:g}",
+            **{card: f"{100 * sum(fine) / len(fine):.0f} %" for card, fine in by_card.items()},
+            "held": "yes"
+            if all(sum(fine) >= SHARE * len(fine) for fine in by_card.values())
+            else "no",
+        }
+        for change, by_card in held.items()
+    ]
+
+
+def figures(case: Case) -> dict[str, float]:
+    """The figures of one run, and those that only targets use."""
+    scenario = SCENARIOS[case.card]
+    request = RunRequest(
+        scenario.name,
+        case.seed,
+        StrategyChoice.read(case.strategy),
+        changes=scenario.changes(case.bundles, case.seed),
+        overrides=scenario.settings if case.strategy == OURS else (),
+    )
+    with changed(case.change):
+        done = run(request.task())
+    return {**{name: getattr(done.figures, name) for name in done.figures.__slots__}, **_more(done)}
+
+
+def _more(done: SimulatedRun) -> dict[str, float]:
+    line, onset = done.timeline, int(done.scenario.from_minute)
+    lasting, spread = line.lasting, 100 * line.spread("lasting")
+    moved = [move.bundle for move in line.moved() if move.round >= onset]
+    ends = lasting[LENGTH - 1 :: LENGTH]
+    mean = np.nanmean(ends, axis=1)
+    uneven = (np.nanmax(ends, axis=1) / mean - 1)[mean < _FEASIBLE]
+    return {
+        "peak_change": 100 * float(np.nanmax(lasting[-1]) / np.nanmax(lasting[onset]) - 1),
+        "p95_spread": float(np.percentile(spread[onset:], 95)),
+        "moved_once": 100 * len(set(moved)) / len(moved) if moved else 100.0,
+        **{
+            f"p{part}_imbalance": 100 * float(np.percentile(uneven, part))
+            for part in (50, 95, 99)
+            if len(uneven)
+        },
+    }
+
+
+def _run_all(cases: Sequence[Case], jobs: int) -> list[dict[str, float]]:
+    done = 0
+
+    def count(_: int, __: dict[str, float]) -> None:
+        nonlocal done
+        done += 1
+        if done % 100 == 0 or done == len(cases):
+            say(f"{done} of {len(cases)} runs")
+
+    return run_each([partial(figures, case) for case in cases], jobs, count)
+
+
+def _median(runs: Sequence[Mapping[str, float]], figure: str) -> float:
+    return median(one[figure] for one in runs)
+
+
+def _percentile(values: Sequence[float], part: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(part / 100 * len(values)))]
+
+
+def _short(value: float) -> str:
+    return ("never" if value == inf else "?") if not isfinite(value) else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Says in words what a round proves, how well its strategy predicts, and what to do where moving
+bundles cannot help.
+"""
+
+from __future__ import annotations
+
+from rebalancer.analysis.report.figure_texts import data_rate, figure, number
+from rebalancer.simulation.timeline import Proof
+from strategies.model import Certificate, Forecast, Skip
+
+#: Gaps below this fraction read as 0.0 points.
+_NOTHING = 0.0005
+
+
+def certificate_text(bounds: Certificate) -> str:
+    """`Spread of recent samples 6.2 points after the planned moves: at most 1.2 above what whole
+    bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are necessary.`
+    """
+    spread = f"Spread of recent samples {figure(100 * bounds.spread)} points"
+    after = " after the planned moves" if bounds.moved else ""
+    return f"{spread}{after}: {_distance(bounds)}{_effort(bounds)}."
+
+
+def _distance(bounds: Certificate) -> str:
+    if bounds.gap is None or bounds.best_spread is None:
+        return "bounds were not computed, because the cluster is too large"
+    if bounds.gap < _NOTHING:
+        return "no assignment of whole bundles has a smaller one"
+    return (
+        f"at most {figure(100 * bounds.gap)} above what whole bundles can reach "
+        f"({figure(100 * bounds.best_spread)} or more)"
+    )
+
+
+def _effort(bounds: Certificate) -> str:
+    if not bounds.moved:
+        return ""
+    least = bounds.least_to_move
+    needed = f", at least {data_rate(least)} are necessary" if least else ""
+    return f"; they move {data_rate(bounds.moved)}{needed}"
+
+
+def forecast_text(forecast: Forecast) -> str:
+    """`The last predictions were 2.1 points off on average; 3 useless moves in 2 rounds in a row; 1
+    move took a bundle back.`; empty where there is nothing to say.
+    """
+    useless = (
+        f"{number(forecast.useless_moves, 'useless move')} in "
+        f"{number(forecast.useless_rounds, 'round')} in a row"
+    )
+    parts = [
+        ""
+        if forecast.error is None
+        else f"the last predictions were {figure(100 * forecast.error)} points off on average",
+        useless if forecast.useless_rounds else "",
+        f"{number(forecast.returns, 'move')} took a bundle back" if forecast.returns else "",
+    ]
+    said = "; ".join(part for part in parts if part)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+def sentences(proof: Proof) -> list[str]:
+    """All sentences of a round; empty for strategies that state nothing of this."""
+    said = [
+        certificate_text(proof.certificate) if proof.certificate else "",
+        forecast_text(proof.forecast) if proof.forecast else "",
+        *(advice_text(skip, proof.certificate) for skip in proof.advice),
+    ]
+    return [one for one in said if one]
+
+
+def advice_text(skip: Skip, bounds: Certificate | None) -> str:
+    """`Further moves cannot help [coarse-bundles]: 14.0 points between the brokers remain: …`"""
+    moves = "Further moves" if bounds and bounds.moved else "Moves"
+    about = "" if skip.subject == "cluster" else f"{skip.names[0]}: "
+    return f"{moves} cannot help [{skip.code}]: {about}{skip.text}."

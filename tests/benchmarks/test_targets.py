@@ -1,0 +1,53 @@
+"""The benchmark of targets runs real scenarios, and its verdicts depend on what it measures."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks import targets
+from benchmarks.steady_constants import Change, changed
+from benchmarks.target_table import TARGETS, Target
+from benchmarks.targets import Case, dominated, figures
+from strategies.shedding.steady import plan, settings
+from strategies.shedding.steady.gaps import PLAIN
+
+
+def test_a_run_prints_a_verdict_for_every_target(capsys: pytest.CaptureFixture[str]) -> None:
+    code = targets.main(
+        ["--cards", "e7", "--seeds", "1-1", "--bundles", "64", "--alone", "--jobs", "1", "--json"],
+    )
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["target"] for row in rows] == [target.text for target in TARGETS["e7"]]
+    assert code == int(any(row["held"] == "no" for row in rows))
+
+
+def test_a_target_of_a_share_ignores_the_worst_seeds() -> None:
+    most = Target("", "moves", 0, share=0.95)
+    assert most.holds(most.value([0] * 19 + [7]))
+    assert not most.holds(most.value([0] * 18 + [7, 7]))
+
+
+def test_a_target_from_below_needs_the_least_value() -> None:
+    assert Target("", "share", 99, least=True).holds(99.5)
+    assert not Target("", "share", 99, least=True).holds(98.5)
+
+
+def test_a_strategy_that_is_better_in_both_figures_is_named() -> None:
+    ours = [{"lasting_spread": 5.0, "churn_ratio": 1.2}]
+    narrow = [{"lasting_spread": 4.0, "churn_ratio": 1.3}]
+    better = [{"lasting_spread": 4.0, "churn_ratio": 1.1}]
+    found = {("e7", 16, targets.OURS): ours, ("e7", 16, "a"): narrow, ("e7", 16, "b"): better}
+    (row,) = dominated(found)
+    assert (row["measured"], row["held"]) == ("b", "no")
+
+
+def test_a_changed_constant_changes_a_run_and_nothing_after_it() -> None:
+    usual = figures(Case("e7", 64, 1))
+    wider = figures(Case("e7", 64, 1, change=Change("profile.plain", 60.0)))
+    assert wider["rounds_to_first_command"] > usual["rounds_to_first_command"]
+    assert figures(Case("e7", 64, 1)) == usual
+    with changed(Change("plan.WORTH", 0.9)):
+        assert plan.WORTH == 0.9
+    assert (plan.WORTH, settings.PROFILES["default"].plain, PLAIN) == (0.5, 15.0, 3)

@@ -1,0 +1,184 @@
+"""What a round proves, in words: the certificate, the forecast, and advice; and in the output of
+the real commands on a recording.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rebalancer.analysis.round_texts import certificate_text, forecast_text, sentences
+from rebalancer.simulation.timeline import Proof
+from strategies.model import Certificate, Forecast, Skip
+from tests.telemetry_lines import bundle, load_report, sweep
+from tests.unit.command_line import rebalancer
+from tests.unit.uneven_log import recorded, uneven
+
+RECORDING = Path(__file__).parents[1] / "data/recordings/modular-broker-killed.jsonl.gz"
+STEADY = ("--set", "shedding.strategy=steady")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [
+        (
+            Certificate(0.062, 0.05, 3.4e8, 3.1e8),
+            "Spread of recent samples 6.2 points after the planned moves: at most 1.2 above what "
+            "whole bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are "
+            "necessary.",
+        ),
+        (
+            Certificate(0.062, 0.0, 3.4e8, 0.0),
+            "Spread of recent samples 6.2 points after the planned moves: at most 6.2 above what "
+            "whole bundles can reach (0.0 or more); they move 340.0 MB/s.",
+        ),
+        (
+            Certificate(0.123, 0.082, 0.0, 0.0),
+            "Spread of recent samples 12.3 points: at most 4.1 above what whole bundles can reach "
+            "(8.2 or more).",
+        ),
+        (
+            Certificate(0.123, 0.1229999, 0.0, 0.0),
+            "Spread of recent samples 12.3 points: no assignment of whole bundles has a smaller "
+            "one.",
+        ),
+        (
+            Certificate(0.123, None, 5e6, None),
+            "Spread of recent samples 12.3 points after the planned moves: bounds were not "
+            "computed, because the cluster is too large; they move 5.0 MB/s.",
+        ),
+    ],
+)
+def test_a_certificate(bounds: Certificate, text: str) -> None:
+    assert certificate_text(bounds) == text
+
+
+@pytest.mark.parametrize(
+    ("forecast", "text"),
+    [
+        (Forecast(), ""),
+        (Forecast(0.021), "The last predictions were 2.1 points off on average."),
+        (
+            Forecast(0.021, 2, 1, 5),
+            "The last predictions were 2.1 points off on average; 5 useless moves in 2 rounds in "
+            "a row; 1 move took a bundle back.",
+        ),
+        (Forecast(None, 0, 3), "3 moves took a bundle back."),
+    ],
+)
+def test_a_forecast(forecast: Forecast, text: str) -> None:
+    assert forecast_text(forecast) == text
+
+
+def test_advice_names_what_helps_where_moves_cannot() -> None:
+    full = Skip("cluster", ("c",), "cluster-full", "the brokers are 90 % busy: add 2 brokers")
+    large = Skip("bundle", (bundle(1),), "bundle-too-large", "split it", "b:1")
+    other = Skip("broker", ("b:1",), "load-without-bundles", "look for other processes")
+    quiet, busy = Certificate(0.3, 0.3, 0.0, 0.0), Certificate(0.3, 0.2, 5e6, 4e6)
+    assert sentences(Proof(None, None, (full, large, other))) == [
+        "Moves cannot help [cluster-full]: the brokers are 90 % busy: add 2 brokers.",
+        f"Moves cannot help [bundle-too-large]: {bundle(1)}: split it.",
+        "Moves cannot help [load-without-bundles]: b:1: look for other processes.",
+    ]
+    assert sentences(Proof(quiet, None, (full,)))[1].startswith("Moves cannot help")
+    assert sentences(Proof(busy, None, (full,)))[1].startswith("Further moves cannot help")
+
+
+def test_a_round_without_a_certificate_has_no_sentence() -> None:
+    assert sentences(Proof(None, None, ())) == []
+    assert sentences(Proof(None, Forecast(), ())) == []
+
+
+def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> None:
+    """The first round's brokers report no traffic of bundles, so no assignment is more even; of
+    the second, less than two brokers have samples; the last one is uneven.
+    """
+    rebalancer("replay", RECORDING, "--out", tmp_path, *STEADY)
+
+    first, second, last = (
+        rebalancer("explain", word, "--from", tmp_path).out for word in ("1", "2", "latest")
+    )
+
+    assert "points: no assignment of whole bundles has a smaller one.\n" in first
+    assert "recent samples" not in second
+    assert "points: at most 42.0 above what whole bundles can reach (0.0 or more).\n" in last
+    said = rebalancer("explain", "latest", "--from", tmp_path, "--json").json["sentences"]
+    (line,) = (line.strip() for line in last.splitlines() if "recent samples" in line)
+    assert said == [{"cluster": "modularbrokerkilled", "epoch": 1, "round": 7, "text": [line]}]
+
+
+def test_explain_says_that_a_cluster_is_too_large_for_bounds(tmp_path: Path) -> None:
+    """One broker in ten is hot, of 210; the third round moves bundles."""
+    names = [f"broker-{number}:1" for number in range(210)]
+    log = list[bytes]()
+    for minute in range(3):
+        for number, name in enumerate(names):
+            hot = number % 10 == 0
+            rate = (20.0 if hot else 5.0) + minute
+            loads = {bundle(row, f"t/ns{number}"): rate for row in range(9)}
+            cpu = (80.0 if hot else 20.0) + minute
+            log.append(load_report(name, 60 * minute + number / 10, loads, cpu=cpu))
+        log.append(sweep(60 * minute + 30, *names))
+    rebalancer("replay", recorded(tmp_path, log), "--out", tmp_path / "out", *STEADY)
+
+    text = rebalancer("explain", "2", "--from", tmp_path / "out").out
+
+    assert "bounds were not computed, because the cluster is too large; " in text
+
+
+def test_a_certificate_counts_only_moves_that_limits_allow(tmp_path: Path) -> None:
+    """The budget allows one of the moves, so the brokers stay further apart than planned."""
+
+    def last(*more: str) -> dict[str, float]:
+        folder = tmp_path / str(len(more))
+        rebalancer("replay", recorded(tmp_path, uneven(rounds=5)), "--out", folder, *STEADY, *more)
+        rounds = map(json.loads, (folder / "rounds.jsonl").read_bytes().splitlines())
+        busy = next(one for one in rounds if one["commands"])
+        return dict(busy["certificate"]) | {"commands": len(busy["commands"])}
+
+    free, limited = last(), last("--set", "limits.moves_per_round=1")
+
+    assert free["commands"] > limited["commands"] == 1
+    assert free["moved"] > limited["moved"] > 0
+    assert free["spread"] < limited["spread"]
+
+
+def test_explain_says_nothing_of_a_strategy_without_certificates(tmp_path: Path) -> None:
+    rebalancer("replay", RECORDING, "--out", tmp_path, "--set", "shedding.strategy=avg")
+
+    assert "recent samples" not in rebalancer("explain", "1", "--from", tmp_path).out
+    assert rebalancer("explain", "1", "--from", tmp_path, "--json").json["sentences"] == []
+
+
+def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
+    given = ("demo", "--engine", "plain", "--strategy", "steady", "--out", tmp_path / "demo")
+
+    text = rebalancer(*given).out
+    rounds = rebalancer(*given, "--json").json["rounds"]
+
+    assert "; they move " in text
+    assert " MB/s are necessary." in text
+    assert "The last predictions were " in text
+    assert all(one["sentences"] for one in rounds)
+    for one in rounds:
+        for sentence in one["sentences"]:
+            assert sentence in text
+    assert json.dumps(rounds)
+
+
+def test_a_back_test_shows_what_moves_brought_and_its_report_what_rounds_prove(
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "report.html"
+    given = ("backtest", RECORDING, "--strategy", "steady", "--html", page)
+
+    table, figures = rebalancer(*given), rebalancer(*given, "--json").json
+
+    assert "returns" in table.out
+    assert "useless: moves that brought less than a tenth" in table.words
+    (cluster,) = figures["runs"][0]["clusters"]
+    assert (cluster["moved"], cluster["returns"], cluster["useless_moves"]) == (0, 0, 0)
+    assert cluster["prediction_error_points"] is None
+    assert "Spread of recent samples 42.0 points: at most 42.0 above" in page.read_text("utf-8")

@@ -1,0 +1,30 @@
+"""What SteadyShedder learns about brokers' powers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from strategies.load_history import LoadHistory, LoadLevel
+from strategies.shedding.steady.cost import POWERS, learned
+from strategies.shedding.steady.spread_bounds import Packing, by_groups
+
+
+def at_usage(usage: float) -> LoadHistory:
+    return LoadHistory(levels=(LoadLevel(1e8, 1e5, usage, 5.0),))
+
+
+def test_a_broker_that_reports_no_usage_for_its_traffic_is_not_taken_for_a_giant() -> None:
+    cost = learned({"b1": at_usage(0.5), "b2": at_usage(0.5), "b3": at_usage(0.0)})
+    assert cost.powers == {"b3": POWERS[1]}
+
+
+def test_a_stronger_broker_keeps_its_power() -> None:
+    cost = learned({"b1": at_usage(0.6), "b2": at_usage(0.6), "b3": at_usage(0.3)})
+    assert cost.powers == {"b3": pytest.approx(2.0)}
+
+
+def test_the_bound_of_groups_holds_for_capacities_of_any_size() -> None:
+    """The best place of the bundle is the giant; the two then differ by 10 points."""
+    fixed, capacity = np.array([0.0, 10.0]), np.array([1e-3, 1e30])
+    assert by_groups(Packing.of(np.ones(1), fixed, capacity, 0.0)) <= 10.0

@@ -1,0 +1,52 @@
+"""SteadyShedder counts moves that did not help, and moves that took a bundle back."""
+
+from __future__ import annotations
+
+from strategies.load_history import Episode, LoadHistory, LoadSample, RecentMove
+from strategies.shedding.steady.doubt import judged_moves
+from strategies.shedding.steady.fixed import returns
+
+MINUTE_MS = 60_000
+
+
+def history(*usages: float, changed_at: int = 0) -> LoadHistory:
+    """One sample a minute, from minute 1 on."""
+    samples = (LoadSample(MINUTE_MS * at, usage, 1e6, 1e3) for at, usage in enumerate(usages, 1))
+    return LoadHistory(tuple(samples), changed_at_ms=MINUTE_MS * changed_at)
+
+
+def move(bundle: str, source: str, destination: str, at: int = 0) -> RecentMove:
+    return RecentMove(bundle, source, destination, MINUTE_MS * at, 1e5, 1e2, 0.1, 0.1, True)
+
+
+#: Two moves that should have cut a spread of 40 points to 10.
+ASKED = Episode(0, 0, spread_before=0.4, spread_predicted=0.1, judged=False)
+MOVES = (move("x", "a", "b"), move("y", "a", "b"))
+
+
+def test_moves_that_brought_nothing_add_up_until_some_help() -> None:
+    uneven = {"a": history(0.7, 0.7), "b": history(0.3, 0.3)}
+    even = {"a": history(0.5, 0.5), "b": history(0.4, 0.4)}
+
+    once = judged_moves(ASKED, uneven, MOVES, 3 * MINUTE_MS)
+    twice = judged_moves(once._replace(judged=False), uneven, MOVES, 3 * MINUTE_MS)
+    helped = judged_moves(twice._replace(judged=False), even, MOVES, 3 * MINUTE_MS)
+
+    assert [(one.idle_rounds, one.idle_moves) for one in (once, twice, helped)] == [
+        (1, 2),
+        (2, 4),
+        (0, 0),
+    ]
+
+
+def test_moves_of_earlier_rounds_are_not_counted_again() -> None:
+    uneven = {"a": history(0.7, 0.7), "b": history(0.3, 0.3)}
+    earlier = move("z", "b", "a", at=-5)
+    assert judged_moves(ASKED, uneven, (earlier, *MOVES), 3 * MINUTE_MS).idle_moves == 2
+
+
+def test_a_bundle_returns_to_any_broker_that_it_left() -> None:
+    there, on, back = move("x", "a", "b"), move("x", "b", "c"), move("x", "c", "a")
+    assert returns((there, on, move("y", "b", "a"))) == 0
+    assert returns((there, on, back)) == 1
+    assert returns((there, move("x", "b", "a"), there)) == 2
