@@ -20,7 +20,7 @@ _NAMED = {
     "cost": ("PRIOR_BASE", "PRIOR_WEIGHT", "HIGHEST_BASE", "CLEARLY", "LITTLE"),
     "plan": ("WORTH", "LEAST_CUT", "_NEARLY_PERFECT", "_LEAST_GAIN", "_MOVED_COST", "_WIDE_COST"),
     "doubt": ("USELESS", "REST_MS", "CAREFUL"),
-    "fixed": ("_URGENT_GAP", "_URGENT_REST"),
+    "fixed": ("URGENT_GAP", "URGENT_REST"),
 }
 
 

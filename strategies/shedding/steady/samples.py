@@ -19,6 +19,8 @@ SAME_LEVEL = 0.08
 #: A jump of usage (fraction) that is not believed the first time, while traffic changes by less
 #: than this part.
 JUMP, STANDSTILL = 0.10, 0.10
+#: Traffic that changes by more than this factor from one sample to the next is a step.
+STEP = 1.5
 #: A jump is measured from the last sample and from the median of this many; with fewer samples than
 #: the second number, none of them is known to be usual.
 _RECENT, _COMPARED_FROM = 9, 3
@@ -75,7 +77,7 @@ def continued(
             return LoadHistory(samples, old.levels, old.changed_at_ms, bundles, True)
     return LoadHistory(
         _appended(old.samples, sample, period_ms),
-        _levels(old.levels, sample),
+        old.levels if _is_step(sample, old) else _levels(old.levels, sample),
         old.changed_at_ms,
         bundles,
     )
@@ -159,6 +161,17 @@ def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
     return all(
         abs(new - old) <= STANDSTILL * max(new, old)
         for new, old in ((sample.throughput, last.throughput), (sample.msg_rate, last.msg_rate))
+    )
+
+
+def _is_step(sample: LoadSample, old: LoadHistory) -> bool:
+    """Whether traffic has just changed by a lot: usage may have been measured a period before it."""
+    if not old.samples:
+        return False
+    last = old.samples[-1]
+    return any(
+        max(new, before) > STEP * min(new, before)
+        for new, before in ((sample.throughput, last.throughput), (sample.msg_rate, last.msg_rate))
     )
 
 
