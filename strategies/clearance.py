@@ -89,7 +89,7 @@ class _Gate:
         refused = {
             decision.bundle: why
             for decision in together
-            if (why := self._refused(decision, alone=len(together) == 1)) is not None
+            if (why := self._refused(decision, together)) is not None
         }
         over = None if refused else self.rules.budget.refuses(throughputs)
         if refused or over is not None:
@@ -111,7 +111,7 @@ class _Gate:
         use the room that another one needs.
         """
         before = self.destinations.mark() if len(together) > 1 else None
-        found = [self.destinations.name(decision) for decision in together]
+        found = [self.destinations.name(decision, together) for decision in together]
         named = [one for one in found if isinstance(one, Decision)]
         if len(named) == len(found) and (before is None or _as_agreed(together, named)):
             return named
@@ -122,7 +122,7 @@ class _Gate:
             self.skips.append(one if isinstance(one, Skip) else _stays(decision, _ALONE))
         return []
 
-    def _refused(self, decision: Decision, *, alone: bool) -> Refusal | None:
+    def _refused(self, decision: Decision, together: Sequence[Decision]) -> Refusal | None:
         if self.rules.closed is not None:
             return self.rules.closed
         if self.rules.in_order and decision.destination is not None:
@@ -138,9 +138,9 @@ class _Gate:
             return Refusal(
                 "on-two-brokers", f"is reported by {elsewhere} too: it is moving already"
             )
-        if alone or decision.destination is None:
+        if len(together) == 1 or decision.destination is None:
             return None
-        return self.destinations.refusal(decision.bundle, decision.source, decision.destination)
+        return self.destinations.refusal(decision, decision.destination, together)
 
     def _elsewhere(self, decision: Decision) -> str | None:
         """The other broker of a bundle that two brokers report. A round must not command one bundle

@@ -102,6 +102,17 @@ class BrokerLoad:
         return self.load_bundles()
 
 
+@dataclass(frozen=True, slots=True)
+class EvenDistribution:
+    """Bundles of a namespace are spread over brokers by number: a move decides which ones may
+    follow. `takers(bundle, source)`: the brokers that all other filters allow; `count(namespace,
+    broker)`: bundles of the namespace on the broker, with those on their way.
+    """
+
+    takers: Callable[[str, str], Collection[str]]
+    count: Callable[[str, str], int]
+
+
 @dataclass(frozen=True)
 class ClusterView:
     """All brokers of a cluster with valid figures at one instant, in order of first appearance.
@@ -109,7 +120,7 @@ class ClusterView:
     `cooling`: bundles that were moved within the last `cool_down_ms` and must stay (Pulsar:
     `recentlyUnloadedBundles`). `is_excluded`: whether the operator excludes the namespace of a
     bundle. `takers(bundle, source)`: the brokers that policies and filters allow; None where they
-    forbid none.
+    forbid none. `even`: None where bundles are not spread by number.
     `bundle_names`: every bundle with averages, in order of first appearance. It walks over all
     tables, so only Java's way to break ties uses it.
     """
@@ -126,6 +137,7 @@ class ClusterView:
     takers: Callable[[str, str], Collection[str]] | None = field(
         default=None, repr=False, compare=False
     )
+    even: EvenDistribution | None = field(default=None, repr=False, compare=False)
     cool_down_ms: int = 0
 
     @cached_property

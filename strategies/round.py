@@ -75,7 +75,7 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         memory=Memory({state.broker: state.memory for state in given.brokers}, given.memory),
         on_the_way=on_the_way(given, view, rules),
     )
-    view = replace(view, takers=destinations.takers)
+    view = replace(view, takers=destinations.takers, even=destinations.even)
     return Judged(screened, view, destinations, _shed(view, destinations.memory, shedder))
 
 

@@ -13,8 +13,10 @@ from strategies.bundles.bundle_loads import (
     RATE_OUT,
     THROUGHPUT_IN,
     THROUGHPUT_OUT,
+    Bools,
     BundleLoads,
     Floats,
+    Ints,
 )
 from strategies.load_history import LARGEST, LoadHistory, LoadSample
 from strategies.model import BrokerLoad, ClusterView
@@ -74,8 +76,9 @@ class PlannedCluster:
             np.array([100.0 * now.usage for _, now in self.known]),
             np.array(capacity),
             self.pieces,
-            self._takes,
+            self.takers,
             self.apart,
+            None if self.view.even is None else self._served,
         )
 
     def pieces(self, row: int) -> Pieces:
@@ -129,11 +132,38 @@ class PlannedCluster:
             self._traffics[row] = traffic(load.bundles, now)
         return self._traffics[row]
 
-    def _takes(self, bundle: str, source: int, destination: int) -> bool:
-        takers, name = self.view.takers, self.names[destination]
-        if (bundle, name) in self.left:
-            return False
-        return takers is None or name in takers(bundle, self.names[source])
+    def takers(self, bundle: str, source: int) -> Bools:
+        """bool[n]: the brokers that may take the bundle, however many bundles they serve."""
+        if bundle not in self._takers:
+            even, takers = self.view.even, self.view.takers
+            if even is not None:
+                takers = even.takers
+            names = None if takers is None else set(takers(bundle, self.names[source]))
+            self._takers[bundle] = np.array(
+                [
+                    (names is None or name in names) and (bundle, name) not in self.left
+                    for name in self.names
+                ],
+                dtype=bool,
+            )
+        return self._takers[bundle]
+
+    @cached_property
+    def _takers(self) -> dict[str, Bools]:
+        return {}
+
+    def _served(self, namespace: str) -> Ints:
+        assert self.view.even is not None
+        if namespace not in self._numbers:
+            count = self.view.even.count
+            self._numbers[namespace] = np.array(
+                [count(namespace, name) for name in self.names], dtype=np.int64
+            )
+        return self._numbers[namespace]
+
+    @cached_property
+    def _numbers(self) -> dict[str, Ints]:
+        return {}
 
 
 def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:

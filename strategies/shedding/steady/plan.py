@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Bools, Floats
+from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.filters.contract import namespace_of
 
 #: A move is taken if it removes at least this part of its size from the potential; removing load
 #: above the band and adding it below counts twice (Citus #4927).
@@ -23,6 +24,7 @@ WORTH = 0.5
 _NEARLY_PERFECT = 0.93
 #: Smallest gain of a move, in points of a broker of power 1.
 _LEAST_GAIN = 0.3
+_SWAP_WORTH = 0.5
 #: Brokers at each end between which moves, and swaps, are tried.
 _MOVE_ENDS, _SWAP_ENDS = 4, 2
 #: Widths that are tried, as factors of the profile's band; of more brokers than `_MANY`, the first
@@ -34,8 +36,8 @@ _MOVED_COST, _WIDE_COST = 50.0, 3.0
 #: Only brokers with different traffic show what bytes and what messages cost. Plans are good on
 #: average over costs in which this part of the load moves from one to the other.
 _UNSURE = (-0.5, 0.0, 0.5)
-#: A move is dropped if the plan's spread grows by less than this part of what its moves cut it by on
-#: average: for the clients of a bundle, a pause that changes next to nothing is still a pause.
+#: A move is dropped if the plan's spread grows by less than this part of what its moves cut it by
+#: on average: for the clients of a bundle, a pause that changes next to nothing is still a pause.
 _FAIR_SHARE = 0.25
 #: A plan must cut the spread by this part.
 LEAST_CUT = 0.2
@@ -60,16 +62,18 @@ class Pieces:
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedBrokers:
     """The brokers of a plan, by name. `usage`: float64[n] in points; `capacity`: float64[n], load
-    per point; `pieces`: of a broker, by row; `takes`: bundle, source row, destination row → whether
-    policies and filters allow it. `apart`: points; only brokers at least this far above the
-    emptiest give bundles, and only those as far below the fullest take some.
+    per point; `pieces`: of a broker, by row; `takers`: bundle, source row → bool[n], the brokers
+    that policies and filters allow. `apart`: points; only brokers at least this far above the
+    emptiest give bundles, and only those as far below the fullest take some. `served`: namespace →
+    int64[n], number of its bundles; None where it does not limit moves.
     """
 
     usage: Floats
     capacity: Floats
     pieces: Callable[[int], Pieces]
-    takes: Callable[[str, int, int], bool]
+    takers: Callable[[str, int], Bools]
     apart: float = 0.0
+    served: Callable[[str], Ints] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +201,40 @@ class _Held:
 
 
 @dataclass(slots=True)
+class _Numbers:
+    """Bundles per namespace and broker after the moves so far, where they are spread by number."""
+
+    brokers: LoadedBrokers
+    served: dict[str, Ints] = field(default_factory=dict)
+
+    def allow(self, bundle: str, source: int, destination: int) -> bool:
+        """Whether the bundle may move next (the rule of `no_less_even`)."""
+        if self.brokers.served is None:
+            return True
+        served = self._of(bundle)
+        least = served[self.brokers.takers(bundle, source)].min(initial=served[destination])
+        return bool(served[destination] <= max(least, served[source] - 1))
+
+    def count(self, bundle: str, source: int, destination: int) -> None:
+        if self.brokers.served is not None:
+            served = self._of(bundle)
+            served[source] -= 1
+            served[destination] += 1
+
+    def _of(self, bundle: str) -> Ints:
+        assert self.brokers.served is not None
+        namespace = namespace_of(bundle)
+        if namespace not in self.served:
+            self.served[namespace] = self.brokers.served(namespace).copy()
+        return self.served[namespace]
+
+
+@dataclass(slots=True)
 class _Search:
     """The state of a search: usages after the moves so far, and the bundles left to move."""
 
     brokers: LoadedBrokers
+    numbers: _Numbers
     low: float
     high: float
     usage: Floats
@@ -256,6 +290,7 @@ class _Search:
         held, capacity = self.of(source), self.brokers.capacity
         size, unsure = float(held.sizes[at]), float(held.unsure[at])
         self.moves.append(PlannedMove(held.names[at], source, destination, size, unsure, exchange))
+        self.numbers.count(held.names[at], source, destination)
         self.held[source] = held.without(at)
         for row, sign in ((source, -1), (destination, 1)):
             self.usage[row] += sign * size / capacity[row]
@@ -267,6 +302,7 @@ def _searched(brokers: LoadedBrokers, width: float) -> MovePlan:
     usage = brokers.usage
     search = _Search(
         brokers,
+        _Numbers(brokers),
         low,
         low + width,
         usage.copy(),
@@ -329,7 +365,9 @@ def _best_of_pair(
         perfect = ratio >= 2 * _NEARLY_PERFECT
         at = int(np.where(perfect, gain, -1.0).argmax() if perfect.any() else ratio.argmax())
         name = held.names[at]
-        if _allowed(search, name, source, destination):
+        if _allowed(search, name, source, destination) and search.numbers.allow(
+            name, source, destination
+        ):
             return bool(perfect[at]), float(gain[at]), float(ratio[at]), source, destination, at
         fine[at], ratio[at] = False, -1.0
     return None
@@ -338,7 +376,7 @@ def _best_of_pair(
 def _allowed(search: _Search, bundle: str, source: int, destination: int) -> bool:
     if (bundle, destination) in search.forbidden:
         return False
-    if search.brokers.takes(bundle, source, destination):
+    if search.brokers.takers(bundle, source)[destination]:
         return True
     search.forbidden.add((bundle, destination))
     search.refused = True
@@ -364,7 +402,7 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
             fine = (
                 (between[:, None] < usage[source] - _TINY)
                 & (source_after < between[:, None] - _TINY)
-                & (gain >= WORTH * both)
+                & (gain >= _SWAP_WORTH * both)
                 & (
                     gain
                     >= _LEAST_GAIN * min(brokers.capacity[source], brokers.capacity[destination])
@@ -373,14 +411,21 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
             gain = np.where(fine, gain, 0.0)
             while gain.max() > best:
                 one, other = np.unravel_index(int(gain.argmax()), gain.shape)
-                if _allowed(search, mine.names[one], source, destination) and _allowed(
-                    search, theirs.names[other], destination, source
+                if (
+                    _allowed(search, mine.names[one], source, destination)
+                    and _allowed(search, theirs.names[other], destination, source)
+                    and _keeps_numbers(search, mine.names[one], theirs.names[other])
                 ):
                     best = float(gain[one, other])
                     found = (source, destination, int(one), int(other))
                     break
                 gain[one, other] = 0.0
     return found
+
+
+def _keeps_numbers(search: _Search, one: str, other: str) -> bool:
+    """Whether a swap leaves distribution by number as it is."""
+    return search.brokers.served is None or namespace_of(one) == namespace_of(other)
 
 
 def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
@@ -416,9 +461,8 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
         for size, name, unsure in smaller:
             other = PlannedMove(name, move.source, move.destination, size, unsure)
             trial = [*moves[:at], other, *moves[at + 1 :]]
-            if _keeps(brokers, trial, allowed) and brokers.takes(
-                name, move.source, move.destination
-            ):
+            takers = brokers.takers(name, move.source)
+            if takers[move.destination] and _keeps(brokers, trial, allowed):
                 moved = (moved - {move.bundle}) | {name}
                 moves = trial
                 break
@@ -427,10 +471,13 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
 
 def _keeps(brokers: LoadedBrokers, moves: Sequence[PlannedMove], spread: float) -> bool:
     """Whether the moves reach this spread, none of them making its destination fuller than its
-    source was.
+    source was, or distribution by number less even.
     """
-    usage = brokers.usage.copy()
+    usage, numbers = brokers.usage.copy(), _Numbers(brokers)
     for move in moves:
+        if not move.exchange and not numbers.allow(move.bundle, move.source, move.destination):
+            return False
+        numbers.count(move.bundle, move.source, move.destination)
         before = usage[move.source]
         usage[move.source] -= move.size / brokers.capacity[move.source]
         usage[move.destination] += move.size / brokers.capacity[move.destination]

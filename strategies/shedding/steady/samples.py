@@ -165,7 +165,7 @@ def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
 
 
 def _is_step(sample: LoadSample, old: LoadHistory) -> bool:
-    """Whether traffic has just changed by a lot: usage may have been measured a period before it."""
+    """Whether traffic has just changed by a lot: usage may be a period older than traffic."""
     if not old.samples:
         return False
     last = old.samples[-1]
