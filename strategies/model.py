@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Literal
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
+from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
 from strategies.load_history import Episode, LoadHistory, RecentMove
 
@@ -100,17 +101,6 @@ class BrokerLoad:
     @cached_property
     def bundles(self) -> BundleLoads:
         return self.load_bundles()
-
-
-@dataclass(frozen=True, slots=True)
-class EvenDistribution:
-    """Bundles of a namespace are spread over brokers by number: a move decides which ones may
-    follow. `takers(bundle, source)`: the brokers that all other filters allow; `count(namespace,
-    broker)`: bundles of the namespace on the broker, with those on their way.
-    """
-
-    takers: Callable[[str, str], Collection[str]]
-    count: Callable[[str, str], int]
 
 
 @dataclass(frozen=True)

@@ -76,13 +76,14 @@ class FilterSettings:
         ),
     ] = 50_000
     distribute_evenly: Annotated[
-        bool,
+        bool | Literal["auto"],
         Setting(
-            "Spread the bundles of a namespace over brokers by number (modular)",
+            "Spread the bundles of a namespace over brokers by number (modular); auto: as the "
+            "strategy needs it: steady spreads load instead",
             "",
             "loadBalancerDistributeBundlesEvenlyEnabled",
         ),
-    ] = True
+    ] = "auto"
     prefer_later_versions: Annotated[
         bool, Setting("Only brokers of the newest version take bundles", "", "preferLaterVersions")
     ] = False
@@ -179,7 +180,7 @@ class Filters:
         settings = self.settings
         return (
             settings.enabled
-            and settings.distribute_evenly
+            and bool(settings.distribute_evenly)
             and settings.load_manager != "extensible"
         )
 

@@ -15,9 +15,10 @@ from functools import cached_property
 from typing import Annotated
 
 from strategies.filters.contract import Refusal, namespace_of
+from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.pipeline import Allowed, FilteredBundle, FilterFacts, Filters
 from strategies.filters.policies import PoliciesView
-from strategies.model import ClusterView, Decision, EvenDistribution, Memory, Skip
+from strategies.model import ClusterView, Decision, Memory, Skip
 from strategies.placement.contract import (
     UNKNOWN,
     Averages,

@@ -60,7 +60,7 @@ class Uncertified:
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         round_ = SteadyShedder(self.settings, self.weights).shed(view, memory)
-        return replace(round_, certify=lambda: None)
+        return replace(round_, certify=lambda _: None)
 
 
 @dataclass(frozen=True, slots=True)

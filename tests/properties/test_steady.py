@@ -115,7 +115,7 @@ def test_nonsense_raises_nothing_and_leaves_finite_memory(
         loads = tuple(a_load(f"b{row}", 60_000 * number, *one) for row, one in enumerate(figures))
         round_ = shedder.shed(ClusterView("c", 60_000 * number, loads), memory)
         memory = round_.memory
-        round_.certify()
+        round_.certify(())
         assert infinite_figures(memory) == []
 
 

@@ -18,7 +18,7 @@ from strategies.shedding.steady.certificate import (
     least_of_bundles,
     least_to_move,
 )
-from strategies.shedding.steady.plan import LoadedBrokers, MovePlan, Pieces, PlannedMove
+from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces, PlannedMove
 from tests.unit.certificate_gaps import gap_of, lines, small_cluster
 from tests.unit.exact_solver import TOLERANCE, exact_spread
 

@@ -22,7 +22,7 @@ from strategies.load_history import LARGEST, LoadHistory, LoadSample
 from strategies.model import BrokerLoad, ClusterView
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.cost import LoadCost
-from strategies.shedding.steady.plan import LoadedBrokers, Pieces
+from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.samples import load_of
 
 #: Relative difference up to which the newest figures and the averages add up to the same load:

@@ -32,8 +32,9 @@ from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
+from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
-from strategies.shedding.steady.plan import MovePlan, PlannedMove, best_plan, no_moves, spread_of
+from strategies.shedding.steady.plan import best_plan
 from strategies.shedding.steady.samples import counted, recorded
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 from strategies.usage import usages_by_name

@@ -9,7 +9,7 @@ import numpy as np
 
 from strategies.model import Skip
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.plan import MovePlan, spread_of
+from strategies.shedding.steady.move_plan import MovePlan, spread_of
 
 #: Mean usage (points) from which on a cluster is full, and the one that new brokers should lead to.
 FULL, COMFORTABLE = 85.0, 70.0

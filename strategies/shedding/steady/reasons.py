@@ -10,7 +10,7 @@ from strategies.shedding.candidates import bundles_left_alone, must_stay
 from strategies.shedding.reason_texts import settling
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
-from strategies.shedding.steady.plan import MovePlan, PlannedMove, spread_of
+from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, spread_of
 
 _MINUTE_MS = 60_000
 
