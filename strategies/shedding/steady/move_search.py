@@ -93,7 +93,7 @@ class _Search:
     def of(self, row: int) -> _Held:
         if row not in self.held:
             pieces = self.brokers.pieces(row)
-            rows = np.flatnonzero(pieces.movable & (pieces.sizes > 0))
+            rows = np.flatnonzero(pieces.movable & (pieces.sizes > TINY))
             order = sorted(
                 rows.tolist(), key=lambda at: (-float(pieces.sizes[at]), pieces.names[at])
             )
