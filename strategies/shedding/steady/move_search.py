@@ -28,6 +28,8 @@ _NEARLY_PERFECT = 0.93
 _LEAST_GAIN = 0.3
 #: Brokers at each end between which moves, and swaps, are tried.
 _MOVE_ENDS, _SWAP_ENDS = 4, 2
+_START_ENDS, _LARGEST = 2, 4
+_START_WORTH = 0.5
 #: Of more brokers than this, plans are long: one width of the band, one cost of load, and one
 #: broker at each end at a time.
 MANY = 60
@@ -141,11 +143,53 @@ class _Search:
             self.unsure[row] += sign * unsure / capacity[row]
 
 
-def searched(brokers: LoadedBrokers, width: float) -> MovePlan:
+Start = tuple[int, int, int]
+
+
+def starts(brokers: LoadedBrokers) -> list[Start]:
+    """Source, destination and position of the moves that a plan may begin with although they gain
+    little on their own: other bundles then fill the source again.
+    """
+    search = _search(brokers, 0.0)
+    fullest, emptiest = search.ends(_START_ENDS)
+    return [
+        (source, destination, at)
+        for source in fullest
+        for destination in emptiest
+        if source != destination
+        for at in range(min(_LARGEST, len(search.of(source).sizes)))
+        if _fits(search, source, destination, at)
+    ]
+
+
+def _fits(search: _Search, source: int, destination: int, at: int) -> bool:
+    held = search.of(source)
+    after = search.usage[destination] + held.sizes[at] / search.brokers.capacity[destination]
+    return bool(after < search.usage[source] - TINY) and _allowed(
+        search, held.names[at], source, destination
+    ) and _keeps_even(search, held.names[at], source, destination)
+
+
+def searched(brokers: LoadedBrokers, width: float, start: Start | None = None) -> MovePlan:
     """The moves that bring the brokers as near to the cheapest band of this width as found."""
+    search = _search(brokers, width)
+    if start is not None:
+        search.apply(*start)
+    _run(search)
+    plan = MovePlan(tuple(search.moves), search.usage, search.unsure, search.refused)
+    if start is not None:
+        rows = range(len(search.usage))
+        none = np.zeros(len(search.usage))
+        gained = sum(float(search.potential(row, brokers.usage[row], 0.0)) - float(search.potential(row, search.usage[row], search.unsure[row])) for row in rows)
+        if gained < _START_WORTH * plan.moved:
+            return MovePlan((), brokers.usage, none, False)
+    return plan
+
+
+def _search(brokers: LoadedBrokers, width: float) -> _Search:
     low = cheapest_band(brokers.usage, brokers.capacity, width)
     usage = brokers.usage
-    search = _Search(
+    return _Search(
         brokers,
         Numbers(brokers),
         low,
@@ -155,6 +199,9 @@ def searched(brokers: LoadedBrokers, width: float) -> MovePlan:
         usage >= usage.min() + brokers.apart,
         usage <= usage.max() - brokers.apart,
     )
+
+
+def _run(search: _Search) -> None:
     exchanges = 0
     while True:
         found = _best_move(search)
@@ -168,7 +215,6 @@ def searched(brokers: LoadedBrokers, width: float) -> MovePlan:
         source, destination, mine, theirs = swap
         search.apply(source, destination, mine, exchanges)
         search.apply(destination, source, theirs, exchanges)
-    return MovePlan(tuple(search.moves), search.usage, search.unsure, search.refused)
 
 
 def _best_move(search: _Search) -> tuple[int, int, int] | None:

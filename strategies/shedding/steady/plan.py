@@ -21,17 +21,19 @@ from strategies.shedding.steady.move_plan import (
     spread_of,
     unsure_spread,
 )
-from strategies.shedding.steady.move_search import MANY, searched
+from strategies.shedding.steady.move_search import MANY, searched, starts
 
 #: Widths that are tried, as factors of the profile's band.
 _WIDTHS = (1.0, 0.7, 1.3)
 #: What a plan costs: points per part of all load that moves, and per point above the band.
-_MOVED_COST, _WIDE_COST = 50.0, 3.0
+_MOVED_COST, _WIDE_COST = 150.0, 3.0
+_COUNT_COST = 1.0
 #: A move is dropped if the plan's spread grows by less than this part of what its moves cut it by
 #: on average: for the clients of a bundle, a pause that changes next to nothing is still a pause.
-_FAIR_SHARE = 0.25
+_FAIR_SHARE = 0.4
 #: A plan must cut the spread by this part.
 LEAST_CUT = 0.2
+_BOLD = 1.001
 
 
 def best_plan(brokers: LoadedBrokers, width: float) -> MovePlan:
@@ -41,12 +43,19 @@ def best_plan(brokers: LoadedBrokers, width: float) -> MovePlan:
     before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
     best = no_moves(brokers)
     least, refused = float("inf"), False
-    for factor in _WIDTHS if len(brokers.usage) <= MANY else _WIDTHS[:1]:
-        plan = _polished(brokers, searched(brokers, width * factor), width)
+    def plans():
+        for factor in _WIDTHS if len(brokers.usage) <= MANY else _WIDTHS[:1]:
+            yield searched(brokers, width * factor)
+        if len(brokers.usage) <= MANY and min(best.spread, before) > _BOLD * width:
+            for start in starts(brokers):
+                yield searched(brokers, width, start)
+
+    for plan in plans():
+        plan = _polished(brokers, plan, width)
         refused |= plan.refused
         if not plan.moves or plan.spread > (1.0 - LEAST_CUT) * before:
             continue
-        cost = _MOVED_COST * plan.moved / max(total, TINY) + _WIDE_COST * max(
+        cost = _COUNT_COST * len(plan.moves) + _MOVED_COST * plan.moved / max(total, TINY) + _WIDE_COST * max(
             0.0, plan.unsure_spread - width
         )
         if cost < least:
