@@ -17,6 +17,7 @@ from strategies.shedding.steady.move_plan import (
     MovePlan,
     Numbers,
     PlannedMove,
+    no_moves,
 )
 
 #: A move is taken if it removes at least this part of its size from the potential; removing load
@@ -28,8 +29,8 @@ _NEARLY_PERFECT = 0.93
 _LEAST_GAIN = 0.3
 #: Brokers at each end between which moves, and swaps, are tried.
 _MOVE_ENDS, _SWAP_ENDS = 4, 2
-_START_ENDS, _LARGEST = 2, 4
-_START_WORTH = 0.5
+#: Brokers at each end, and largest bundles of each, between which a plan may begin.
+_START_ENDS, _START_BUNDLES = 2, 4
 #: Of more brokers than this, plans are long: one width of the band, one cost of load, and one
 #: broker at each end at a time.
 MANY = 60
@@ -57,6 +58,10 @@ def cheapest_band(usage: Floats, capacity: Floats, width: float) -> float:
     if at_low <= 0:
         return low
     return high if at_high >= 0 else low + (high - low) * at_low / (at_low - at_high)
+
+
+#: Rows of source and destination, and position of the bundle in `_Held`.
+FirstMove = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -113,6 +118,12 @@ class _Search:
         )
         return np.asarray(self.brokers.capacity[row] * outside / len(costs))
 
+    @property
+    def outside(self) -> float:
+        """Load above and below the band of all brokers."""
+        rows = range(len(self.usage))
+        return sum(float(self.potential(row, self.usage[row], self.unsure[row])) for row in rows)
+
     def gain(self, source: int, destination: int, sizes: Floats, unsure: Floats) -> Floats:
         """By how much the potential falls if this load moves."""
         rows, signs = (source, destination), (-1.0, 1.0)
@@ -143,12 +154,9 @@ class _Search:
             self.unsure[row] += sign * unsure / capacity[row]
 
 
-Start = tuple[int, int, int]
-
-
-def starts(brokers: LoadedBrokers) -> list[Start]:
-    """Source, destination and position of the moves that a plan may begin with although they gain
-    little on their own: other bundles then fill the source again.
+def starts(brokers: LoadedBrokers) -> list[FirstMove]:
+    """The moves of large bundles between the fullest and the emptiest brokers that a plan may begin
+    with although they gain little alone: others then fill the source again.
     """
     search = _search(brokers, 0.0)
     fullest, emptiest = search.ends(_START_ENDS)
@@ -156,33 +164,36 @@ def starts(brokers: LoadedBrokers) -> list[Start]:
         (source, destination, at)
         for source in fullest
         for destination in emptiest
-        if source != destination
-        for at in range(min(_LARGEST, len(search.of(source).sizes)))
-        if _fits(search, source, destination, at)
+        for at in range(min(_START_BUNDLES, len(search.of(source).sizes)))
+        if _may_start(search, source, destination, at)
     ]
 
 
-def _fits(search: _Search, source: int, destination: int, at: int) -> bool:
+def _may_start(search: _Search, source: int, destination: int, at: int) -> bool:
     held = search.of(source)
     after = search.usage[destination] + held.sizes[at] / search.brokers.capacity[destination]
-    return bool(after < search.usage[source] - TINY) and _allowed(
-        search, held.names[at], source, destination
-    ) and _keeps_even(search, held.names[at], source, destination)
+    name = held.names[at]
+    return (
+        bool(after < search.usage[source] - TINY)
+        and _allowed(search, name, source, destination)
+        and _keeps_even(search, name, source, destination)
+    )
 
 
-def searched(brokers: LoadedBrokers, width: float, start: Start | None = None) -> MovePlan:
-    """The moves that bring the brokers as near to the cheapest band of this width as found."""
+def searched(brokers: LoadedBrokers, width: float, first: FirstMove | None = None) -> MovePlan:
+    """The moves that bring the brokers as near to the cheapest band of this width as found.
+
+    `first`: the move to begin with; there are no moves if all together gain less than half of what
+    they move.
+    """
     search = _search(brokers, width)
-    if start is not None:
-        search.apply(*start)
-    _run(search)
+    before = search.outside
+    if first is not None:
+        search.apply(*first)
+    _extend(search)
     plan = MovePlan(tuple(search.moves), search.usage, search.unsure, search.refused)
-    if start is not None:
-        rows = range(len(search.usage))
-        none = np.zeros(len(search.usage))
-        gained = sum(float(search.potential(row, brokers.usage[row], 0.0)) - float(search.potential(row, search.usage[row], search.unsure[row])) for row in rows)
-        if gained < _START_WORTH * plan.moved:
-            return MovePlan((), brokers.usage, none, False)
+    if first is not None and before - search.outside < WORTH * plan.moved:
+        return no_moves(brokers)
     return plan
 
 
@@ -201,7 +212,8 @@ def _search(brokers: LoadedBrokers, width: float) -> _Search:
     )
 
 
-def _run(search: _Search) -> None:
+def _extend(search: _Search) -> None:
+    """Adds the best moves, and swaps, until none is left."""
     exchanges = 0
     while True:
         found = _best_move(search)

@@ -25,42 +25,43 @@ from strategies.shedding.steady.move_search import MANY, searched, starts
 
 #: Widths that are tried, as factors of the profile's band.
 _WIDTHS = (1.0, 0.7, 1.3)
-#: What a plan costs: points per part of all load that moves, and per point above the band.
-_MOVED_COST, _WIDE_COST = 150.0, 3.0
-_COUNT_COST = 1.0
+#: What a plan costs: points per part of all load that moves, per move, and per point above the
+#: band.
+_MOVED_COST, _MOVE_COST, _WIDE_COST = 150.0, 1.0, 3.0
 #: A move is dropped if the plan's spread grows by less than this part of what its moves cut it by
 #: on average: for the clients of a bundle, a pause that changes next to nothing is still a pause.
 _FAIR_SHARE = 0.4
 #: A plan must cut the spread by this part.
 LEAST_CUT = 0.2
-_BOLD = 1.001
 
 
 def best_plan(brokers: LoadedBrokers, width: float) -> MovePlan:
     """The cheapest plan; without moves if none cuts the spread by a fifth. `width`: of the band, in
     points.
     """
-    before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
-    best = no_moves(brokers)
-    least, refused = float("inf"), False
-    def plans():
-        for factor in _WIDTHS if len(brokers.usage) <= MANY else _WIDTHS[:1]:
-            yield searched(brokers, width * factor)
-        if len(brokers.usage) <= MANY and min(best.spread, before) > _BOLD * width:
-            for start in starts(brokers):
-                yield searched(brokers, width, start)
+    few = len(brokers.usage) <= MANY
+    found = [searched(brokers, width * factor) for factor in (_WIDTHS if few else _WIDTHS[:1])]
+    best = _cheapest(brokers, found, width)
+    if few and best.spread > width:
+        bold = [searched(brokers, width, first) for first in starts(brokers)]
+        best = _cheapest(brokers, [*found, *bold], width)
+    return replace(best, refused=any(plan.refused for plan in found))
 
-    for plan in plans():
-        plan = _polished(brokers, plan, width)
-        refused |= plan.refused
+
+def _cheapest(brokers: LoadedBrokers, plans: Sequence[MovePlan], width: float) -> MovePlan:
+    before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
+    best, least = no_moves(brokers), float("inf")
+    for plan in (_polished(brokers, one, width) for one in plans):
         if not plan.moves or plan.spread > (1.0 - LEAST_CUT) * before:
             continue
-        cost = _COUNT_COST * len(plan.moves) + _MOVED_COST * plan.moved / max(total, TINY) + _WIDE_COST * max(
-            0.0, plan.unsure_spread - width
+        cost = (
+            _MOVED_COST * plan.moved / max(total, TINY)
+            + _MOVE_COST * len(plan.moves)
+            + _WIDE_COST * max(0.0, plan.unsure_spread - width)
         )
         if cost < least:
             best, least = plan, cost
-    return replace(best, refused=refused)
+    return best
 
 
 def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
