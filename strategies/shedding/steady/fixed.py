@@ -167,8 +167,8 @@ def gap_or_reason(
     if now_ms < episode.rests_until_ms:
         return reasons.resting(cluster, episode, now_ms)
     profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
-    gap, widest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
-    return reasons.even(cluster, widest) if gap is None else gap
+    gap, nearest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
+    return reasons.even(cluster, nearest) if gap is None else gap
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,8 @@ class _Round:
         )
 
     def _resting(self, gap: LoadGap) -> frozenset[str]:
-        part = URGENT_REST if gap.points > URGENT_GAP else 1.0
+        profile = PROFILES[self.settings.steadiness]
+        part = min(profile.rest, URGENT_REST if gap.points > URGENT_GAP else 1.0)
         moves = resting(self.moves, self.view.now_ms, self.settings, part)
         return frozenset(one.bundle for one in moves)
 
