@@ -77,7 +77,7 @@ SCENARIOS: Mapping[str, Card] = {
     "random": Card(
         str(Path(__file__).with_name("random-generations.toml")),
         bundles=128,
-        settings=("shedding.steady.steadiness=tight",),
+        settings=("shedding.steady.steadiness=tight", "round.cool_down_ms=60000"),
         drawn=True,
     ),
 }

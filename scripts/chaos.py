@@ -32,7 +32,13 @@ def main(arguments: Sequence[str]) -> int:
     for strategy in options.strategies or tuple(SHEDDERS):
         settings = EngineSettings(strategy=strategy, mode=options.mode, limits=limits)
         runs = [
-            chaos(seed, settings, options.rounds, promised=_promised(options, limits))
+            chaos(
+                seed,
+                settings,
+                options.rounds,
+                promised=_promised(options, limits),
+                harsh=options.harsh,
+            )
             for seed in range(options.first_seed, options.first_seed + options.seeds)
         ]
         print(_line(strategy, runs), flush=True)
@@ -70,6 +76,11 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--mib-per-hour", type=float, default=600.0)
     parser.add_argument(
         "--promised-per-hour", type=int, help="check against this limit instead, to see a violation"
+    )
+    parser.add_argument(
+        "--harsh",
+        action="store_true",
+        help="a wrong clock, refused and misplaced commands, and splits as well",
     )
     return parser.parse_args(arguments)
 
@@ -131,6 +142,7 @@ def _repeat_command(options: argparse.Namespace, strategy: str, seed: int) -> st
                 if options.promised_per_hour is None
                 else [f"--promised-per-hour {options.promised_per_hour}"]
             ),
+            *(["--harsh"] if options.harsh else []),
         ]
     )
 

@@ -2,13 +2,14 @@
 
 Brokers join, leave and die; load rises to 120 %; half the time one bundle is hot; reports are lost,
 late, repeated and out of order; commands are lost, applied twice or applied late; outcomes are lost
-or late. The seed determines everything.
+or late. `harsh` runs also have a broker with a wrong clock, commands that are refused or end on
+another broker, and bundles that are split. The seed determines everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,9 +22,20 @@ from rebalancer.simulation.noise import Stream
 from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.world import World
 from scripts.invariants import Invariants
+from scripts.steady_invariants import SteadyInvariants
+from strategies.bundles.ranges import parse_bundle
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings
-from strategies.model import Command, LoadReport, OutcomeReport, Sweep, TelemetryRecord
+from strategies.model import (
+    Command,
+    LoadReport,
+    Outcome,
+    OutcomeReport,
+    Round,
+    Sweep,
+    TelemetryRecord,
+)
+from strategies.shedding.steady.settings import SteadySettings
 from strategies.store import InMemoryStore
 
 _CLUSTER = "chaos"
@@ -33,6 +45,10 @@ _MEMBERS, _STEP, _HOT = 0.03, 0.02, 0.01
 #: Probabilities per report, command and outcome. Delays are up to that number of rounds; some
 #: commands expire meanwhile.
 _LOST, _LATE, _TWICE, _LATE_ROUNDS, _SLOW_ROUNDS = 0.03, 0.03, 0.03, 3, 7
+#: Of harsh runs, per command and round; difference of the wrong clock.
+_REFUSED, _ELSEWHERE, _SPLIT, _CLOCK_MS = 0.05, 0.05, 0.01, 20_000
+#: Part of all sweeps that lead to a round, whatever one clock shows.
+_LEAST_CLOSED = 0.8
 _BROKERS, _FEWEST, _BUNDLES = 8, 3, 96
 _LONGEST_MIN = 20_000
 
@@ -57,15 +73,21 @@ class Chaos:
 
 
 def chaos(
-    seed: int, settings: EngineSettings, rounds: int, promised: LimitSettings | None = None
+    seed: int,
+    settings: EngineSettings,
+    rounds: int,
+    promised: LimitSettings | None = None,
+    *,
+    harsh: bool = False,
 ) -> Chaos:
     """Runs random rounds of one cluster. Raises nothing: `broken` lists violated invariants.
 
     `promised`: the limits that commands must respect; those of the settings by default.
     """
-    return _Chaos(seed, settings, Invariants(settings.mode, promised or settings.limits)).run(
-        rounds
-    )
+    invariants = Invariants(settings.mode, promised or settings.limits)
+    chosen = settings.chosen
+    steady = SteadyInvariants(chosen) if isinstance(chosen, SteadySettings) else None
+    return _Chaos(seed, settings, invariants, steady, harsh).run(rounds)
 
 
 def _scenario(seed: int) -> Scenario:
@@ -119,6 +141,8 @@ class _Chaos:
     seed: int
     settings: EngineSettings
     invariants: Invariants
+    steady: SteadyInvariants | None
+    harsh: bool
     _waiting: list[tuple[int, TelemetryRecord]] = field(default_factory=list)
     _slow: list[tuple[int, Command]] = field(default_factory=list)
     _broken: list[str] = field(default_factory=list)
@@ -126,15 +150,21 @@ class _Chaos:
     _moves: int = 0
     _moved: float = 0.0
     _disturbed: dict[str, int] = field(default_factory=dict)
+    _wrong_clock: str = ""
+    _closed: int = 0
 
     def run(self, rounds: int) -> Chaos:
         world = drawn_world(_scenario(self.seed), self.seed)
+        self._wrong_clock = world.fleet.names[self.seed % _BROKERS]
         store, engine, chance = InMemoryStore(), Engine(self.settings), Stream(self.seed, 101)
         executor = ExecutorModel(world, Leader(self.settings, _CLUSTER, store), START_MS)
         reports, imbalance, carried = BrokerReports(world, _CLUSTER, None), list[float](), 0.0
+        harm = Stream(self.seed, 102)
         for number in range(rounds):
             now_s = number * PERIOD_S
             self._change_members(world, executor, chance, now_s)
+            if self.harsh:
+                self._split(world, harm)
             world.measure(now_s)
             commands = list[Command]()
             alive = {
@@ -144,6 +174,8 @@ class _Chaos:
             }
             for record in self._records(reports, chance, number):
                 commands += self._fold(record, engine, store, alive)
+            if self.harsh:
+                commands = self._harmed(commands, sorted(alive), harm, number, now_s)
             self._carry_out(commands, executor, chance, number, now_s)
             usage, traffic = world.lasting(now_s)
             known = usage[np.isfinite(usage)]
@@ -151,6 +183,8 @@ class _Chaos:
             carried += float(traffic[2:].sum())
             self._note_broken(number)
         kept, hours = self.invariants, rounds * PERIOD_S / 3600
+        if self._closed < _LEAST_CLOSED * rounds:
+            self._broken.append(f"{self._closed} of {rounds} sweeps closed a round")
         return Chaos(
             rounds,
             tuple(imbalance),
@@ -167,14 +201,20 @@ class _Chaos:
     def _fold(
         self, record: TelemetryRecord, engine: Engine, store: InMemoryStore, alive: set[str]
     ) -> list[Command]:
-        """The commands of a record, if it closes a round. Checks all invariants."""
+        """The commands of a record, if it closes a round. Checks all invariants. Every sweep closes
+        one, unless a wrong clock closes rounds earlier.
+        """
         events = engine.fold(record, store)
         if isinstance(record, LoadReport):
             self.invariants.report(record, events, store)
-        if not isinstance(record, Sweep):
+        now_ms = next((event.ts for event in events if isinstance(event, Round)), None)
+        if now_ms is None and (self.harsh or not isinstance(record, Sweep)):
             return []
-        commands = self.invariants.round(events, alive, record.ts, store)
+        self._closed += 1
+        commands = self.invariants.round(events, alive, now_ms or record.ts, store)
         self._commands += len(commands)
+        if self.steady is not None:
+            self.invariants.broken += self.steady.round(now_ms or record.ts, commands, store)
         return commands
 
     def _records(
@@ -186,7 +226,7 @@ class _Chaos:
         now_ms = START_MS + int(number * PERIOD_S * 1000)
         due = [record for when, record in self._waiting if when <= number]
         self._waiting = [(when, record) for when, record in self._waiting if when > number]
-        reports = broker_reports.reports(now_ms)
+        reports = [self._timed(report) for report in broker_reports.reports(now_ms)]
         kept: list[LoadReport] = []
         for report, dice in zip(reports, chance.uniform(len(reports)).tolist(), strict=True):
             kept += [report] * self._copies("report", dice, chance, number, report)
@@ -244,10 +284,55 @@ class _Chaos:
             self._moves += applied
             self._moved += traffic[outcome.bundle] if applied else 0.0
             self._count("command expired", int(outcome.status == "expired"))
-            self.invariants.finished(outcome.bundle)
-            record = OutcomeReport(_CLUSTER, outcome.ts, outcome)
-            copies = self._copies("outcome", float(chance.uniform(1)[0]), chance, number, record)
-            self._waiting += [(number + 1, record)] * copies
+            self._report_outcome(outcome, chance, number)
+
+    def _report_outcome(self, outcome: Outcome, chance: Stream, number: int) -> None:
+        self.invariants.finished(outcome.bundle)
+        if self.steady is not None and outcome.status not in ("applied", "already-done"):
+            self.steady.failed(outcome.bundle)
+        record = OutcomeReport(_CLUSTER, outcome.ts, outcome)
+        copies = self._copies("outcome", float(chance.uniform(1)[0]), chance, number, record)
+        self._waiting += [(number + 1, record)] * copies
+
+    def _timed(self, report: LoadReport) -> LoadReport:
+        """The report with the time of its broker: in harsh runs, one broker's clock is wrong."""
+        if not (self.harsh and report.broker == self._wrong_clock):
+            return report
+        self._count("clock wrong")
+        return replace(report, ts=report.ts + _CLOCK_MS * (-1) ** self.seed)
+
+    def _harmed(
+        self,
+        commands: Sequence[Command],
+        alive: Sequence[str],
+        harm: Stream,
+        number: int,
+        now_s: float,
+    ) -> list[Command]:
+        """The commands that an executor takes: some are refused, some end on another broker."""
+        taken = list[Command]()
+        for command, dice in zip(commands, harm.uniform(len(commands)).tolist(), strict=True):
+            if dice < _REFUSED:
+                self._count("command refused")
+                self._report_outcome(_refusal(command, now_s), harm, number)
+            elif dice < _REFUSED + _ELSEWHERE:
+                self._count("command elsewhere")
+                others = [name for name in alive if name != command.source]
+                where = others[harm.whole((0, len(others) - 1))]
+                taken.append(replace(command, destination=where))
+            else:
+                taken.append(command)
+        return taken
+
+    def _split(self, world: World, harm: Stream) -> None:
+        """Lets an operator split a bundle, at random."""
+        dice, which = harm.uniform(2).tolist()
+        if dice < _SPLIT:
+            parsed = parse_bundle(world.names[int(which * len(world.names))])
+            if parsed is not None and parsed[1].can_split:
+                range_ = parsed[1]
+                world.split(int(which * len(world.names)), (range_.lower + range_.upper) // 2)
+                self._count("bundle splits")
 
     def _change_members(
         self, world: World, executor: ExecutorModel, chance: Stream, now_s: float
@@ -277,3 +362,18 @@ class _Chaos:
             f"{self.settings.strategy}/{self.settings.mode}: {what}"
             for what in fresh
         ]
+
+
+def _refusal(command: Command, now_s: float) -> Outcome:
+    at_ms = START_MS + int(now_s * 1000) + 500
+    return Outcome(
+        command.id,
+        command.cluster,
+        command.bundle,
+        "refused",
+        "not now",
+        command.source,
+        command.source,
+        0,
+        at_ms,
+    )

@@ -10,7 +10,7 @@ from strategies.averages.bundle_averages import unpack_history
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, Event, LoadReport, Rejection, Round
 from strategies.settings import Mode
-from strategies.store import InMemoryStore
+from strategies.store import StateStore
 
 _HOUR_MS = 3_600_000
 
@@ -34,7 +34,7 @@ class Invariants:
     _active: dict[str, Command] = field(default_factory=dict)
     _moved: list[tuple[int, float]] = field(default_factory=list)
 
-    def report(self, report: LoadReport, events: Iterable[Event], store: InMemoryStore) -> None:
+    def report(self, report: LoadReport, events: Iterable[Event], store: StateStore) -> None:
         """Checks the events of a folded report."""
         self.reports += 1
         broker = store.get_broker(report.broker)
@@ -49,7 +49,7 @@ class Invariants:
             self._unclear.append(report)
 
     def round(
-        self, events: Sequence[Event], alive: Collection[str], now_ms: int, store: InMemoryStore
+        self, events: Sequence[Event], alive: Collection[str], now_ms: int, store: StateStore
     ) -> list[Command]:
         """Checks the events of a folded sweep and returns its commands that move a bundle. `alive`:
         present brokers.
@@ -74,7 +74,7 @@ class Invariants:
         """Records that the bundle's command has an outcome."""
         self._active.pop(bundle, None)
 
-    def _settle(self, events: Sequence[Event], store: InMemoryStore) -> None:
+    def _settle(self, events: Sequence[Event], store: StateStore) -> None:
         """Checks the reports that the engine held back at the start of a log: after a round they
         are in the state or rejected.
         """
@@ -121,7 +121,7 @@ def _is_about(event: Event, report: LoadReport) -> bool:
     return (record.broker, record.ts, record.digest) == (report.broker, report.ts, report.digest)
 
 
-def _mib(command: Command, store: InMemoryStore) -> float:
+def _mib(command: Command, store: StateStore) -> float:
     """Traffic of the bundle, by the averages that the round used."""
     packed = store.get_table(command.source)
     table = None if packed is None else unpack_history(packed).loads()

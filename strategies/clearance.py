@@ -24,7 +24,7 @@ _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for m
 class LeavingRules:
     """Rules by which a round refuses. `keeps_due`: a broker that was due and sheds nothing is still
     due; `is_excluded`: whether a bundle's namespace is; `closed`: why no bundle may leave now, or
-    None.
+    None; `in_order`: shedding names destinations that suit only after all moves before.
     """
 
     keeps_due: bool
@@ -32,6 +32,7 @@ class LeavingRules:
     is_excluded: Callable[[str], bool]
     gained: Mapping[str, Gained]
     closed: Refusal | None = None
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +80,22 @@ class _Gate:
     kept: dict[str, Decision] = field(default_factory=dict)
     skips: list[Skip] = field(default_factory=list)
     throughputs: dict[str, float] = field(default_factory=dict)
+    #: Broker that a refused bundle was to leave, and to arrive at → this bundle.
+    fuller: dict[str, str] = field(default_factory=dict)
+    emptier: dict[str, str] = field(default_factory=dict)
 
     def decide(self, together: Sequence[Decision]) -> None:
         throughputs = [self._throughput(decision) for decision in together]
         refused = {
             decision.bundle: why
             for decision in together
-            if (why := self._refused(decision, alone=len(together) == 1)) is not None
+            if (why := self._refused(decision, together)) is not None
         }
         over = None if refused else self.rules.budget.refuses(throughputs)
         if refused or over is not None:
             for decision in together:
-                self._stay(decision, refused.get(decision.bundle) or over or _ALONE)
+                self._note_refused(decision)
+                self.skips.append(_stays(decision, refused.get(decision.bundle) or over or _ALONE))
             return
         named = self._named(together)
         self.kept |= {decision.bundle: decision for decision in named}
@@ -106,22 +111,24 @@ class _Gate:
         use the room that another one needs.
         """
         before = self.destinations.mark() if len(together) > 1 else None
-        found = [self.destinations.name(decision) for decision in together]
+        found = [self.destinations.name(decision, together) for decision in together]
         named = [one for one in found if isinstance(one, Decision)]
         if len(named) == len(found) and (before is None or _as_agreed(together, named)):
             return named
         if before is not None:
             self.destinations.back_to(before)
         for decision, one in zip(together, found, strict=True):
-            if isinstance(one, Skip):
-                self.skips.append(one)
-            else:
-                self._stay(decision, _ALONE)
+            self._note_refused(decision)
+            self.skips.append(one if isinstance(one, Skip) else _stays(decision, _ALONE))
         return []
 
-    def _refused(self, decision: Decision, *, alone: bool) -> Refusal | None:
+    def _refused(self, decision: Decision, together: Sequence[Decision]) -> Refusal | None:
         if self.rules.closed is not None:
             return self.rules.closed
+        if self.rules.in_order and decision.destination is not None:
+            missing = self.fuller.get(decision.destination) or self.emptier.get(decision.source)
+            if missing is not None:
+                return Refusal("counts-on", f"counts on the move of {missing}, which stays")
         if self.rules.is_excluded(decision.bundle):
             return Refusal(
                 "excluded-namespace", "belongs to a namespace that limits.excluded_namespaces names"
@@ -131,9 +138,9 @@ class _Gate:
             return Refusal(
                 "on-two-brokers", f"is reported by {elsewhere} too: it is moving already"
             )
-        if alone or decision.destination is None:
+        if len(together) == 1 or decision.destination is None:
             return None
-        return self.destinations.refusal(decision.bundle, decision.source, decision.destination)
+        return self.destinations.refusal(decision, decision.destination, together)
 
     def _elsewhere(self, decision: Decision) -> str | None:
         """The other broker of a bundle that two brokers report. A round must not command one bundle
@@ -153,10 +160,14 @@ class _Gate:
             else 0.0
         )
 
-    def _stay(self, decision: Decision, why: Refusal) -> None:
-        self.skips.append(
-            Skip("bundle", (decision.bundle,), why.code, f"it {why.text}", decision.source)
-        )
+    def _note_refused(self, decision: Decision) -> None:
+        self.fuller.setdefault(decision.source, decision.bundle)
+        if decision.destination is not None:
+            self.emptier.setdefault(decision.destination, decision.bundle)
+
+
+def _stays(decision: Decision, why: Refusal) -> Skip:
+    return Skip("bundle", (decision.bundle,), why.code, f"it {why.text}", decision.source)
 
 
 def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:

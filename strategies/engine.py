@@ -114,16 +114,15 @@ def rules_of(settings: EngineSettings) -> Rules:
     under which no clock can be judged.
     """
     check_clock(settings.round)
-    entry = settings.entry
-    manager = (
-        entry.load_manager
-        if settings.filters.load_manager == "auto"
-        else settings.filters.load_manager
-    )
+    entry, filters = settings.entry, settings.filters
+    if filters.load_manager == "auto":
+        filters = replace(filters, load_manager=entry.load_manager)
+    if filters.distribute_evenly == "auto":
+        filters = replace(filters, distribute_evenly=entry.distributes_evenly)
     name, placing = placement_of(settings)
     destinations = DestinationRules(
         None if name == "none" else placer(name, placing, settings.mode),
-        Filters(replace(settings.filters, load_manager=manager), settings.mode),
+        Filters(filters, settings.mode),
         settings.destinations,
         settings.weights,
         balances_usage=entry.balances == "usage",

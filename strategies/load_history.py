@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+#: Figures above this are nonsense and count as this; sums of their squares stay finite.
+LARGEST = 1e15
+
 
 class LoadSample(NamedTuple):
     """A broker's load at a time (ms): usage (fraction), throughput (bytes/s in + out) and message

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Literal
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
+from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
 from strategies.load_history import Episode, LoadHistory, RecentMove
 
@@ -109,7 +110,7 @@ class ClusterView:
     `cooling`: bundles that were moved within the last `cool_down_ms` and must stay (Pulsar:
     `recentlyUnloadedBundles`). `is_excluded`: whether the operator excludes the namespace of a
     bundle. `takers(bundle, source)`: the brokers that policies and filters allow; None where they
-    forbid none.
+    forbid none. `even`: None where bundles are not spread by number.
     `bundle_names`: every bundle with averages, in order of first appearance. It walks over all
     tables, so only Java's way to break ties uses it.
     """
@@ -126,6 +127,7 @@ class ClusterView:
     takers: Callable[[str, str], Collection[str]] | None = field(
         default=None, repr=False, compare=False
     )
+    even: EvenDistribution | None = field(default=None, repr=False, compare=False)
     cool_down_ms: int = 0
 
     @cached_property

@@ -75,7 +75,7 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         memory=Memory({state.broker: state.memory for state in given.brokers}, given.memory),
         on_the_way=on_the_way(given, view, rules),
     )
-    view = replace(view, takers=destinations.takers)
+    view = replace(view, takers=destinations.takers, even=destinations.even)
     return Judged(screened, view, destinations, _shed(view, destinations.memory, shedder))
 
 
@@ -196,7 +196,14 @@ def _leave(
     opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
     closed = None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
     budget = Budget(rules.limits, given.spent, given.now_ms)
-    refusals = LeavingRules(rules.by_mode.keeps_due, budget, view.is_excluded, given.gained, closed)
+    refusals = LeavingRules(
+        rules.by_mode.keeps_due,
+        budget,
+        view.is_excluded,
+        given.gained,
+        closed,
+        in_order=rules.by_mode.counts_moves,
+    )
     return decide(
         {broker.broker: broker for broker in view.brokers}, shedding, destinations, refusals
     )

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from rebalancer.settings.leaves import Leaf
+from rebalancer.settings.leaves import Leaf, words_of
 from rebalancer.settings.sources import Assignment, did_you_mean
 
 _WRONG_TYPE = {
@@ -19,7 +19,6 @@ _WRONG_TYPE = {
     "int_from_float": "must be a whole number",
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
     "string_type": "must be a string",
 }
 
@@ -115,6 +114,9 @@ def _wrong(details: ErrorDetails, leaf: Leaf | None) -> str:
             return f"must be at most {_number(context['le'])}{unit}, got {got}"
         case "literal_error":
             return f"must be one of {context['expected']}, got {got}{_near(details)}"
+        case "bool_type":
+            options = ["true", "false", *(words_of(leaf.kind) if leaf is not None else ())]
+            return f"must be {', '.join(options[:-1])} or {options[-1]}, got {got}"
         case "string_type" if isinstance(details["input"], list):
             return (
                 "must be a string, got a list; write several values into one string, separated by "

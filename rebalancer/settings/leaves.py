@@ -138,6 +138,12 @@ def is_text(kind: Any) -> bool:
     )
 
 
+def words_of(kind: Any) -> list[str]:
+    """The words that a setting of several types takes besides other values."""
+    options = (option for option in typing.get_args(kind) if typing.get_origin(option) is Literal)
+    return [word for option in options for word in typing.get_args(option)]
+
+
 def is_optional(kind: Any) -> bool:
     """Whether None is a legal value."""
     return type(None) in typing.get_args(kind)

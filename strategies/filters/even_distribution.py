@@ -7,9 +7,21 @@ bundles of the namespace can become the only choice; `no_less_even` repairs this
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from strategies.filters.contract import Refusal, Refusals
+
+
+@dataclass(frozen=True, slots=True)
+class EvenDistribution:
+    """Bundles of a namespace are spread over brokers by number: a move decides which ones may
+    follow. `takers(bundle, source)`: the brokers that all other filters allow; `count(namespace,
+    broker)`: bundles of the namespace on the broker, with those on their way.
+    """
+
+    takers: Callable[[str, str], Collection[str]]
+    count: Callable[[str, str], int]
 
 
 def uneven(brokers: Sequence[str], counts: Mapping[str, int]) -> Refusals:

@@ -76,13 +76,14 @@ class FilterSettings:
         ),
     ] = 50_000
     distribute_evenly: Annotated[
-        bool,
+        bool | Literal["auto"],
         Setting(
-            "Spread the bundles of a namespace over brokers by number (modular)",
+            "Spread the bundles of a namespace over brokers by number (modular); auto: as the "
+            "strategy needs it: steady spreads load instead",
             "",
             "loadBalancerDistributeBundlesEvenlyEnabled",
         ),
-    ] = True
+    ] = "auto"
     prefer_later_versions: Annotated[
         bool, Setting("Only brokers of the newest version take bundles", "", "preferLaterVersions")
     ] = False
@@ -116,12 +117,15 @@ class FilterFacts:
 
 @dataclass(frozen=True, slots=True)
 class FilteredBundle:
-    """The bundle to place. `source`: its present broker; `topics`: number of its topics."""
+    """The bundle to place. `source`: its present broker; `topics`: number of its topics;
+    `exchanged_with`: brokers that give a bundle of the namespace for it.
+    """
 
     bundle: str
     source: str | None = None
     topics: int = 0
     non_persistent: bool = False
+    exchanged_with: Collection[str] = ()
 
     @property
     def namespace(self) -> str:
@@ -170,6 +174,16 @@ class Filters:
     def _form(self) -> _FilterForm:
         return _FORMS[self.mode, self.settings.load_manager == "extensible"]
 
+    @property
+    def distributes_evenly(self) -> bool:
+        """Whether the bundles of a namespace are spread over brokers by number."""
+        settings = self.settings
+        return (
+            settings.enabled
+            and bool(settings.distribute_evenly)
+            and settings.load_manager != "extensible"
+        )
+
     def taker(
         self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
     ) -> Callable[[str], bool]:
@@ -192,10 +206,14 @@ class Filters:
         def passes(broker: str) -> bool:
             return broker not in policy and bool(self._each((broker,), subject, fleet).left)
 
-        if settings.load_manager == "extensible" or not settings.distribute_evenly:
+        if not self.distributes_evenly:
             return passes
         return lambda broker: (
-            passes(broker) and self._is_even(broker, subject, filter(passes, brokers), fleet)
+            passes(broker)
+            and (
+                broker in subject.exchanged_with
+                or self._is_even(broker, subject, filter(passes, brokers), fleet)
+            )
         )
 
     def _is_even(
@@ -293,13 +311,16 @@ class Filters:
             screen.drop(not_newest_known(screen.left, facts))
         self._spread(screen, subject, fleet)
         self._crowd(screen, subject, fleet)
-        if self.settings.load_manager != "extensible" and self.settings.distribute_evenly:
+        if self.distributes_evenly:
             counted = _bundles_of(
                 subject.namespace,
                 [*screen.left, *([subject.source] if subject.source else [])],
                 fleet,
             )
-            screen.drop(no_less_even(screen.left, counted, subject.source))
+            crowded = no_less_even(screen.left, counted, subject.source)
+            screen.drop(
+                {name: why for name, why in crowded.items() if name not in subject.exchanged_with}
+            )
         return screen.answer(remaining(brokers, policy))
 
     def _each(

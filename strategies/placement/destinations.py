@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
 
-from strategies.filters.contract import Refusal
+from strategies.filters.contract import Refusal, namespace_of
+from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.pipeline import Allowed, FilteredBundle, FilterFacts, Filters
 from strategies.filters.policies import PoliciesView
 from strategies.model import ClusterView, Decision, Memory, Skip
@@ -100,12 +101,13 @@ class Destinations:
             else memory
         )
 
-    def name(self, decision: Decision) -> Decision | Skip:
+    def name(self, decision: Decision, together: Sequence[Decision] = ()) -> Decision | Skip:
         """The decision with its destination, or the skip of a bundle that stays. Never raises on a
-        valid view.
+        valid view. `together`: the decisions of its exchange.
         """
         averages = self._ledger.averages(decision.bundle, decision.source)
         subject = self._subject(decision.bundle, decision.source, averages)
+        subject = replace(subject, exchanged_with=_exchanged_with(decision, together))
         fleet = self._fleet()
         stays = (
             self._rules.filters.must_stay(subject, self._brokers, fleet)
@@ -135,9 +137,15 @@ class Destinations:
         """Restores the state of `mark`: drops all destinations named since."""
         self._ledger, self.memory = mark
 
-    def refusal(self, bundle: str, source: str, destination: str) -> Refusal | None:
-        """Why this broker must not take the bundle; None when it may."""
+    def refusal(
+        self, decision: Decision, destination: str, together: Sequence[Decision] = ()
+    ) -> Refusal | None:
+        """Why this broker must not take the bundle; None when it may. `together`: the decisions of
+        its exchange.
+        """
+        bundle, source = decision.bundle, decision.source
         subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
+        subject = replace(subject, exchanged_with=_exchanged_with(decision, together))
         allowed = self._rules.filters.allowed(subject, self._brokers, self._fleet())
         if destination in allowed.brokers:
             return None
@@ -149,6 +157,19 @@ class Destinations:
         """The brokers that may take the bundle."""
         subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
         return self._rules.filters.allowed(subject, self._brokers, self._fleet()).brokers
+
+    @property
+    def even(self) -> EvenDistribution | None:
+        """The rule that spreads bundles by number, if moves count for the next ones; else None."""
+        filters = self._rules.filters
+        if not (self._form.counts_moves and filters.distributes_evenly):
+            return None
+        return EvenDistribution(self._takers_if_even, self._ledger.bundles_of)
+
+    def _takers_if_even(self, bundle: str, source: str) -> frozenset[str]:
+        subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
+        subject = replace(subject, exchanged_with=self._brokers)
+        return frozenset(self._rules.filters.allowed(subject, self._brokers, self._fleet()).brokers)
 
     def may_be_relieved(self, bundle: str, source: str) -> bool:
         """Whether a broker that may take the bundle would be less full with it than the source is
@@ -364,3 +385,14 @@ def _nowhere(allowed: Allowed) -> Refusal:
 
 def _skip(decision: Decision, refusal: Refusal) -> Skip:
     return Skip("bundle", (decision.bundle,), refusal.code, f"it {refusal.text}", decision.source)
+
+
+def _exchanged_with(decision: Decision, together: Sequence[Decision]) -> frozenset[str]:
+    """The destination, if it gives at least as many bundles of the namespace for those it takes."""
+    if decision.destination is None:
+        return frozenset()
+    ends = decision.source, decision.destination
+    same = [one for one in together if namespace_of(one.bundle) == namespace_of(decision.bundle)]
+    there = sum((one.source, one.destination) == ends for one in same)
+    back = sum((one.destination, one.source) == ends for one in same)
+    return frozenset([decision.destination] if back >= there > 0 else [])

@@ -84,11 +84,12 @@ class SheddingStrategy:
     when a cluster is balanced. `tuning`: setting → values that `tune` tries, including the default.
     `placement`: the one that Pulsar's users run with it; `published_placement`: the one behind its
     published figures, if available. `load_manager`: the one it belongs to. `balances`: the measure
-    that it balances. `quiet`: takes the settings of fixed mode and finds rounds
-    that decide nothing, for back-tests; None if every round has to run.
-    `demo`: setting → value and reason, where the demo does not use the default. `parity_usage`:
-    takes the settings, and builds the usage in records of parity mode. `advice`: codes of the skips
-    that say what to do where moving bundles cannot help.
+    that it balances. `distributes_evenly`: whether bundles are also spread by number, unless the
+    settings say otherwise. `quiet`: takes the settings of fixed mode and finds rounds that decide
+    nothing, for back-tests; None if every round has to run. `demo`: setting → value and reason,
+    where the demo does not use the default. `parity_usage`: takes the settings, and builds the
+    usage in records of parity mode. `advice`: codes of the skips that say what to do where moving
+    bundles cannot help.
     """
 
     name: str
@@ -103,6 +104,7 @@ class SheddingStrategy:
     published_placement: str | None = None
     load_manager: Literal["modular", "extensible"] = "modular"
     balances: Literal["usage", "traffic"] = "usage"
+    distributes_evenly: bool = True
     quiet: Callable[[Any], QuietScreen | None] | None = None
     demo: Mapping[str, tuple[float | bool, str]] = field(default_factory=dict)
     parity_usage: Callable[[Any, Weights], Usage] = largest_weighted_resource

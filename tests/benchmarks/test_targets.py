@@ -10,7 +10,7 @@ from benchmarks import targets
 from benchmarks.steady_constants import Change, changed
 from benchmarks.target_table import TARGETS, Target
 from benchmarks.targets import Case, dominated, figures
-from strategies.shedding.steady import plan, settings
+from strategies.shedding.steady import move_search, settings
 from strategies.shedding.steady.gaps import PLAIN
 
 
@@ -48,6 +48,6 @@ def test_a_changed_constant_changes_a_run_and_nothing_after_it() -> None:
     wider = figures(Case("e7", 64, 1, change=Change("profile.plain", 60.0)))
     assert wider["rounds_to_first_command"] > usual["rounds_to_first_command"]
     assert figures(Case("e7", 64, 1)) == usual
-    with changed(Change("plan.WORTH", 0.9)):
-        assert plan.WORTH == 0.9
-    assert (plan.WORTH, settings.PROFILES["default"].plain, PLAIN) == (0.5, 15.0, 3)
+    with changed(Change("move_search.WORTH", 0.9)):
+        assert move_search.WORTH == 0.9
+    assert (move_search.WORTH, settings.PROFILES["default"].plain, PLAIN) == (0.5, 15.0, 3)

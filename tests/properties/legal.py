@@ -249,7 +249,7 @@ def fitting(memory: Memory, view: ClusterView) -> Memory:
 def a_recent_move(chance: random.Random) -> RecentMove:
     source, destination = chance.sample(BROKERS, 2)
     load, other = chance.choice(PERCENTS) / 100, chance.choice(PERCENTS) / 100
-    at_ms, counted = NOW_MS - chance.choice((60_000, 900_000)), chance.random() < 0.5
+    at_ms, counted = NOW_MS - chance.choice((60_000, 900_000)), chance.random() < 0.9
     bytes_, rate = chance.choice(FIGURES), chance.choice(FIGURES)
     bundle = chance.choice(BUNDLES)
     return RecentMove(bundle, source, destination, at_ms, bytes_, rate, load, other, counted)

@@ -1,9 +1,13 @@
+import java.lang.reflect.Field;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import org.apache.pulsar.PulsarClusterMetadataSetup;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
+import org.apache.pulsar.broker.loadbalance.BrokerHostUsage;
+import org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl;
+import org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerWrapper;
 import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
 import org.apache.pulsar.zookeeper.LocalBookkeeperEnsemble;
 
@@ -30,9 +34,15 @@ public class PulsarCluster {
 
     static void startBrokers(List<String> files) throws Exception {
         for (String file : files) {
-            ServiceConfiguration settings = PulsarConfigurationLoader.create(file, ServiceConfiguration.class);
-            new PulsarService(settings, Optional.empty(), code -> { }).start();
+            startBroker(file);
         }
+    }
+
+    static PulsarService startBroker(String file) throws Exception {
+        ServiceConfiguration settings = PulsarConfigurationLoader.create(file, ServiceConfiguration.class);
+        PulsarService broker = new PulsarService(settings, Optional.empty(), code -> { });
+        broker.start();
+        return broker;
     }
 
     static void stay(String ready) throws Exception {
@@ -49,10 +59,27 @@ class PulsarStorage {
     }
 }
 
-/** One broker. Argument: its configuration file. */
+/** One broker. Arguments: its configuration file, and, with the modular load manager, how often it measures its CPU, in seconds. */
 class PulsarBroker {
     public static void main(String[] given) throws Exception {
-        PulsarCluster.startBrokers(Arrays.asList(given));
-        PulsarCluster.stay("The broker is ready");
+        PulsarService broker = PulsarCluster.startBroker(given[0]);
+        if (given.length > 1) {
+            measure(broker, Long.parseLong(given[1]));
+        } else {
+            PulsarCluster.stay("The broker is ready");
+        }
+    }
+
+    /** Its configuration knows only whole minutes. */
+    static void measure(PulsarService broker, long seconds) throws Exception {
+        Object manager = ((ModularLoadManagerWrapper) broker.getLoadManager().get()).getLoadManager();
+        Field field = ModularLoadManagerImpl.class.getDeclaredField("brokerHostUsage");
+        field.setAccessible(true);
+        BrokerHostUsage usage = (BrokerHostUsage) field.get(manager);
+        System.out.println("The broker is ready");
+        while (true) {
+            Thread.sleep(1000 * seconds);
+            usage.calculateBrokerHostUsage();
+        }
     }
 }

@@ -123,6 +123,8 @@ class Server:
     options: tuple[str, ...] = ()
     #: Whether it may write the class-data archive; of several alike, one is enough.
     archiving: bool = True
+    #: What to put before the command line, a control group to enter for example.
+    prefix: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _archiving: Path | None = field(default=None, init=False)
     _told: int = field(default=0, init=False)
@@ -161,6 +163,7 @@ class Server:
         ]
         command = [
             *dying_with_us(),
+            *self.prefix,
             *self.program.command(self.main, *self.arguments, options=options),
         ]
         with self.log.open("ab") as log:

@@ -8,8 +8,10 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
+from tests.servers.control_groups import ControlGroup
 from tests.servers.jvm import HERE, Program, Server, free_ports
 from tests.servers.pulsar_cluster import (
     CLUSTER,
@@ -26,6 +28,8 @@ _STORAGE = Program("pulsar", ("-Xms32m", "-Xmx128m", "-XX:MaxDirectMemorySize=19
 _BROKER = Program("pulsar", ("-Xms64m", "-Xmx192m", "-XX:MaxDirectMemorySize=128m"), _LAUNCHER)
 #: Apart from the clusters in one process, which may run at the same time.
 _SUBNETS: Mapping[Manager, int] = {"modular": 43, "extensible": 44}
+#: How often a broker in a control group measures its CPU; its configuration allows only minutes.
+CPU_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,15 @@ def pulsar_processes(
     brokers: int = 4,
     later: int = 0,
     guarded: bool = False,
+    groups: Sequence[ControlGroup] = (),
     more: Mapping[str, str] | None = None,
 ) -> Iterator[PulsarProcesses]:
     """A cluster that is ready; killed at the end, and of its folder only logs and configuration
     stay.
 
     `later`: so many of the `brokers` are only prepared. `guarded`: everybody must show a token, see
-    `token_of`. `more`: of broker.conf.
+    `token_of`. `groups`: one for each broker, which then measures its CPU every CPU_SECONDS (with
+    the modular load manager only). `more`: of broker.conf.
     """
     zookeeper, bookie, *ports = free_ports(2 + 2 * brokers)
     hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]
@@ -94,8 +100,8 @@ def pulsar_processes(
     )
     ids = tuple(f"{host}:{web}" for host, web in zip(hosts, webs, strict=True))
     servers = {
-        broker: _broker(folder / file.stem, file, first=file is files[0])
-        for broker, file in zip(ids, files, strict=True)
+        broker: _broker(folder / file.stem, file, group, first=file is files[0])
+        for broker, file, group in zip_longest(ids, files, groups)
     }
     started = brokers - later
     url = "pulsar://" + ",".join(
@@ -122,14 +128,15 @@ def _write(file: Path, settings: dict[str, str], web: int, binary: int) -> Path:
     return file
 
 
-def _broker(folder: Path, file: Path, first: bool) -> Server:
+def _broker(folder: Path, file: Path, group: ControlGroup | None, *, first: bool) -> Server:
     folder.mkdir()
     return Server(
         _BROKER,
         "PulsarBroker",
-        (str(file),),
+        (str(file),) if group is None else (str(file), str(CPU_SECONDS)),
         folder,
         "The broker is ready",
         java_options(),
         archiving=first,
+        prefix=() if group is None else group.entering,
     )

@@ -77,21 +77,27 @@ def skewed_users(
     bundles: int = 64,
     msgs: float = 300.0,
     shares: Sequence[float] | None = None,
+    homes: Sequence[str] | None = None,
+    message_bytes: int = MESSAGE_BYTES,
 ) -> Iterator[Users]:
     """Running traffic of `msgs` messages per second in a namespace of its own; ends with the
     context.
 
     `shares`: of the traffic, one for each broker that has bundles; without them the number of its
-    bundles counts too.
+    bundles counts too. `homes`: brokers that take the bundles in turns, four at a time; without
+    them brokers place the bundles.
     """
     cluster.namespace(namespace, bundles)
     with closing(PulsarAdmin(cluster.settings(folder))) as admin:
         names = [f"{namespace}/{range_}" for range_ in admin.ranges(namespace)]
         topics = {bundle: topic_in(bundle) for bundle in names}
         look_up(cluster, topics.values())
+        if homes is not None:
+            settle(cluster, admin, topics, homes)
         owners = owners_of(admin, names)
         rates = skewed(owners, msgs) if shares is None else skewed_by(shares, owners, msgs)
-        process = _start(cluster, {topics[bundle]: rates[bundle] for bundle in names}, folder)
+        sent = {topics[bundle]: rates[bundle] for bundle in names}
+        process = _start(cluster, sent, folder, message_bytes)
         try:
             yield Users(cluster, admin, rates, topics, process, folder / "traffic.log")
         finally:
@@ -160,6 +166,22 @@ def topic_in(bundle: str) -> str:
     return f"persistent://{namespace}/topic-{number}"
 
 
+def settle(
+    cluster: PulsarCluster, admin: PulsarAdmin, topics: Mapping[str, str], homes: Sequence[str]
+) -> None:
+    """Moves bundles until each is at home, so that every namespace starts alike."""
+
+    def there(bundle: str, home: str) -> bool:
+        if admin.owner(bundle) != home:
+            admin.unload(bundle, home)
+            look_up(cluster, [topics[bundle]])
+        return admin.owner(bundle) == home
+
+    for number, bundle in enumerate(sorted(topics)):
+        home = homes[number // 4 % len(homes)]
+        eventually(partial(there, bundle, home), _READY_S, f"{bundle} does not go to {home}", 0.2)
+
+
 def look_up(cluster: PulsarCluster, topics: Iterable[str]) -> None:
     """Asks where topics are, which makes brokers take their bundles; again where a broker could not
     say.
@@ -178,13 +200,13 @@ def look_up(cluster: PulsarCluster, topics: Iterable[str]) -> None:
 
 
 def _start(
-    cluster: PulsarCluster, rates: Mapping[str, float], folder: Path
+    cluster: PulsarCluster, rates: Mapping[str, float], folder: Path, message_bytes: int
 ) -> subprocess.Popen[bytes]:
     plan = {
         "url": cluster.service_url,
         "token": token_of("admin") if cluster.guarded else None,
         "rates": dict(rates),
-        "message_bytes": MESSAGE_BYTES,
+        "message_bytes": message_bytes,
     }
     (folder / "traffic.json").write_text(json.dumps(plan), "utf-8")
     command = [

@@ -27,13 +27,29 @@ def test_the_promises_hold_whatever_happens(strategy: str, seed: int) -> None:
     assert done.refused < done.reports / 5
 
 
+@pytest.mark.parametrize("seed", [3, 4])
+def test_the_promises_hold_with_a_wrong_clock_and_commands_that_end_elsewhere(seed: int) -> None:
+    done = chaos(seed, EngineSettings(strategy="steady", limits=TIGHT), rounds=120, harsh=True)
+    assert done.broken == ()
+    assert done.reports == done.taken + done.refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_a_thousand_rounds_of_steady_keep_what_it_promises(seed: int) -> None:
+    done = chaos(seed, EngineSettings(strategy="steady"), rounds=1000, harsh=True)
+    assert done.broken == ()
+    assert done.moves > 0
+
+
 def test_everything_that_can_go_wrong_does() -> None:
-    done = chaos(4, EngineSettings(strategy="overload"), rounds=200)
+    done = chaos(4, EngineSettings(strategy="overload"), rounds=400, harsh=True)
     assert set(done.disturbed) == {
         *("broker joins", "broker leaves", "broker dies"),
         *("report lost", "report late", "report twice"),
         *("command lost", "command slow", "command twice", "command expired"),
         *("outcome lost", "outcome late", "outcome twice"),
+        *("clock wrong", "command refused", "command elsewhere", "bundle splits"),
     }
 
 

@@ -215,12 +215,11 @@ class TestEveryMoveCounts:
     @pytest.mark.parametrize("destination", ["b2:1", "b9:1"])
     def test_why_a_broker_may_not_take_a_bundle(self, destination: str) -> None:
         known = policies(brokers={"b2:1": BrokerFacts(draining=True)})
-        refusal = destinations(hot(), cool("b2", 10), known=known).refusal(
-            ns(0), "b1:1", destination
-        )
+        leaves = leave(ns(0))
+        refusal = destinations(hot(), cool("b2", 10), known=known).refusal(leaves, destination)
         assert refusal is not None
         assert refusal.code == {"b2:1": "draining", "b9:1": "not-there"}[destination]
-        assert destinations(hot(), cool("b2", 10)).refusal(ns(0), "b1:1", "b2:1") is None
+        assert destinations(hot(), cool("b2", 10)).refusal(leaves, "b2:1") is None
 
 
 def test_what_a_bundle_brings_counts_wherever_a_broker_is_asked_about() -> None:
@@ -234,10 +233,10 @@ def test_what_a_bundle_brings_counts_wherever_a_broker_is_asked_about() -> None:
     round_ = destinations(
         full, cool("b2", 10), settings=FilterSettings(distribute_evenly=False, max_topics=4)
     )
-    refusal = round_.refusal(ns(0), "b1:1", "b2:1")
+    refusal = round_.refusal(leave(ns(0)), "b2:1")
     assert refusal is not None
     assert refusal.code == "too-many-topics"
-    assert round_.refusal(ns(1), "b1:1", "b2:1") is None
+    assert round_.refusal(leave(ns(1)), "b2:1") is None
     assert (round_.takers(ns(0), "b1:1"), round_.takers(ns(1), "b1:1")) == ((), ("b2:1",))
     assert (round_.may_be_relieved(ns(0), "b1:1"), round_.may_be_relieved(ns(1), "b1:1")) == (
         False,

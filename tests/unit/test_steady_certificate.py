@@ -18,7 +18,7 @@ from strategies.shedding.steady.certificate import (
     least_of_bundles,
     least_to_move,
 )
-from strategies.shedding.steady.plan import LoadedBrokers, MovePlan, Pieces, PlannedMove
+from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces, PlannedMove
 from tests.unit.certificate_gaps import gap_of, lines, small_cluster
 from tests.unit.exact_solver import TOLERANCE, exact_spread
 
@@ -196,7 +196,10 @@ def test_a_broker_that_joins_empty_does_not_make_moves_look_needless() -> None:
     none = np.zeros(0, dtype=bool)
     empty = Pieces((), np.zeros(0), np.zeros(0), np.zeros(0), none, none)
     brokers = LoadedBrokers(
-        np.array([60.0, 0.0]), np.ones(2), (full, empty).__getitem__, lambda *_: True
+        np.array([60.0, 0.0]),
+        np.ones(2),
+        (full, empty).__getitem__,
+        lambda *_: np.ones(2, dtype=bool),
     )
     half = MovePlan(
         tuple(PlannedMove(str(row), 0, 1, 6.0, 0.0) for row in range(5)),

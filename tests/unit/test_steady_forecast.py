@@ -10,8 +10,11 @@ MINUTE_MS = 60_000
 
 
 def history(*usages: float, changed_at: int = 0) -> LoadHistory:
-    """One sample a minute, from minute 1 on."""
-    samples = (LoadSample(MINUTE_MS * at, usage, 1e6, 1e3) for at, usage in enumerate(usages, 1))
+    """One sample a minute with the same traffic, the last ones after minute 0."""
+    first = 1 - len(usages) // 2
+    samples = (
+        LoadSample(MINUTE_MS * at, usage, 1e6, 1e3) for at, usage in enumerate(usages, first)
+    )
     return LoadHistory(tuple(samples), changed_at_ms=MINUTE_MS * changed_at)
 
 
@@ -25,8 +28,8 @@ MOVES = (move("x", "a", "b"), move("y", "a", "b"))
 
 
 def test_moves_that_brought_nothing_add_up_until_some_help() -> None:
-    uneven = {"a": history(0.7, 0.7), "b": history(0.3, 0.3)}
-    even = {"a": history(0.5, 0.5), "b": history(0.4, 0.4)}
+    uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
+    even = {"a": history(0.6, 0.6, 0.5, 0.5), "b": history(0.3, 0.3, 0.4, 0.4)}
 
     once = judged_moves(ASKED, uneven, MOVES, 3 * MINUTE_MS)
     twice = judged_moves(once._replace(judged=False), uneven, MOVES, 3 * MINUTE_MS)
@@ -39,8 +42,21 @@ def test_moves_that_brought_nothing_add_up_until_some_help() -> None:
     ]
 
 
+def test_moves_are_not_judged_once_traffic_is_another() -> None:
+    """The gap remains because the traffic of a broker doubled, not because moves bring nothing."""
+    busier = history(0.5, 0.5, 0.7, 0.7)
+    doubled = (one._replace(throughput=2e6, msg_rate=2e3) for one in busier.samples[2:])
+    grown = busier._replace(samples=(*busier.samples[:2], *doubled))
+    histories = {"a": history(0.3, 0.3, 0.3, 0.3), "b": history(0.4, 0.4, 0.4, 0.4), "c": grown}
+
+    same = judged_moves(ASKED, {**histories, "c": busier}, MOVES, 3 * MINUTE_MS)
+    other = judged_moves(ASKED, histories, MOVES, 3 * MINUTE_MS)
+
+    assert [(one.judged, one.idle_rounds) for one in (same, other)] == [(True, 1), (True, 0)]
+
+
 def test_moves_of_earlier_rounds_are_not_counted_again() -> None:
-    uneven = {"a": history(0.7, 0.7), "b": history(0.3, 0.3)}
+    uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
     earlier = move("z", "b", "a", at=-5)
     assert judged_moves(ASKED, uneven, (earlier, *MOVES), 3 * MINUTE_MS).idle_moves == 2
 

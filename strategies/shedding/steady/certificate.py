@@ -12,7 +12,7 @@ import numpy as np
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import Certificate
 from strategies.shedding.steady.count_search import counted_spread
-from strategies.shedding.steady.plan import LoadedBrokers, MovePlan, Pieces
+from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces
 from strategies.shedding.steady.set_search import searched_spread
 from strategies.shedding.steady.spread_bounds import (
     Packing,

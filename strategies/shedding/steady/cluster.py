@@ -13,14 +13,16 @@ from strategies.bundles.bundle_loads import (
     RATE_OUT,
     THROUGHPUT_IN,
     THROUGHPUT_OUT,
+    Bools,
     BundleLoads,
     Floats,
+    Ints,
 )
-from strategies.load_history import LoadHistory, LoadSample
+from strategies.load_history import LARGEST, LoadHistory, LoadSample
 from strategies.model import BrokerLoad, ClusterView
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.cost import LoadCost
-from strategies.shedding.steady.plan import LoadedBrokers, Pieces
+from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.samples import load_of
 
 #: Relative difference up to which the newest figures and the averages add up to the same load:
@@ -31,13 +33,15 @@ ALIKE = 0.02
 @dataclass(frozen=True)
 class PlannedCluster:
     """The brokers that take part in a plan, by name, with their present load. `resting`: bundles
-    that the strategy moved lately.
+    that the strategy moved lately and that stay; `left`: bundles and the brokers that they left
+    lately.
     """
 
     view: ClusterView
     known: Sequence[tuple[BrokerLoad, LoadSample]]
     cost: LoadCost
     resting: frozenset[str]
+    left: frozenset[tuple[str, str]] = frozenset()
     apart: float = 0.0
 
     @classmethod
@@ -49,6 +53,7 @@ class PlannedCluster:
         *,
         cost: LoadCost,
         resting: frozenset[str],
+        left: frozenset[tuple[str, str]],
         apart: float,
     ) -> PlannedCluster:
         """The cluster without brokers that must neither give nor take, or have no sample yet."""
@@ -57,7 +62,7 @@ class PlannedCluster:
             for load in loads
             if not load.settling and (now := load_of(histories[load.broker])) is not None
         ]
-        return cls(view, known, cost, resting, apart)
+        return cls(view, known, cost, resting, left, apart)
 
     @cached_property
     def names(self) -> list[str]:
@@ -71,8 +76,9 @@ class PlannedCluster:
             np.array([100.0 * now.usage for _, now in self.known]),
             np.array(capacity),
             self.pieces,
-            self._takes,
+            self.takers,
             self.apart,
+            None if self.view.even is None else self._served,
         )
 
     def pieces(self, row: int) -> Pieces:
@@ -126,9 +132,38 @@ class PlannedCluster:
             self._traffics[row] = traffic(load.bundles, now)
         return self._traffics[row]
 
-    def _takes(self, bundle: str, source: int, destination: int) -> bool:
-        takers = self.view.takers
-        return takers is None or self.names[destination] in takers(bundle, self.names[source])
+    def takers(self, bundle: str, source: int) -> Bools:
+        """bool[n]: the brokers that may take the bundle, however many bundles they serve."""
+        if bundle not in self._takers:
+            even, takers = self.view.even, self.view.takers
+            if even is not None:
+                takers = even.takers
+            names = None if takers is None else set(takers(bundle, self.names[source]))
+            self._takers[bundle] = np.array(
+                [
+                    (names is None or name in names) and (bundle, name) not in self.left
+                    for name in self.names
+                ],
+                dtype=bool,
+            )
+        return self._takers[bundle]
+
+    @cached_property
+    def _takers(self) -> dict[str, Bools]:
+        return {}
+
+    def _served(self, namespace: str) -> Ints:
+        assert self.view.even is not None
+        if namespace not in self._numbers:
+            count = self.view.even.count
+            self._numbers[namespace] = np.array(
+                [count(namespace, name) for name in self.names], dtype=np.int64
+            )
+        return self._numbers[namespace]
+
+    @cached_property
+    def _numbers(self) -> dict[str, Ints]:
+        return {}
 
 
 def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
@@ -137,7 +172,7 @@ def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
     up to the broker's load `now`.
     """
     newest, average = (
-        np.where(np.isfinite(figures) & (figures > 0), figures, 0.0)
+        np.where(np.isfinite(figures) & (figures > 0), np.minimum(figures, LARGEST), 0.0)
         for figures in (table.current, table.short)
     )
     in_and_out = (THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT)

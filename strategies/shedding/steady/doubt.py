@@ -15,6 +15,8 @@ _SAMPLES = 2
 USELESS = 0.1
 #: Rounds of useless moves in a row after which the strategy rests, and after which an episode ends.
 RESTS_AFTER, ENDS_AFTER = 2, 3
+#: Moves are not judged if the traffic of a broker changed by more than this part since.
+OTHER_TRAFFIC = 0.2
 #: The first rest, which doubles with every further round of useless moves, and the longest one.
 REST_MS, LONGEST_REST_MS = 1_800_000, 21_600_000
 #: Factor of all limits after each round of useless moves, and its bound.
@@ -37,12 +39,17 @@ def judged_moves(
         return episode._replace(judged=True)
     if any(len(judged(histories[name])) < _SAMPLES for name in involved):
         return episode
-    usages = [load.usage for one in histories.values() if (load := load_of(one)) is not None]
-    cut = episode.spread_before - (max(usages) - min(usages))
+    usages = {
+        name: load.usage for name, one in histories.items() if (load := load_of(one)) is not None
+    }
+    ends = max(usages, key=usages.__getitem__), min(usages, key=usages.__getitem__)
+    cut = episode.spread_before - (usages[ends[0]] - usages[ends[1]])
     predicted = episode.spread_before - episode.spread_predicted
     errors = [_error(histories[name]) for name in involved]
     known = [error for error in errors if error is not None]
     episode = episode._replace(judged=True, error=sum(known) / len(known) if known else None)
+    if any(_has_other_traffic(histories[name], episode.last_at_ms) for name in (*involved, *ends)):
+        return episode
     if cut >= USELESS * predicted:
         caution = max(1.0, episode.caution / CAREFUL)
         return episode._replace(idle_rounds=0, caution=caution, idle_moves=0)
@@ -58,6 +65,19 @@ def judged_moves(
         return episode
     rest_ms = min(REST_MS << (idle - RESTS_AFTER), LONGEST_REST_MS)
     return episode._replace(rests_until_ms=now_ms + rest_ms)
+
+
+def _has_other_traffic(history: LoadHistory, moved_at_ms: int) -> bool:
+    """Whether a broker's traffic is not what the moves left: its usage says nothing about them."""
+    newer = [one for one in history.samples if one.at_ms > moved_at_ms][-_SAMPLES:]
+    older = [one for one in history.samples if one.at_ms <= moved_at_ms][-_SAMPLES:]
+    if not newer or not older:
+        return True
+    for figure in (2, 3):
+        new, old = (sum(float(one[figure]) for one in few) / len(few) for few in (newer, older))
+        if abs(new - old) > OTHER_TRAFFIC * max(new, old):
+            return True
+    return False
 
 
 def _error(history: LoadHistory) -> float | None:

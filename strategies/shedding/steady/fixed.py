@@ -32,8 +32,9 @@ from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
+from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
-from strategies.shedding.steady.plan import MovePlan, PlannedMove, best_plan, no_moves, spread_of
+from strategies.shedding.steady.plan import best_plan
 from strategies.shedding.steady.samples import counted, recorded
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 from strategies.usage import usages_by_name
@@ -41,7 +42,7 @@ from strategies.usage import usages_by_name
 _MINUTE_MS = 60_000
 #: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
 #: hurts more than another pause of their clients.
-_URGENT_GAP, _URGENT_REST = 20.0, 1 / 15
+URGENT_GAP, URGENT_REST = 20.0, 1 / 15
 #: In larger clusters, a round compares and plans for this many of the fullest, and of the emptiest
 #: brokers.
 _ENDS = 100
@@ -101,7 +102,7 @@ class SteadyShedder:
         self, loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView
     ) -> tuple[dict[str, LoadHistory], tuple[RecentMove, ...]]:
         """The histories with the moves of the last round counted in, and the moves whose bundles
-        still rest. A move that limits or filters refused is dropped.
+        still rest. A move that limits, filters or an executor refused is dropped.
         """
         histories = {
             load.broker: kept
@@ -112,12 +113,27 @@ class SteadyShedder:
         for move in memory.cluster.moves:
             if move.counted:
                 moves.append(move)
-            elif move.bundle in view.cooling:
+            elif _is_made(move, view):
                 for name, sign in ((move.source, -1), (move.destination, 1)):
                     if name in histories:
                         histories[name] = counted(histories[name], move, sign)
                 moves.append(move._replace(counted=True))
         return histories, resting(moves, view.now_ms, self.settings)
+
+
+def _is_made(move: RecentMove, view: ClusterView) -> bool:
+    """Whether a decided move was commanded and not refused. A cool-down may end before the next
+    round: then reports show it.
+    """
+    if move.bundle in view.cooling:
+        return True
+    owners = [one.broker for one in view.brokers if _lists(one, move)]
+    return move.destination in owners or move.source not in owners
+
+
+def _lists(broker: BrokerLoad, move: RecentMove) -> bool:
+    ends = (move.source, move.destination)
+    return broker.broker in ends and move.bundle in broker.bundles.names
 
 
 def resting(
@@ -151,8 +167,8 @@ def gap_or_reason(
     if now_ms < episode.rests_until_ms:
         return reasons.resting(cluster, episode, now_ms)
     profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
-    gap, widest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
-    return reasons.even(cluster, widest) if gap is None else gap
+    gap, nearest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
+    return reasons.even(cluster, nearest) if gap is None else gap
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +265,18 @@ class _Round:
 
     def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
         return PlannedCluster.of(
-            self.view, self.loads, self.histories, cost=self.cost, resting=resting, apart=apart
+            self.view,
+            self.loads,
+            self.histories,
+            cost=self.cost,
+            resting=resting,
+            left=frozenset((one.bundle, one.source) for one in self.moves),
+            apart=apart,
         )
 
     def _resting(self, gap: LoadGap) -> frozenset[str]:
-        part = _URGENT_REST if gap.points > _URGENT_GAP else 1.0
+        profile = PROFILES[self.settings.steadiness]
+        part = min(profile.rest, URGENT_REST if gap.points > URGENT_GAP else 1.0)
         moves = resting(self.moves, self.view.now_ms, self.settings, part)
         return frozenset(one.bundle for one in moves)
 

@@ -55,9 +55,10 @@ def widest_gap(
     episode: Episode,
     now_ms: int,
 ) -> tuple[LoadGap | None, LoadGap | None]:
-    """The gap that a test believes, with the largest excess over its limit, and the widest gap that
-    no test believes; both None where there is none. Brokers in the order of their names. A broker
-    whose newest figures are doubted proves nothing: its newest sample is a guess.
+    """The gap that a test believes, with the largest excess over its limit, and of the gaps that
+    no test believes the one nearest to its limit; both None where there is none. Brokers in the
+    order of their names. A broker whose newest figures are doubted proves nothing: its newest
+    sample is a guess.
 
     `expected`: usage (fraction) that a broker's traffic explains.
     """
@@ -74,7 +75,7 @@ def widest_gap(
         if not one.doubted and len(samples := judged(one)) >= HUGE
     }
     usages = _newest([[one.usage for one in samples] for samples in shown.values()])
-    believed, widest = None, None
+    believed, nearest = None, None
     for test in tests:
         rows = np.flatnonzero(np.isfinite(usages[:, -test.samples]))
         gap = _gap(list(shown), rows, [usages], test)
@@ -92,9 +93,9 @@ def widest_gap(
             believed is None or gap.points - gap.limit > believed.points - believed.limit
         ):
             believed = gap
-        elif widest is None or gap.points > widest.points:
-            widest = gap
-    return believed, widest
+        elif nearest is None or gap.points - gap.limit > nearest.points - nearest.limit:
+            nearest = gap
+    return believed, nearest
 
 
 def crowd_points(brokers: int) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from strategies.model import Skip
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.plan import MovePlan, spread_of
+from strategies.shedding.steady.move_plan import MovePlan, spread_of
 
 #: Mean usage (points) from which on a cluster is full, and the one that new brokers should lead to.
 FULL, COMFORTABLE = 85.0, 70.0
@@ -61,7 +61,8 @@ def why_not_even(
             "or give their topics more partitions"
         )
         return [_cluster(cluster, "coarse-bundles", text, plan, best_spread)]
-    if plan.refused:
+    # A bundle that may not return yet is refused as well.
+    if plan.refused and not cluster.left:
         text = (
             f"{left}: policies or filters keep bundles from the brokers with room; widen the "
             "isolation policy, or check filters.*"
@@ -75,33 +76,37 @@ def why_not_even(
 
 
 def _one_broker(cluster: PlannedCluster, plan: MovePlan, width: float) -> Skip | None:
-    """The skip of the fullest broker if it would stand out without all bundles but its largest:
-    because of that bundle, or of load that belongs to no bundle.
+    """The skip of the fullest broker if it stands out without all bundles but its largest: because
+    of load that belongs to no bundle, or of a bundle that makes any broker stand out. Bundles that
+    rest count as those that may move.
     """
-    row, brokers = int(plan.after.argmax()), cluster.brokers
-    pieces, usage = brokers.pieces(row), float(plan.after[row])
+    row, moved = int(plan.after.argmax()), {one.bundle for one in plan.moves}
+    pieces, usage = cluster.brokers.pieces(row), float(cluster.brokers.usage[row])
     mean = float(np.delete(plan.after, row).mean())
-    sizes = pieces.sizes / brokers.capacity[row]
     largest = max(
-        np.flatnonzero(pieces.movable).tolist(),
-        key=lambda at: (float(sizes[at]), pieces.names[at]),
+        (at for at in np.flatnonzero(~pieces.bound).tolist() if pieces.names[at] not in moved),
+        key=lambda at: (float(pieces.sizes[at]), pieces.names[at]),
         default=None,
     )
-    share = 0.0 if largest is None else float(sizes[largest])
-    # Sorted, because the order of the bundles must not change a sum.
-    others = float(np.sort(sizes[pieces.movable]).sum()) - share
-    left = usage - max(0.0, others)
-    if left - mean <= width:
+    size = 0.0 if largest is None else float(pieces.sizes[largest])
+    fixed = _without_bundles(cluster, row)
+    share = size / float(cluster.brokers.capacity[row])
+    if fixed + share - mean <= width:
         return None
     evidence = {"bundle_percent": share, "mean_percent": mean}
     compared = f"the other brokers are at {mean:.1f} % on average"
-    if largest is None or left - share > mean:
+    if largest is None or fixed - mean > width:
         text = (
-            f"{left - share:.1f} of its {usage:.1f} % belong to no bundle that may move, and "
-            f"{compared}: look for other processes on the machine, and for what keeps its bundles"
+            f"{fixed:.1f} of its {usage:.1f} % belong to no bundle that may move, and {compared}: "
+            "look for other processes on the machine, and for what keeps its bundles"
         )
         names = (cluster.names[row],)
         return Skip("broker", names, "load-without-bundles", text, None, evidence)
+    if any(
+        _without_bundles(cluster, other) + size / float(capacity) - mean <= width
+        for other, capacity in enumerate(cluster.brokers.capacity)
+    ):
+        return None
     text = (
         f"it makes up {share:.1f} of the {usage:.1f} % of {cluster.names[row]}, and {compared}: no "
         "broker can carry it without standing out; split it, give its topics more partitions, or "
@@ -109,6 +114,14 @@ def _one_broker(cluster: PlannedCluster, plan: MovePlan, width: float) -> Skip |
     )
     names = (pieces.names[largest],)
     return Skip("bundle", names, "bundle-too-large", text, cluster.names[row], evidence)
+
+
+def _without_bundles(cluster: PlannedCluster, row: int) -> float:
+    """Usage (points) of a broker without the bundles that may leave it some time."""
+    pieces = cluster.brokers.pieces(row)
+    # Sorted, because the order of the bundles must not change a sum.
+    free = float(np.sort(pieces.sizes[~pieces.bound]).sum())
+    return max(0.0, float(cluster.brokers.usage[row]) - free / float(cluster.brokers.capacity[row]))
 
 
 def _cluster(

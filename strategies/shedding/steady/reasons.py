@@ -10,7 +10,7 @@ from strategies.shedding.candidates import bundles_left_alone, must_stay
 from strategies.shedding.reason_texts import settling
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
-from strategies.shedding.steady.plan import MovePlan, PlannedMove, spread_of
+from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, spread_of
 
 _MINUTE_MS = 60_000
 
@@ -72,13 +72,15 @@ def left_alone(cluster: PlannedCluster, plan: MovePlan, live: Sequence[BrokerLoa
     return skips
 
 
-def even(cluster: str, widest: LoadGap | None) -> Skip:
-    """Skip of a cluster without a gap that lasts."""
-    if widest is None:
+def even(cluster: str, nearest: LoadGap | None) -> Skip:
+    """Skip of a cluster without a gap that lasts. `nearest`: the one nearest to its limit."""
+    if nearest is None:
         text = "no two brokers have enough samples to compare yet"
         return Skip("cluster", (cluster,), "waiting-for-samples", text)
-    text = f"no gap lasts: at most, {gap_text(widest)}, and {widest.limit:.1f} would count"
-    evidence: Evidence = {"gap_points": widest.points, "limit_points": widest.limit}
+    text = f"no gap lasts: {gap_text(nearest)}, and {nearest.limit:.1f} would count"
+    if nearest.points <= 0:
+        text = f"no broker is above another in each of {nearest.samples} samples"
+    evidence: Evidence = {"gap_points": nearest.points, "limit_points": nearest.limit}
     return Skip("cluster", (cluster,), "even", text, None, evidence)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from strategies.load_history import LoadHistory, LoadLevel, LoadSample, RecentMove
+from strategies.load_history import LARGEST, LoadHistory, LoadLevel, LoadSample, RecentMove
 from strategies.model import BrokerLoad
 
 #: Number of samples in memory: five blocks of four.
@@ -19,6 +19,8 @@ SAME_LEVEL = 0.08
 #: A jump of usage (fraction) that is not believed the first time, while traffic changes by less
 #: than this part.
 JUMP, STANDSTILL = 0.10, 0.10
+#: Traffic that changes by more than this factor from one sample to the next is a step.
+STEP = 1.5
 #: A jump is measured from the last sample and from the median of this many; with fewer samples than
 #: the second number, none of them is known to be usual.
 _RECENT, _COMPARED_FROM = 9, 3
@@ -58,6 +60,8 @@ def continued(
     sample, or mixes the time before and after a change, adds nothing.
     """
     at_ms = sample.at_ms
+    if not all(0.0 <= one <= LARGEST for one in sample[1:]):
+        sample = LoadSample(at_ms, *(_bounded(one) for one in sample[1:]))
     if old.samples:
         last = old.samples[-1]
         if at_ms <= last.at_ms or (not fresh and at_ms - last.at_ms < 0.75 * period_ms):
@@ -73,10 +77,14 @@ def continued(
             return LoadHistory(samples, old.levels, old.changed_at_ms, bundles, True)
     return LoadHistory(
         _appended(old.samples, sample, period_ms),
-        _levels(old.levels, sample),
+        old.levels if _is_step(sample, old) else _levels(old.levels, sample),
         old.changed_at_ms,
         bundles,
     )
+
+
+def _bounded(figure: float) -> float:
+    return min(figure, LARGEST) if figure > 0 else 0.0
 
 
 def counted(history: LoadHistory, move: RecentMove, sign: int) -> LoadHistory:
@@ -153,6 +161,17 @@ def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
     return all(
         abs(new - old) <= STANDSTILL * max(new, old)
         for new, old in ((sample.throughput, last.throughput), (sample.msg_rate, last.msg_rate))
+    )
+
+
+def _is_step(sample: LoadSample, old: LoadHistory) -> bool:
+    """Whether traffic has just changed by a lot: usage may be a period older than traffic."""
+    if not old.samples:
+        return False
+    last = old.samples[-1]
+    return any(
+        max(new, before) > STEP * min(new, before)
+        for new, before in ((sample.throughput, last.throughput), (sample.msg_rate, last.msg_rate))
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -45,7 +45,8 @@ class Profile:
 
     `plain`, `huge`, `lasting`: gap that counts in three samples, in two, and in the block means of
     twenty; `follow_up`: gap that counts once after the first moves of an episode; `band`: width of
-    the band of usages that a plan aims at.
+    the band of usages that a plan aims at; `rest`: part of the rest time for which a moved bundle
+    stays where it is (it does not return to a broker that it left before all of it is over).
     """
 
     plain: float
@@ -53,25 +54,27 @@ class Profile:
     lasting: float
     follow_up: float
     band: float
+    rest: float = 1.0
 
     def widened(self, points: float) -> Profile:
         """The profile with limits larger by this many points."""
-        return Profile(
-            self.plain + points,
-            self.huge + points,
-            self.lasting + points,
-            self.follow_up + points,
-            self.band + points,
+        return replace(
+            self,
+            plain=self.plain + points,
+            huge=self.huge + points,
+            lasting=self.lasting + points,
+            follow_up=self.follow_up + points,
+            band=self.band + points,
         )
 
     def careful(self, caution: float) -> Profile:
         """The profile with limits this many times as large, and the same band."""
-        return Profile(
-            self.plain * caution,
-            self.huge * caution,
-            self.lasting * caution,
-            self.follow_up * caution,
-            self.band,
+        return replace(
+            self,
+            plain=self.plain * caution,
+            huge=self.huge * caution,
+            lasting=self.lasting * caution,
+            follow_up=self.follow_up * caution,
         )
 
 
@@ -79,6 +82,6 @@ PROFILES: Mapping[Steadiness, Profile] = MappingProxyType(
     {
         "background": Profile(plain=25.0, huge=40.0, lasting=18.0, follow_up=10.0, band=8.0),
         "default": Profile(plain=15.0, huge=30.0, lasting=14.0, follow_up=6.0, band=4.0),
-        "tight": Profile(plain=5.0, huge=12.0, lasting=4.0, follow_up=3.0, band=1.5),
+        "tight": Profile(3.0, huge=12.0, lasting=2.5, follow_up=2.0, band=1.0, rest=1 / 15),
     }
 )

@@ -26,6 +26,7 @@ STEADY = SheddingStrategy(
     goal=GoalFigure("max − min of the brokers' usage", usage_range),
     tuning={"sample_seconds": (60,), "rest_minutes": (30, 60, 120)},
     placement="none",
+    distributes_evenly=False,
     quiet=quiet,
     advice=ADVICE,
 )

@@ -1,0 +1,108 @@
+"""Invariants of SteadyShedder's commands in its own forecast; each violation is a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import isfinite
+
+from strategies.load_history import LoadHistory
+from strategies.model import Command, Memory
+from strategies.shedding.steady.fixed import URGENT_GAP, URGENT_REST
+from strategies.shedding.steady.samples import load_of
+from strategies.shedding.steady.settings import SteadySettings
+from strategies.store import StateStore
+
+_MINUTE_MS = 60_000
+#: Points by which sums in another order may differ.
+_ROUNDING = 1e-6
+
+
+@dataclass(slots=True)
+class SteadyInvariants:
+    """Checks the commands of one cluster's rounds. `_moves`: bundle → time, source and destination
+    of its moves, oldest first.
+    """
+
+    settings: SteadySettings
+    _moves: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+
+    def round(self, now_ms: int, commands: Sequence[Command], store: StateStore) -> list[str]:
+        """The violations of a round with these moves, whose memory is in the store."""
+        memory = Memory(
+            {one.broker: one.memory for one in store.brokers()}, store.get_cluster().memory
+        )
+        broken = [*infinite_figures(memory), *_rises(commands, memory)]
+        for command in commands:
+            broken += self._returns(command, now_ms)
+            self._moves.setdefault(command.bundle, []).append(
+                (now_ms, command.source, command.destination or "")
+            )
+        return broken
+
+    def failed(self, bundle: str) -> None:
+        """Forgets the bundle's last move, which was not carried out."""
+        if self._moves.get(bundle):
+            self._moves[bundle].pop()
+
+    def _returns(self, command: Command, now_ms: int) -> Iterator[str]:
+        rest_ms = self.settings.rest_minutes * _MINUTE_MS
+        urgent = float(command.evidence["gap_points"] or 0.0) > URGENT_GAP
+        for at_ms, source, _ in self._moves.get(command.bundle, ()):
+            minutes = (now_ms - at_ms) / _MINUTE_MS
+            if now_ms - at_ms < rest_ms * (URGENT_REST if urgent else 1.0):
+                yield f"{command.bundle} moves again after {minutes:g} min"
+            if now_ms - at_ms < rest_ms and source == command.destination:
+                yield f"{command.bundle} returns to {source} after {minutes:g} min"
+
+
+def _rises(commands: Sequence[Command], memory: Memory) -> Iterator[str]:
+    """Moves after which, or during which, a destination is above its source, and rises of the
+    maximum, by the forecast of the commands in their order.
+    """
+    usage = {
+        name: 100.0 * load.usage
+        for name, one in histories_of(memory).items()
+        if (load := load_of(one)) is not None
+    }
+    highest = max(usage.values(), default=0.0) + _ROUNDING
+    for command in commands:
+        source, destination = command.source, command.destination or ""
+        before = usage[source]
+        # While the bundle moves, both brokers may carry it.
+        usage[destination] += _points(command, "destination_gains_points")
+        usage[source] -= _points(command, "source_loses_points")
+        if usage[destination] > before + _ROUNDING:
+            yield (
+                f"{command.bundle} makes {destination} {usage[destination]:.2f} points full, "
+                f"above the {before:.2f} of {source}"
+            )
+        if usage[destination] > highest:
+            yield f"{command.bundle} makes {destination} fuller than any broker was"
+
+
+def _points(command: Command, name: str) -> float:
+    value = command.evidence[name]
+    assert isinstance(value, float)
+    return value
+
+
+def infinite_figures(memory: Memory) -> list[str]:
+    """The figures of the memory that are infinite or NaN."""
+    kept: dict[str, Iterable[object]] = {
+        name: (*chain.from_iterable((*one.samples, *one.levels)), one.changed_at_ms)
+        for name, one in histories_of(memory).items()
+    }
+    kept |= {"moves": chain.from_iterable(memory.cluster.moves), "episode": memory.cluster.episode}
+    return [
+        f"the memory of {name} has {figure}"
+        for name, figures in kept.items()
+        for figure in figures
+        if isinstance(figure, float) and not isfinite(figure)
+    ]
+
+
+def histories_of(memory: Memory) -> dict[str, LoadHistory]:
+    """Broker → its history."""
+    return {name: one.history for name, one in memory.brokers.items() if one.history is not None}

@@ -1,0 +1,338 @@
+"""Searches the moves of a plan: one after the other by the potential that they remove per unit of
+load, swaps where no single move helps. The potential is the load above and below the band.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Bools, Floats
+from strategies.filters.contract import namespace_of
+from strategies.shedding.steady.move_plan import (
+    TINY,
+    UNSURE,
+    LoadedBrokers,
+    MovePlan,
+    Numbers,
+    PlannedMove,
+    no_moves,
+)
+
+#: A move is taken if it removes at least this part of its size from the potential; removing load
+#: above the band and adding it below counts twice (Citus #4927).
+WORTH = 0.5
+#: Part of the best possible gain (twice the size) from which on the larger bundle is better.
+_NEARLY_PERFECT = 0.93
+#: Smallest gain of a move, in points of a broker of power 1.
+_LEAST_GAIN = 0.3
+#: Brokers at each end between which moves, and swaps, are tried.
+_MOVE_ENDS, _SWAP_ENDS = 4, 2
+#: Brokers at each end, and largest bundles of each, between which a plan may begin.
+_START_ENDS, _START_BUNDLES = 2, 4
+#: Of more brokers than this, plans are long: one width of the band, one cost of load, and one
+#: broker at each end at a time.
+MANY = 60
+
+
+def cheapest_band(usage: Floats, capacity: Floats, width: float) -> float:
+    """The low end of the band: where the larger of the load above it and the load missing below it
+    is smallest, plus a little of their sum.
+    """
+    edges = np.unique(np.concatenate([usage, usage - width]))
+    first, last = 0, len(edges) - 1
+
+    def difference(low: float) -> float:
+        above = float((capacity * np.maximum(usage - width - low, 0.0)).sum())
+        return above - float((capacity * np.maximum(low - usage, 0.0)).sum())
+
+    while last - first > 1:
+        middle = (first + last) // 2
+        if difference(float(edges[middle])) > 0:
+            first = middle
+        else:
+            last = middle
+    low, high = float(edges[first]), float(edges[last])
+    at_low, at_high = difference(low), difference(high)
+    if at_low <= 0:
+        return low
+    return high if at_high >= 0 else low + (high - low) * at_low / (at_low - at_high)
+
+
+#: Rows of source and destination, and position of the bundle in `_Held`.
+FirstMove = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class _Held:
+    """The bundles that a broker may still give, as columns; the arrays shrink as bundles leave."""
+
+    names: list[str]
+    sizes: Floats
+    unsure: Floats
+
+    def without(self, at: int) -> _Held:
+        return _Held(
+            [*self.names[:at], *self.names[at + 1 :]],
+            np.delete(self.sizes, at),
+            np.delete(self.unsure, at),
+        )
+
+
+@dataclass(slots=True)
+class _Search:
+    """The state of a search: usages after the moves so far, and the bundles left to move."""
+
+    brokers: LoadedBrokers
+    numbers: Numbers
+    low: float
+    high: float
+    usage: Floats
+    unsure: Floats
+    gives: Bools
+    takes: Bools
+    held: dict[int, _Held] = field(default_factory=dict)
+    moves: list[PlannedMove] = field(default_factory=list)
+    forbidden: set[tuple[str, int]] = field(default_factory=set)
+    refused: bool = False
+
+    def of(self, row: int) -> _Held:
+        if row not in self.held:
+            pieces = self.brokers.pieces(row)
+            rows = np.flatnonzero(pieces.movable & (pieces.sizes > TINY))
+            order = sorted(
+                rows.tolist(), key=lambda at: (-float(pieces.sizes[at]), pieces.names[at])
+            )
+            self.held[row] = _Held(
+                [pieces.names[at] for at in order], pieces.sizes[order], pieces.unsure[order]
+            )
+        return self.held[row]
+
+    def potential(self, row: int, usage: Floats | float, unsure: Floats | float) -> Floats:
+        """Load above and below the band of a broker at these usages."""
+        parts = UNSURE if len(self.usage) <= MANY else (0.0,)
+        costs = [np.add(usage, np.multiply(part, unsure)) for part in parts]
+        outside = sum(
+            np.maximum(one - self.high, 0.0) + np.maximum(self.low - one, 0.0) for one in costs
+        )
+        return np.asarray(self.brokers.capacity[row] * outside / len(costs))
+
+    @property
+    def outside(self) -> float:
+        """Load above and below the band of all brokers."""
+        rows = range(len(self.usage))
+        return sum(float(self.potential(row, self.usage[row], self.unsure[row])) for row in rows)
+
+    def gain(self, source: int, destination: int, sizes: Floats, unsure: Floats) -> Floats:
+        """By how much the potential falls if this load moves."""
+        rows, signs = (source, destination), (-1.0, 1.0)
+        before = sum(self.potential(row, self.usage[row], self.unsure[row]) for row in rows)
+        after = sum(
+            self.potential(
+                row,
+                self.usage[row] + sign * sizes / self.brokers.capacity[row],
+                self.unsure[row] + sign * unsure / self.brokers.capacity[row],
+            )
+            for row, sign in zip(rows, signs, strict=True)
+        )
+        return np.asarray(before - after)
+
+    def ends(self, count: int) -> tuple[list[int], list[int]]:
+        order = np.argsort(self.usage, kind="stable")
+        fullest = [row for row in order[::-1][:count].tolist() if self.gives[row]]
+        return fullest, [row for row in order[:count].tolist() if self.takes[row]]
+
+    def apply(self, source: int, destination: int, at: int, exchange: int = 0) -> None:
+        held, capacity = self.of(source), self.brokers.capacity
+        size, unsure = float(held.sizes[at]), float(held.unsure[at])
+        self.moves.append(PlannedMove(held.names[at], source, destination, size, unsure, exchange))
+        self.numbers.count(held.names[at], source, destination)
+        self.held[source] = held.without(at)
+        for row, sign in ((source, -1), (destination, 1)):
+            self.usage[row] += sign * size / capacity[row]
+            self.unsure[row] += sign * unsure / capacity[row]
+
+
+def starts(brokers: LoadedBrokers) -> list[FirstMove]:
+    """The moves of large bundles between the fullest and the emptiest brokers that a plan may begin
+    with although they gain little alone: others then fill the source again.
+    """
+    search = _search(brokers, 0.0)
+    fullest, emptiest = search.ends(_START_ENDS)
+    return [
+        (source, destination, at)
+        for source in fullest
+        for destination in emptiest
+        for at in range(min(_START_BUNDLES, len(search.of(source).sizes)))
+        if _may_start(search, source, destination, at)
+    ]
+
+
+def _may_start(search: _Search, source: int, destination: int, at: int) -> bool:
+    held = search.of(source)
+    after = search.usage[destination] + held.sizes[at] / search.brokers.capacity[destination]
+    name = held.names[at]
+    return (
+        bool(after < search.usage[source] - TINY)
+        and _allowed(search, name, source, destination)
+        and _keeps_even(search, name, source, destination)
+    )
+
+
+def searched(brokers: LoadedBrokers, width: float, first: FirstMove | None = None) -> MovePlan:
+    """The moves that bring the brokers as near to the cheapest band of this width as found.
+
+    `first`: the move to begin with; there are no moves if all together gain less than half of what
+    they move.
+    """
+    search = _search(brokers, width)
+    before = search.outside
+    if first is not None:
+        search.apply(*first)
+    _extend(search)
+    plan = MovePlan(tuple(search.moves), search.usage, search.unsure, search.refused)
+    if first is not None and before - search.outside < WORTH * plan.moved:
+        return no_moves(brokers)
+    return plan
+
+
+def _search(brokers: LoadedBrokers, width: float) -> _Search:
+    low = cheapest_band(brokers.usage, brokers.capacity, width)
+    usage = brokers.usage
+    return _Search(
+        brokers,
+        Numbers(brokers),
+        low,
+        low + width,
+        usage.copy(),
+        np.zeros(len(usage)),
+        usage >= usage.min() + brokers.apart,
+        usage <= usage.max() - brokers.apart,
+    )
+
+
+def _extend(search: _Search) -> None:
+    """Adds the best moves, and swaps, until none is left."""
+    exchanges = 0
+    while True:
+        found = _best_move(search)
+        if found is not None:
+            search.apply(*found)
+            continue
+        swap = _best_swap(search)
+        if swap is None:
+            break
+        exchanges += 1
+        source, destination, mine, theirs = swap
+        search.apply(source, destination, mine, exchanges)
+        search.apply(destination, source, theirs, exchanges)
+
+
+def _best_move(search: _Search) -> tuple[int, int, int] | None:
+    """Source, destination and position of the bundle with the largest gain per load."""
+    found: list[tuple[bool, float, float, int, int, int]] = []
+    fullest, emptiest = search.ends(_MOVE_ENDS if len(search.usage) <= MANY else 1)
+    for source in fullest:
+        for destination in emptiest:
+            if search.usage[destination] >= search.usage[source]:
+                continue
+            one = _best_of_pair(search, source, destination)
+            if one is not None:
+                found.append(one)
+    if not found:
+        return None
+    best = max(found, key=lambda one: (one[0], one[1] if one[0] else one[2], one[1]))
+    return best[3], best[4], best[5]
+
+
+def _best_of_pair(
+    search: _Search, source: int, destination: int
+) -> tuple[bool, float, float, int, int, int] | None:
+    """Whether the best bundle's gain is nearly perfect, the gain, the gain per load, and the
+    move.
+    """
+    held = search.of(source)
+    if not len(held.sizes):
+        return None
+    brokers, usage = search.brokers, search.usage
+    destination_after = usage[destination] + held.sizes / brokers.capacity[destination]
+    gain = search.gain(source, destination, held.sizes, held.unsure)
+    fine = (
+        (destination_after < usage[source] - TINY)
+        & (gain >= WORTH * held.sizes)
+        & (gain >= _LEAST_GAIN * min(brokers.capacity[source], brokers.capacity[destination]))
+    )
+    ratio = np.where(fine, gain / held.sizes, -1.0)
+    while fine.any():
+        perfect = ratio >= 2 * _NEARLY_PERFECT
+        at = int(np.where(perfect, gain, -1.0).argmax() if perfect.any() else ratio.argmax())
+        name = held.names[at]
+        if _allowed(search, name, source, destination) and _keeps_even(
+            search, name, source, destination
+        ):
+            return bool(perfect[at]), float(gain[at]), float(ratio[at]), source, destination, at
+        fine[at], ratio[at] = False, -1.0
+    return None
+
+
+def _allowed(search: _Search, bundle: str, source: int, destination: int) -> bool:
+    if (bundle, destination) in search.forbidden:
+        return False
+    if search.brokers.takers(bundle, source)[destination]:
+        return True
+    search.forbidden.add((bundle, destination))
+    search.refused = True
+    return False
+
+
+def _keeps_even(search: _Search, bundle: str, source: int, destination: int) -> bool:
+    """Whether a move keeps distribution by number; the next moves may change the answer."""
+    allowed = search.numbers.allow(bundle, source, destination)
+    search.refused |= not allowed
+    return allowed
+
+
+def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
+    """Source, destination, and the positions of the bundles that change places."""
+    brokers, usage = search.brokers, search.usage
+    best, found = 0.0, None
+    fullest, emptiest = search.ends(_SWAP_ENDS)
+    for source in fullest:
+        for destination in emptiest:
+            mine, theirs = search.of(source), search.of(destination)
+            if usage[destination] >= usage[source] or not len(mine.sizes) or not len(theirs.sizes):
+                continue
+            moved = mine.sizes[:, None] - theirs.sizes[None, :]
+            both = mine.sizes[:, None] + theirs.sizes[None, :]
+            source_after = usage[source] - moved / brokers.capacity[source]
+            between = usage[destination] + mine.sizes / brokers.capacity[destination]
+            unsure = mine.unsure[:, None] - theirs.unsure[None, :]
+            gain = search.gain(source, destination, moved, unsure)
+            fine = (
+                (between[:, None] < usage[source] - TINY)
+                & (source_after < between[:, None] - TINY)
+                & (gain >= WORTH * both)
+                & (
+                    gain
+                    >= _LEAST_GAIN * min(brokers.capacity[source], brokers.capacity[destination])
+                )
+            )
+            gain = np.where(fine, gain, 0.0)
+            while gain.max() > best:
+                one, other = np.unravel_index(int(gain.argmax()), gain.shape)
+                if (
+                    _allowed(search, mine.names[one], source, destination)
+                    and _allowed(search, theirs.names[other], destination, source)
+                    and _keeps_numbers(search, mine.names[one], theirs.names[other])
+                ):
+                    best = float(gain[one, other])
+                    found = (source, destination, int(one), int(other))
+                    break
+                gain[one, other] = 0.0
+    return found
+
+
+def _keeps_numbers(search: _Search, one: str, other: str) -> bool:
+    """Whether a swap leaves distribution by number as it is."""
+    return search.brokers.served is None or namespace_of(one) == namespace_of(other)

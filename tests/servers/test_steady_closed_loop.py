@@ -1,0 +1,174 @@
+"""SteadyShedder beside AvgShedder and UniformLoadShedder on the same four real brokers, from the
+same start: which one leaves the brokers' CPU more even, and with how many moves.
+
+Each broker has a control group, so its reports show its own CPU. The network of brokers on loopback
+shows nothing, and counts nothing here. The figures compared are the CPU times that the kernel
+accounts for, not those that the loop itself works with. `-rP` prints them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.servers.control_groups import ControlGroup, can_make_groups, control_groups
+from tests.servers.loop import Loop, closed_loop
+from tests.servers.pulsar_processes import CPU_SECONDS, PulsarProcesses, pulsar_processes
+from tests.servers.skewed_users import Users, skewed_users
+from tests.servers.traffic_log import TrafficLog
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
+
+#: Of each broker; messages per second of the brokers' bundles at the start.
+CORES, SENT = 0.3, (900.0, 300.0, 100.0, 50.0)
+#: Small: the storage of a test cluster stalls when it has to write much.
+MESSAGE_BYTES = 100
+#: Each strategy has this number of rounds, in parts that a loop waits for.
+ROUNDS, _PARTS = 30, 2
+_MEASURED_S = 30
+#: Strategies have their own defaults, except for times, which are those of brokers that measure
+#: every ten seconds, and for the least traffic that is worth moving, which is more than there is.
+SETTINGS: Mapping[str, object] = {
+    "round__interval_ms": 1000 * CPU_SECONDS,
+    "round__lateness_ms": 5_000,
+    "round__stale_after_ms": 30_000,
+    "weights__cpu": 1,
+    "weights__bandwidth_in": 0,
+    "weights__bandwidth_out": 0,
+    "shedding__steady__sample_seconds": CPU_SECONDS,
+    "shedding__avg__min_msg_rate": 10,
+    "shedding__avg__min_throughput": 10_000,
+    "shedding__uniform__min_msg_rate": 10,
+    "shedding__uniform__min_throughput": 10_000,
+}
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """Four brokers and the control group of each, in the same order."""
+
+    processes: PulsarProcesses
+    groups: tuple[ControlGroup, ...]
+
+    def usages(self) -> list[float]:
+        """Percent of the CPU that each broker may use, from now on for a while."""
+        before = [group.used_s for group in self.groups]
+        time.sleep(_MEASURED_S)
+        return [
+            100 * (group.used_s - used) / (CORES * _MEASURED_S)
+            for group, used in zip(self.groups, before, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class End:
+    """The brokers' CPU usages at the end, percent, and the number of moves until then."""
+
+    usages: list[float]
+    moves: int
+
+    @property
+    def spread(self) -> float:
+        """As part of the mean: a message costs more CPU while the machine is busy otherwise."""
+        return spread_of(self.usages)
+
+
+@pytest.fixture(scope="module")
+def brokers(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    if not can_make_groups():
+        pytest.skip("CPU of a single broker needs control groups of version 1, and root")
+    folder = tmp_path_factory.mktemp("steady")
+    with (
+        control_groups("rebalancer", 4) as groups,
+        pulsar_processes(folder, brokers=4, groups=groups) as processes,
+    ):
+        for group in groups:  # not before: a broker needs much more for its start
+            group.limit(CORES)
+        yield Brokers(processes, groups)
+
+
+def test_steady_ends_more_even_than_avg_which_stops_early_and_uniform_which_moves_all(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    steady, avg, uniform = (
+        balanced_by(name, brokers, tmp_path / name) for name in ("steady", "avg", "uniform")
+    )
+    assert steady.moves
+    assert steady.spread < avg.spread
+    assert steady.spread < uniform.spread
+    assert steady.moves < uniform.moves
+
+
+def balanced_by(strategy: str, brokers: Brokers, folder: Path) -> End:
+    """The end that a strategy comes to from the start that all have."""
+    cluster = brokers.processes.cluster
+    folder.mkdir()
+    looping = closed_loop(
+        folder / "loop", cluster.settings(folder), None, shedding__strategy=strategy, **SETTINGS
+    )
+    with (
+        looping as loop,
+        skewed_users(
+            cluster,
+            folder,
+            f"t/{folder.name}",
+            bundles=32,
+            msgs=1,
+            shares=SENT,
+            homes=cluster.brokers,
+            message_bytes=MESSAGE_BYTES,
+        ) as users,
+    ):
+        start = brokers.usages()
+        told(f"{strategy}, at the start", start, users)
+        loop.begin()
+        for part in range(1, _PARTS + 1):
+            wanted = ROUNDS * part // _PARTS
+            loop.wait_until(partial(at_round, wanted, loop), f"{wanted} rounds", 2)
+        usages = brokers.usages()
+        told(f"{strategy}, at the end", usages, users)
+        loop.stop("collect", "run")
+        loop.wait_until(partial(all_have_outcomes, loop), "all commands have outcomes")
+        loop.stop("execute")
+        traffic = users.end()
+    return checked(loop, usages, traffic)
+
+
+def spread_of(usages: list[float]) -> float:
+    return (max(usages) - min(usages)) * len(usages) / sum(usages)
+
+
+def checked(loop: Loop, usages: list[float], traffic: TrafficLog) -> End:
+    """Fails if anything was lost, or a bundle moved twice."""
+    applied = {one.command_id for one in loop.outcomes() if one.status == "applied"}
+    moved = Counter(one.bundle for one in loop.commands() if one.is_move and one.id in applied)
+    print(
+        f"{len(loop.rounds())} rounds, {moved.total()} moves, "
+        f"{traffic.acknowledged} messages acknowledged, lost: {traffic.lost}"
+    )
+    assert not traffic.lost
+    assert set(moved.values()) <= {1}
+    return End(usages, moved.total())
+
+
+def at_round(number: int, loop: Loop) -> bool:
+    return loop.count("rounds") >= number
+
+
+def all_have_outcomes(loop: Loop) -> bool:
+    return {one.id for one in loop.commands()} == {one.command_id for one in loop.outcomes()}
+
+
+def told(when: str, usages: list[float], users: Users) -> None:
+    load = users.load()
+    print(
+        f"{when}: CPU {', '.join(f'{one:.0f}' for one in usages)} %, spread "
+        f"{spread_of(usages):.2f} of the mean; msg/s "
+        f"{', '.join(f'{load[one]:.0f}' for one in sorted(load))}"
+    )
