@@ -80,8 +80,8 @@ class Profile:
 
 PROFILES: Mapping[Steadiness, Profile] = MappingProxyType(
     {
-        "background": Profile(plain=25.0, huge=40.0, lasting=18.0, follow_up=10.0, band=8.0),
-        "default": Profile(plain=15.0, huge=30.0, lasting=14.0, follow_up=6.0, band=4.0),
-        "tight": Profile(3.0, huge=12.0, lasting=2.5, follow_up=2.0, band=1.0, rest=1 / 15),
+        "background": Profile(plain=25.0, huge=40.0, lasting=18.0, follow_up=12.0, band=6.0),
+        "default": Profile(plain=15.0, huge=30.0, lasting=14.0, follow_up=8.0, band=3.0),
+        "tight": Profile(2.2, huge=10.0, lasting=1.8, follow_up=1.5, band=1.0, rest=1 / 15),
     }
 )
