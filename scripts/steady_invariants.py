@@ -9,12 +9,14 @@ from math import isfinite
 
 from strategies.load_history import LoadHistory
 from strategies.model import Command, Memory
-from strategies.shedding.steady.fixed import URGENT_GAP, URGENT_REST
 from strategies.shedding.steady.samples import load_of
 from strategies.shedding.steady.settings import SteadySettings
 from strategies.store import StateStore
 
 _MINUTE_MS = 60_000
+#: As promised in STRATEGIES.md: after a gap of more points than this, and with `tight`, bundles
+#: rest for this part of their time.
+_URGENT_POINTS, _SHORT_REST = 20.0, 1 / 15
 #: Points by which sums in another order may differ.
 _ROUNDING = 1e-6
 
@@ -48,10 +50,11 @@ class SteadyInvariants:
 
     def _returns(self, command: Command, now_ms: int) -> Iterator[str]:
         rest_ms = self.settings.rest_minutes * _MINUTE_MS
-        urgent = float(command.evidence["gap_points"] or 0.0) > URGENT_GAP
+        urgent = float(command.evidence["gap_points"] or 0.0) > _URGENT_POINTS
+        part = _SHORT_REST if urgent or self.settings.steadiness == "tight" else 1.0
         for at_ms, source, _ in self._moves.get(command.bundle, ()):
             minutes = (now_ms - at_ms) / _MINUTE_MS
-            if now_ms - at_ms < rest_ms * (URGENT_REST if urgent else 1.0):
+            if now_ms - at_ms < part * rest_ms:
                 yield f"{command.bundle} moves again after {minutes:g} min"
             if now_ms - at_ms < rest_ms and source == command.destination:
                 yield f"{command.bundle} returns to {source} after {minutes:g} min"

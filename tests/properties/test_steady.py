@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scripts.steady_invariants import infinite_figures
@@ -30,6 +30,7 @@ def lived(life: Life, seed: int, sizes: tuple[int, int], rounds: int) -> Life:
 
 
 @given(seed=seeds, brokers=brokers, bundles=bundles, rounds=rounds)
+@example(seed=177, brokers=3, bundles=7, rounds=9)  # with `tight`, bundles rest for minutes
 def test_nothing_returns_nothing_rises_and_no_budget_is_exceeded(
     seed: int, brokers: int, bundles: int, rounds: int
 ) -> None:
@@ -99,6 +100,8 @@ def test_the_lives_are_worth_looking_at() -> None:
 
 
 nasty = st.floats() | st.sampled_from([-1.0, 0.0, 1.0, 1e308, 5e-324])
+NO_TRAFFIC = Traffic(0.0, 0.0, 0.0, 0.0)
+IDLE = (Resource(0.0, 100.0), NO_TRAFFIC)
 nasty_figures = st.tuples(
     st.builds(Resource, nasty | st.floats(0, 100), st.just(100.0)),
     st.builds(Traffic, nasty, nasty, nasty, nasty),
@@ -106,6 +109,16 @@ nasty_figures = st.tuples(
 
 
 @given(st.lists(st.lists(nasty_figures, min_size=3, max_size=3), min_size=4, max_size=8))
+@example(
+    [
+        [
+            IDLE,
+            (Resource(0.0, 100.0), Traffic(0.0, 0.0, 5e-324, 5e-324)),
+            (Resource(1.0, 100.0), Traffic(0.0, 1.0, 0.0, 0.0)),
+        ],
+        *[[IDLE, IDLE, IDLE]] * 3,
+    ]
+)  # bytes of infinite cost
 def test_nonsense_raises_nothing_and_leaves_finite_memory(
     seen: list[list[tuple[Resource, Traffic]]],
 ) -> None:

@@ -24,6 +24,13 @@ def test_a_stronger_broker_keeps_its_power() -> None:
     assert cost.powers == {"b3": pytest.approx(2.0)}
 
 
+def test_a_trace_of_traffic_shows_nothing_of_what_traffic_costs() -> None:
+    trace = LoadHistory(levels=(LoadLevel(5e-324, 5e-324, 0.5, 5.0),))
+    cost = learned({"b1": trace, "b2": trace})
+    assert cost.of(1e8, 1e5) == 0.0
+    assert cost.base > 0.0
+
+
 def test_the_bound_of_groups_holds_for_capacities_of_any_size() -> None:
     """The best place of the bundle is the giant; the two then differ by 10 points."""
     fixed, capacity = np.array([0.0, 10.0]), np.array([1e-3, 1e30])

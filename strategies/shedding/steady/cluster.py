@@ -21,7 +21,7 @@ from strategies.bundles.bundle_loads import (
 from strategies.load_history import LARGEST, LoadHistory, LoadSample
 from strategies.model import BrokerLoad, ClusterView
 from strategies.shedding.candidates import Candidates, candidates
-from strategies.shedding.steady.cost import LoadCost
+from strategies.shedding.steady.cost import LEAST_TRAFFIC, LoadCost
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.samples import load_of
 
@@ -98,7 +98,10 @@ class PlannedCluster:
         """Load per byte/s, if only bytes cost anything, and per message/s, if only messages do."""
         throughput, rate = (sum(float(now[figure]) for _, now in self.known) for figure in (2, 3))
         load = self.cost.of(throughput, rate)
-        return load / throughput if throughput else 0.0, load / rate if rate else 0.0
+        per_byte, per_message = (
+            load / one if one >= LEAST_TRAFFIC else 0.0 for one in (throughput, rate)
+        )
+        return per_byte, per_message
 
     @cached_property
     def _pieces(self) -> dict[int, Pieces]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -29,6 +29,8 @@ CLEARLY = 1.4
 #: Bounds of a broker's power, in medians: a broker that reports nearly no usage for its traffic
 #: measures it wrong.
 POWERS = (0.1, 10.0)
+#: Bytes/s, or messages/s: less traffic than this shows nothing of what it costs.
+LEAST_TRAFFIC = 1e-6
 #: Rounds in which factors and powers are fitted in turns.
 _TURNS = 4
 #: Load (usage on a broker of power 1) that says little about what traffic costs on a broker.
@@ -94,7 +96,9 @@ def explained_by(histories: Mapping[str, LoadHistory]) -> Callable[[str, LoadSam
 
 
 class _Rows:
-    """The levels of all brokers as columns, in units of their means."""
+    """The levels of all brokers as columns, in units of their means. What there is no traffic of
+    costs nothing.
+    """
 
     def __init__(self, levels: Sequence[Sequence[LoadLevel]]) -> None:
         figures = np.array([level for one in levels for level in one], dtype=np.float64)
@@ -102,7 +106,7 @@ class _Rows:
         self.count = len(figures)
         self._broker = np.repeat(np.arange(len(levels)), [len(one) for one in levels])
         self._weight = figures[:, 3] if self.count else np.zeros(0)
-        self._units = (_mean(figures[:, 0]), _mean(figures[:, 1]))
+        self._units = (_unit(figures[:, 0]), _unit(figures[:, 1]))
         self._columns = [
             np.ones(self.count),
             figures[:, 0] / self._units[0],
@@ -158,8 +162,9 @@ def _clear(ratios: Floats) -> Floats:
     return np.where((relative > CLEARLY) | (relative < 1 / CLEARLY), relative, 1.0)
 
 
-def _mean(column: Floats) -> float:
-    return float(column.mean()) or 1.0 if len(column) else 1.0
+def _unit(column: Floats) -> float:
+    mean = float(column.mean()) if len(column) else 0.0
+    return mean if mean >= LEAST_TRAFFIC else inf
 
 
 def _non_negative(

@@ -109,25 +109,30 @@ class _Search:
             )
         return self.held[row]
 
-    def potential(self, row: int, usage: Floats | float, unsure: Floats | float) -> Floats:
+    def potential(self, row: int, usage: Floats, unsure: Floats) -> Floats:
         """Load above and below the band of a broker at these usages."""
         parts = UNSURE if len(self.usage) <= MANY else (0.0,)
-        costs = [np.add(usage, np.multiply(part, unsure)) for part in parts]
-        outside = sum(
-            np.maximum(one - self.high, 0.0) + np.maximum(self.low - one, 0.0) for one in costs
-        )
-        return np.asarray(self.brokers.capacity[row] * outside / len(costs))
+        costs = np.multiply.outer(parts, unsure) + usage
+        outside = np.maximum(np.maximum(costs - self.high, self.low - costs), 0.0).sum(axis=0)
+        return np.asarray(self.brokers.capacity[row] * outside / len(parts))
+
+    def present(self, row: int) -> float:
+        """The potential of a broker now."""
+        parts = UNSURE if len(self.usage) <= MANY else (0.0,)
+        usage, unsure = float(self.usage[row]), float(self.unsure[row])
+        costs = [usage + part * unsure for part in parts]
+        outside = sum(max(one - self.high, self.low - one, 0.0) for one in costs)
+        return float(self.brokers.capacity[row]) * outside / len(parts)
 
     @property
     def outside(self) -> float:
         """Load above and below the band of all brokers."""
-        rows = range(len(self.usage))
-        return sum(float(self.potential(row, self.usage[row], self.unsure[row])) for row in rows)
+        return sum(self.present(row) for row in range(len(self.usage)))
 
     def gain(self, source: int, destination: int, sizes: Floats, unsure: Floats) -> Floats:
         """By how much the potential falls if this load moves."""
         rows, signs = (source, destination), (-1.0, 1.0)
-        before = sum(self.potential(row, self.usage[row], self.unsure[row]) for row in rows)
+        before = sum(self.present(row) for row in rows)
         after = sum(
             self.potential(
                 row,
