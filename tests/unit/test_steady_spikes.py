@@ -73,3 +73,18 @@ def test_a_broker_whose_newest_figures_are_doubted_sheds_nothing() -> None:
     rounds = _played(*[(50.0, 50.0)] * 9, (75.0, 50.0), (80.0, 50.0), (95.0, 50.0))
 
     assert not rounds[-1].decisions
+
+
+def test_a_gap_that_traffic_explains_only_in_part_counts() -> None:
+    rule, memory, moved = SteadyShedder(SteadySettings(), WEIGHTS), Memory({}), list[int]()
+    for minute in range(4):
+        busy = broker("b0", 66.0, 52.0, bundles(*[5.2] * 10))
+        idle = broker("b1", 44.0, 40.0, bundles(*[4.0] * 10, first=10))
+        now_ms = minute * _MINUTE_MS
+        seen = view(replace(busy, reported_at_ms=now_ms), replace(idle, reported_at_ms=now_ms))
+        shedding = rule.shed(replace(seen, now_ms=now_ms), memory)
+        memory = shedding.memory
+        moved.append(len(shedding.decisions))
+
+    assert moved[:2] == [0, 0]
+    assert moved[2] > 0

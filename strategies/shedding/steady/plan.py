@@ -31,6 +31,9 @@ _MOVED_COST, _MOVE_COST, _WIDE_COST = 150.0, 1.0, 3.0
 #: A move is dropped if the plan's spread grows by less than this part of what its moves cut it by
 #: on average: for the clients of a bundle, a pause that changes next to nothing is still a pause.
 _FAIR_SHARE = 0.4
+#: Moves are not dropped for that reason if a spread above this many widths of the band would
+#: remain: the next gap would call for them.
+_THIN_UP_TO = 1.5
 #: A plan must cut the spread by this part.
 LEAST_CUT = 0.2
 
@@ -75,7 +78,8 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
             continue
         rest = [one for one in moves if one is not move]
         share = _FAIR_SHARE * max(0.0, before - spread) / len(moves)
-        if _keeps(brokers, rest, max(width, spread + share) + TINY):
+        allowed = max(width, spread, min(spread + share, _THIN_UP_TO * width)) + TINY
+        if _keeps(brokers, rest, allowed):
             moves, spread = rest, unsure_spread(*after_moves(brokers, rest))
     allowed = max(width, spread) + TINY
     moved = {one.bundle for one in moves}
