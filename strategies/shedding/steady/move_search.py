@@ -111,8 +111,9 @@ class _Search:
 
     def potential(self, row: int, usage: Floats | float, unsure: Floats | float) -> Floats:
         """Load above and below the band of a broker at these usages."""
-        parts = UNSURE if len(self.usage) <= MANY else (0.0,)
-        costs = [np.add(usage, np.multiply(part, unsure)) for part in parts]
+        costs = [usage]
+        if len(self.usage) <= MANY:
+            costs = [np.add(usage, np.multiply(part, unsure)) for part in UNSURE]
         outside = sum(
             np.maximum(one - self.high, 0.0) + np.maximum(self.low - one, 0.0) for one in costs
         )
