@@ -40,6 +40,7 @@ SETTINGS: Mapping[str, EngineSettings] = {
         shedding=AvgSettings(high_threshold=35, hit_count_high=1, hit_count_low=1000),
         round=_ROUND,
     ),
+    "steady": EngineSettings("steady", round=_ROUND),
 }
 
 

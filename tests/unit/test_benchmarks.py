@@ -37,12 +37,13 @@ def test_every_figure_changes_from_pass_to_pass() -> None:
     assert (first.bundles.traffic != second.bundles.traffic).all()
 
 
-def test_the_plain_loop_is_measured_for_both_strategies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plain_loop_is_measured_for_every_strategy(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--brokers", "6", "--bundles", "20", "--passes", "1", "--no-spark", "--json"])
     costs = json.loads(capsys.readouterr().out)
     assert [(cost["brokers"], cost["strategy"]) for cost in costs["plain"]] == [
         (6, "threshold"),
         (6, "avg"),
+        (6, "steady"),
     ]
     assert all(cost["commands"] > 0 for cost in costs["plain"])
     assert costs["batches"] == []

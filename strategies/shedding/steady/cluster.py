@@ -141,15 +141,18 @@ class PlannedCluster:
             even, takers = self.view.even, self.view.takers
             if even is not None:
                 takers = even.takers
-            names = None if takers is None else set(takers(bundle, self.names[source]))
-            self._takers[bundle] = np.array(
-                [
-                    (names is None or name in names) and (bundle, name) not in self.left
-                    for name in self.names
-                ],
-                dtype=bool,
-            )
+            allowed = np.ones(len(self.names), dtype=bool)
+            if takers is not None:
+                names = set(takers(bundle, self.names[source]))
+                allowed = np.array([name in names for name in self.names], dtype=bool)
+            if bundle in self._returning:
+                allowed &= np.array([(bundle, name) not in self.left for name in self.names])
+            self._takers[bundle] = allowed
         return self._takers[bundle]
+
+    @cached_property
+    def _returning(self) -> frozenset[str]:
+        return frozenset(bundle for bundle, _ in self.left)
 
     @cached_property
     def _takers(self) -> dict[str, Bools]:

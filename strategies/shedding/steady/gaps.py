@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+from math import log, nan
 
 import numpy as np
 
@@ -118,10 +118,9 @@ def _newest(series: Sequence[Sequence[float]]) -> Floats:
     """float64[n, SAMPLES] in points: the newest values of each series on the right, NaN where there
     are fewer.
     """
-    newest = np.full((len(series), SAMPLES), np.nan)
-    for row, values in enumerate(series):
-        newest[row, SAMPLES - len(values) :] = values
-    return 100.0 * newest
+    missing = [nan] * SAMPLES
+    rows = [[*missing[len(values) :], *values] for values in series]
+    return 100.0 * np.array(rows).reshape(-1, SAMPLES)
 
 
 def _gap(names: Sequence[str], rows: Ints, usages: Sequence[Floats], test: _Test) -> LoadGap | None:
@@ -130,26 +129,23 @@ def _gap(names: Sequence[str], rows: Ints, usages: Sequence[Floats], test: _Test
     """
     if len(rows) < 2:
         return None
-    blocks = np.concatenate(
-        [
-            one[rows, -test.samples :].reshape(len(rows), -1, test.block).mean(axis=2)
-            for one in usages
-        ],
-        axis=1,
-    )
-    over, under, points = _widest_pair(blocks, blocks)
+    windows = [one[rows, -test.samples :] for one in usages]
+    if test.block > 1:
+        windows = [one.reshape(len(rows), -1, test.block).mean(axis=2) for one in windows]
+    over, under, points = _widest_pair(np.ascontiguousarray(np.concatenate(windows, axis=1).T))
     return LoadGap(
         test.code, names[rows[over]], names[rows[under]], points, test.limit, test.samples
     )
 
 
-def _widest_pair(over: Floats, under: Floats) -> tuple[int, int, float]:
-    """The rows, of `over` and of `under`, with the largest smallest difference over all columns,
-    and that difference. Only rows that could beat the pair of the extreme means are compared.
+def _widest_pair(usages: Floats) -> tuple[int, int, float]:
+    """The two brokers with the largest smallest difference over all rows of float64[k, brokers],
+    and that difference. Only brokers that could beat the pair of the extreme sums are compared.
     """
-    least = float((over[over.mean(axis=1).argmax()] - under[under.mean(axis=1).argmin()]).min())
-    high = np.flatnonzero((over - under.min(axis=0)).min(axis=1) >= least)
-    low = np.flatnonzero((over.max(axis=0) - under).min(axis=1) >= least)
-    differences = (over[high][:, None, :] - under[low][None, :, :]).min(axis=2)
+    sums = usages.sum(axis=0)
+    least = (usages[:, sums.argmax()] - usages[:, sums.argmin()]).min()
+    high = np.flatnonzero((usages - usages.min(axis=1)[:, None]).min(axis=0) >= least)
+    low = np.flatnonzero((usages.max(axis=1)[:, None] - usages).min(axis=0) >= least)
+    differences = (usages[:, high][:, :, None] - usages[:, low][:, None, :]).min(axis=0)
     one, other = np.unravel_index(int(differences.argmax()), differences.shape)
     return int(high[one]), int(low[other]), float(differences[one, other])

@@ -111,10 +111,11 @@ class _Search:
 
     def potential(self, row: int, usage: Floats, unsure: Floats) -> Floats:
         """Load above and below the band of a broker at these usages."""
-        parts = UNSURE if len(self.usage) <= MANY else (0.0,)
-        costs = np.multiply.outer(parts, unsure) + usage
+        costs = usage[np.newaxis]
+        if len(self.usage) <= MANY:
+            costs = np.multiply.outer(UNSURE, unsure) + usage
         outside = np.maximum(np.maximum(costs - self.high, self.low - costs), 0.0).sum(axis=0)
-        return np.asarray(self.brokers.capacity[row] * outside / len(parts))
+        return np.asarray(self.brokers.capacity[row] * outside / len(costs))
 
     def present(self, row: int) -> float:
         """The potential of a broker now."""
