@@ -46,7 +46,8 @@ def forecast_text(forecast: Forecast) -> str:
     """
     useless = (
         f"{number(forecast.useless_moves, 'useless move')} in "
-        f"{number(forecast.useless_rounds, 'round')} in a row"
+        f"{number(forecast.useless_rounds, 'round')}"
+        f"{' in a row' if forecast.useless_rounds > 1 else ''}"
     )
     parts = [
         ""

@@ -65,6 +65,7 @@ def test_a_certificate(bounds: Certificate, text: str) -> None:
             "The last predictions were 2.1 points off on average; 5 useless moves in 2 rounds in "
             "a row; 1 move took a bundle back.",
         ),
+        (Forecast(None, 1, 0, 1), "1 useless move in 1 round."),
         (Forecast(None, 0, 3), "3 moves took a bundle back."),
     ],
 )
