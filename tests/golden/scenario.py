@@ -23,11 +23,11 @@ what the engine prints.
 
 A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full;
 its bundles are named after it with a letter each. `limits`, `filters`, `splitting`, `throttling`,
-`placement` and `round` set one setting of that table each; `policies` is the snapshot that the log begins
-with. What changes stays so until a later line changes it. Rounds are a minute apart. Commands are
-carried out between rounds, unless told otherwise. `show` names the rounds that are printed, without
-it all are; of the others, the print-out has the number of commands. Below the usages stands what
-`explain` says about what a round proves.
+`placement` and `round` set one setting of that table each; `policies` is the snapshot that the log
+begins with. What changes stays so until a later line changes it. Rounds are a minute apart.
+Commands are carried out between rounds, unless told otherwise. `show` names the rounds that are
+printed, without it all are; of the others, the print-out has the number of commands. Below the
+usages are the sentences with which `explain` says what a round proves.
 """
 
 from __future__ import annotations
