@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 from strategies.model import ClusterView, Figures, Memory, Round, Shedding, Skip
-from strategies.settings import Mode, Weights
+from strategies.settings import Mode, RoundSettings, Weights
 from strategies.usage import weighted_usage
 
 
@@ -76,6 +76,10 @@ class GoalFigure:
     limit_name: str = "threshold"
 
 
+def nothing_to_check(_settings: object, _round: RoundSettings) -> None:
+    """For strategies whose settings fit all rounds."""
+
+
 @dataclass(frozen=True, slots=True)
 class SheddingStrategy:
     """Registry entry of a strategy. It is picklable, so its functions are defined at module level.
@@ -89,7 +93,8 @@ class SheddingStrategy:
     nothing, for back-tests; None if every round has to run. `demo`: setting → value and reason,
     where the demo does not use the default. `parity_usage`: takes the settings, and builds the
     usage in records of parity mode. `advice`: codes of the skips that say what to do where moving
-    bundles cannot help.
+    bundles cannot help. `check`: raises SettingsError if its settings contradict those of the
+    round.
     """
 
     name: str
@@ -109,6 +114,7 @@ class SheddingStrategy:
     demo: Mapping[str, tuple[float | bool, str]] = field(default_factory=dict)
     parity_usage: Callable[[Any, Weights], Usage] = largest_weighted_resource
     advice: frozenset[str] = frozenset()
+    check: Callable[[Any, RoundSettings], None] = nothing_to_check
 
     @property
     def java_class(self) -> str:

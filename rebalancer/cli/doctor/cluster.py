@@ -30,6 +30,8 @@ from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
+from strategies.settings import Weights
+from strategies.shedding.steady.settings import SteadySettings
 
 T = TypeVar("T")
 
@@ -266,14 +268,7 @@ def check_freezes(
 
 def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
     """Checks that brokers measure at least once per round."""
-    slowest = max(
-        (
-            int(text)
-            for broker in listed
-            if (text := broker.configuration.get("statsUpdateFrequencyInSecs", "")).isdecimal()
-        ),
-        default=0,
-    )
+    slowest = _slowest(listed, "statsUpdateFrequencyInSecs")
     text = f"brokers measure traffic every {slowest} s, rounds close every {interval_ms / 1000:g} s"
     if slowest * 1000 > interval_ms:
         return Finding(
@@ -284,6 +279,30 @@ def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
             "figures decides on old ones",
         )
     return ok("rhythm", text)
+
+
+def check_samples(listed: Sequence[Broker], settings: SteadySettings, weights: Weights) -> Finding:
+    """Checks that SteadyShedder counts no measurement of a broker as two samples."""
+    traffic = _slowest(listed, "statsUpdateFrequencyInSecs")
+    cpu = 60 * _slowest(listed, "loadBalancerHostUsageCheckIntervalMinutes") if weights.cpu else 0
+    text = f"brokers measure traffic every {traffic} s{f' and CPU every {cpu} s' if cpu else ''}"
+    text += f", shedding.steady.sample_seconds = {settings.sample_seconds:g}"
+    longest = max(traffic, cpu)
+    if longest > settings.sample_seconds:
+        return Finding(
+            "samples",
+            "warn",
+            text,
+            f"set shedding.steady.sample_seconds to {longest} or more: one measurement may count "
+            "as several samples",
+        )
+    return ok("samples", text)
+
+
+def _slowest(listed: Sequence[Broker], key: str) -> int:
+    """The largest value of a key of broker.conf, 0 if no broker has it."""
+    texts = (broker.configuration.get(key, "") for broker in listed)
+    return max((int(text) for text in texts if text.isdecimal()), default=0)
 
 
 def check_token(settings: PulsarSettings, known: KnownBrokers | None = None) -> Finding:
@@ -359,6 +378,9 @@ def _findings(
     yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
     yield check_freezes(names, pulsar)
     yield check_rhythm(listed, settings.engine.round.interval_ms)
+    chosen = settings.engine.chosen
+    if isinstance(chosen, SteadySettings):
+        yield check_samples(listed, chosen, settings.engine.weights)
     yield check_token(pulsar, known)
     yield check_clocks(names, pulsar)
     with opened(pulsar, settings.collector, Event().wait, known) as source:
