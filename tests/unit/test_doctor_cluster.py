@@ -23,8 +23,6 @@ from rebalancer.cli.doctor.finding import Finding
 from rebalancer.cli.doctor.running_shedder import check_load_manager
 from rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
-from strategies.settings import Weights
-from strategies.shedding.steady.settings import SteadySettings
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.command_line import rebalancer
@@ -210,25 +208,27 @@ def test_rounds_that_close_more_often_than_brokers_measure() -> None:
 
 def test_samples_shorter_than_a_measurement_of_the_brokers(pulsar: FakePulsar) -> None:
     assert findings(pulsar, "shedding.strategy=steady")["samples"].status == "ok"
-    settings = SteadySettings(sample_seconds=30)
-    slow = [
-        broker("a:1", statsUpdateFrequencyInSecs="10"),
-        broker("b:1", statsUpdateFrequencyInSecs="45"),
-    ]
-    found = check_samples(slow, settings, Weights())
-    assert (found.status, found.text) == (
+    assert "samples" not in findings(pulsar)
+
+    def found(*given: str, **configured: str) -> Finding:
+        listed = [broker("a:1", statsUpdateFrequencyInSecs="10"), broker("b:1", **configured)]
+        steady = ["shedding.strategy=steady", "shedding.steady.sample_seconds=30"]
+        engine = load(flags=[*steady, "round.interval_ms=30000", *given]).engine
+        return check_samples(listed, engine, "sample_seconds")
+
+    slow = found(statsUpdateFrequencyInSecs="45")
+    assert (slow.status, slow.text) == (
         "warn",
         "brokers measure traffic every 45 s, shedding.steady.sample_seconds = 30",
     )
-    assert "sample_seconds to 45 or more" in found.remedy
+    assert "set shedding.steady.sample_seconds to 45 or more" in slow.remedy
 
-    minute = [
-        broker(
-            "a:1", statsUpdateFrequencyInSecs="10", loadBalancerHostUsageCheckIntervalMinutes="1"
-        )
-    ]
-    assert "sample_seconds to 60 or more" in check_samples(minute, settings, Weights()).remedy
-    assert check_samples(minute, settings, Weights(cpu=0)).status == "ok"
+    minutes = {
+        "statsUpdateFrequencyInSecs": "10",
+        "loadBalancerHostUsageCheckIntervalMinutes": "1",
+    }
+    assert "sample_seconds to 60 or more" in found(**minutes).remedy
+    assert found("weights.cpu=0.0", **minutes).status == "ok"
 
 
 def test_clocks_that_differ(pulsar: FakePulsar) -> None:

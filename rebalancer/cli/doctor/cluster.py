@@ -30,8 +30,6 @@ from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
-from strategies.settings import Weights
-from strategies.shedding.steady.settings import SteadySettings
 
 T = TypeVar("T")
 
@@ -281,20 +279,26 @@ def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
     return ok("rhythm", text)
 
 
-def check_samples(listed: Sequence[Broker], settings: SteadySettings, weights: Weights) -> Finding:
-    """Checks that SteadyShedder counts no measurement of a broker as two samples."""
+def check_samples(listed: Sequence[Broker], engine: EngineSettings, key: str) -> Finding:
+    """Checks that the strategy counts no measurement of a broker as two samples. `key`: the setting
+    with the period of its samples.
+    """
+    path, seconds = f"shedding.{engine.strategy}.{key}", float(getattr(engine.chosen, key))
     traffic = _slowest(listed, "statsUpdateFrequencyInSecs")
-    cpu = 60 * _slowest(listed, "loadBalancerHostUsageCheckIntervalMinutes") if weights.cpu else 0
+    cpu = (
+        60 * _slowest(listed, "loadBalancerHostUsageCheckIntervalMinutes")
+        if engine.weights.cpu
+        else 0
+    )
     text = f"brokers measure traffic every {traffic} s{f' and CPU every {cpu} s' if cpu else ''}"
-    text += f", shedding.steady.sample_seconds = {settings.sample_seconds:g}"
+    text += f", {path} = {seconds:g}"
     longest = max(traffic, cpu)
-    if longest > settings.sample_seconds:
+    if longest > seconds:
         return Finding(
             "samples",
             "warn",
             text,
-            f"set shedding.steady.sample_seconds to {longest} or more: one measurement may count "
-            "as several samples",
+            f"set {path} to {longest} or more: one measurement may count as several samples",
         )
     return ok("samples", text)
 
@@ -378,9 +382,8 @@ def _findings(
     yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
     yield check_freezes(names, pulsar)
     yield check_rhythm(listed, settings.engine.round.interval_ms)
-    chosen = settings.engine.chosen
-    if isinstance(chosen, SteadySettings):
-        yield check_samples(listed, chosen, settings.engine.weights)
+    if settings.engine.entry.sample_key is not None:
+        yield check_samples(listed, settings.engine, settings.engine.entry.sample_key)
     yield check_token(pulsar, known)
     yield check_clocks(names, pulsar)
     with opened(pulsar, settings.collector, Event().wait, known) as source:

@@ -7,11 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from strategies.errors import SettingsError
-from strategies.settings import RoundSettings, Setting
-
-#: Report period of brokers with default settings (statsUpdateFrequencyInSecs).
-USUAL_PERIOD_S = 60.0
+from strategies.settings import Setting
 
 Steadiness = Literal["background", "default", "tight"]
 
@@ -41,26 +37,6 @@ class SteadySettings:
             le=3600,
         ),
     ] = 60.0
-
-
-def check_samples(settings: SteadySettings, rounds: RoundSettings) -> None:
-    """Raises SettingsError if two samples, the shortest window, might be less than two report
-    periods. The brokers' period is not a setting; it is the usual one, unless rounds are closer
-    together, which have no use without new figures. `doctor` compares with the brokers' own.
-    """
-    interval_s = rounds.interval_ms / 1000
-    least = min(interval_s, USUAL_PERIOD_S)
-    if settings.sample_seconds >= least:
-        return
-    period = (
-        f"the time between rounds (round.interval_ms = {rounds.interval_ms})"
-        if interval_s <= USUAL_PERIOD_S
-        else f"the usual report period of brokers ({USUAL_PERIOD_S:g} s)"
-    )
-    text = f"{settings.sample_seconds:g} is less than {period}, so one report may count as two"
-    raise SettingsError(
-        [f"shedding.steady.sample_seconds: {text} samples; set it to at least {least:g}"]
-    )
 
 
 @dataclass(frozen=True, slots=True)

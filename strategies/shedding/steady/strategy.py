@@ -7,7 +7,7 @@ from strategies.shedding.contract import GoalFigure, SheddingStrategy
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.obstacles import ADVICE
 from strategies.shedding.steady.quiet_rounds import quiet
-from strategies.shedding.steady.settings import SteadySettings, check_samples
+from strategies.shedding.steady.settings import SteadySettings
 
 
 def usage_range(record: Round) -> float:
@@ -29,5 +29,5 @@ STEADY = SheddingStrategy(
     distributes_evenly=False,
     quiet=quiet,
     advice=ADVICE,
-    check=check_samples,
+    sample_key="sample_seconds",
 )
