@@ -248,7 +248,7 @@ class _Round:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
             return _Decided((), skips, self.moves, self.episode, certify)
         return _Decided(
-            tuple(reasons.decision(move, cluster, plan, gap) for move in plan.moves),
+            reasons.decisions(cluster, plan, gap),
             [*skips, *reasons.left_alone(cluster, plan, self.live, rest, advised)],
             (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
             _after_moves(self.episode, gap, cluster, plan, view.now_ms),
@@ -266,7 +266,7 @@ class _Round:
         return self._certified(cluster, no_moves(cluster.brokers))
 
     def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
-        return certified(cluster.brokers, plan, whole=not self.cut)
+        return certified(cluster.brokers, plan, whole=cluster.lists_all and not self.cut)
 
     def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
         return PlannedCluster.of(

@@ -121,7 +121,7 @@ def _without_bundles(cluster: PlannedCluster, row: int) -> float:
     """Usage (points) of a broker without the bundles that may leave it some time."""
     pieces = cluster.brokers.pieces(row)
     # Sorted, because the order of the bundles must not change a sum.
-    free = float(np.sort(pieces.sizes[~pieces.bound]).sum())
+    free = float(np.sort(pieces.sizes[~pieces.bound]).sum()) + cluster.unlisted(row)
     return max(0.0, float(cluster.brokers.usage[row]) - free / float(cluster.brokers.capacity[row]))
 
 

@@ -33,40 +33,61 @@ def _window(gap: LoadGap) -> str:
     return f"each of the last {gap.samples // gap.block} means of {gap.block} samples"
 
 
-def decision(move: PlannedMove, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> Decision:
-    """A move of the plan with its reason."""
-    names, brokers = cluster.names, cluster.brokers
-    source, destination = names[move.source], names[move.destination]
-    loses = move.size / float(brokers.capacity[move.source])
-    gains = move.size / float(brokers.capacity[move.destination])
-    before = spread_of(brokers.usage)
+def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[Decision, ...]:
+    """The moves of the plan with their reason, which is the same for all moves between two brokers:
+    `explain` shows it once.
+    """
+    pairs: dict[tuple[int, int], list[PlannedMove]] = {}
+    for move in plan.moves:
+        pairs.setdefault((move.source, move.destination), []).append(move)
     count = len(plan.moves)
     moves = "this brings" if count == 1 else f"the {count} moves of the plan bring"
-    text = (
-        f"{gap_text(gap)} ({gap.limit:.1f} are enough): this bundle takes {loses:.1f} points from "
-        f"{source} and adds {gains:.1f} to {destination}{_in_exchange(move, plan)}; {moves} the "
-        f"spread from {before:.1f} to {plan.spread:.1f}"
-    )
-    evidence: Evidence = {
-        "gap_points": gap.points,
-        "limit_points": gap.limit,
-        "samples": gap.samples,
-        "source_loses_points": loses,
-        "destination_gains_points": gains,
-        "spread_points": before,
-        "planned_spread_points": plan.spread,
+    before = spread_of(cluster.brokers.usage)
+    whole = f"{moves} the spread of recent samples from {before:.1f} to {plan.spread:.1f}"
+    texts = {
+        (source, destination): f"{gap_text(gap)} ({gap.limit:.1f} are enough): "
+        f"{_effect(cluster, together, pairs.get((destination, source), []))}; {whole}"
+        for (source, destination), together in pairs.items()
     }
-    exchange = f"exchange-{move.exchange}" if move.exchange else None
-    return Decision(move.bundle, source, destination, gap.code, text, evidence, exchange)
+    capacity = cluster.brokers.capacity
+    return tuple(
+        Decision(
+            move.bundle,
+            cluster.names[move.source],
+            cluster.names[move.destination],
+            gap.code,
+            texts[move.source, move.destination],
+            {
+                "gap_points": gap.points,
+                "limit_points": gap.limit,
+                "samples": gap.samples,
+                "source_loses_points": move.size / float(capacity[move.source]),
+                "destination_gains_points": move.size / float(capacity[move.destination]),
+                "spread_points": before,
+                "planned_spread_points": plan.spread,
+            },
+            f"exchange-{move.exchange}" if move.exchange else None,
+        )
+        for move in plan.moves
+    )
 
 
-def _in_exchange(move: PlannedMove, plan: MovePlan) -> str:
-    partners = [
-        one.bundle
-        for one in plan.moves
-        if move.exchange and one.exchange == move.exchange and one.bundle != move.bundle
-    ]
-    return f", in exchange for {partners[0]}" if partners else ""
+def _effect(
+    cluster: PlannedCluster, together: Sequence[PlannedMove], opposite: Sequence[PlannedMove]
+) -> str:
+    """`moving 2 bundles takes 9.8 points from b5 and adds 9.1 to b1`. `together`: between the same
+    brokers; `opposite`: the other way.
+    """
+    source, destination = together[0].source, together[0].destination
+    size, capacity = sum(one.size for one in together), cluster.brokers.capacity
+    exchanges = {one.exchange for one in together if one.exchange}
+    back = ", ".join(one.bundle for one in opposite if one.exchange in exchanges)
+    exchange = f", in exchange for {back}" if back else ""
+    return (
+        f"moving {counted(len(together), 'bundle')} takes {size / float(capacity[source]):.1f} "
+        f"points from {cluster.names[source]} and adds {size / float(capacity[destination]):.1f} "
+        f"to {cluster.names[destination]}{exchange}"
+    )
 
 
 def left_alone(
