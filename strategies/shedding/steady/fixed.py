@@ -266,7 +266,7 @@ class _Round:
         return self._certified(cluster, no_moves(cluster.brokers))
 
     def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
-        return certified(cluster.brokers, plan, whole=cluster.lists_all and not self.cut)
+        return certified(cluster.brokers, plan, whole=not self.cut and cluster.lists_all)
 
     def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
         return PlannedCluster.of(
