@@ -322,7 +322,8 @@ class Certificate:
     `spread`: highest minus lowest usage after the moves of the round (fraction); `best_spread`:
     spread that no assignment of whole bundles falls below; `moved`: traffic that the round moves
     (bytes/s); `least_to_move`: traffic that every algorithm must move to reach `spread`. The bounds
-    are None in a cluster that is too large to compute them.
+    are None in a cluster that is too large to compute them, and where brokers report only some of
+    their bundles.
     """
 
     spread: float

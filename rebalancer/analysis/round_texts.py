@@ -23,7 +23,7 @@ def certificate_text(bounds: Certificate) -> str:
 
 def _distance(bounds: Certificate) -> str:
     if bounds.gap is None or bounds.best_spread is None:
-        return "bounds were not computed, because the cluster is too large"
+        return "no bounds, because the cluster is too large or reports list only some bundles"
     if bounds.gap < _NOTHING:
         return "no assignment of whole bundles has a smaller one"
     return (
@@ -46,7 +46,8 @@ def forecast_text(forecast: Forecast) -> str:
     """
     useless = (
         f"{number(forecast.useless_moves, 'useless move')} in "
-        f"{number(forecast.useless_rounds, 'round')} in a row"
+        f"{number(forecast.useless_rounds, 'round')}"
+        f"{' in a row' if forecast.useless_rounds > 1 else ''}"
     )
     parts = [
         ""

@@ -8,9 +8,13 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.errors import SettingsError
 from strategies.model import ClusterView, Figures, Memory, Round, Shedding, Skip
-from strategies.settings import Mode, Weights
+from strategies.settings import Mode, RoundSettings, Weights
 from strategies.usage import weighted_usage
+
+#: Report period of brokers with default settings (statsUpdateFrequencyInSecs).
+USUAL_PERIOD_S = 60.0
 
 
 class Shedder(Protocol):
@@ -89,7 +93,8 @@ class SheddingStrategy:
     nothing, for back-tests; None if every round has to run. `demo`: setting → value and reason,
     where the demo does not use the default. `parity_usage`: takes the settings, and builds the
     usage in records of parity mode. `advice`: codes of the skips that say what to do where moving
-    bundles cannot help.
+    bundles cannot help. `sample_key`: the setting with the period of its samples in seconds, which
+    must be at least the brokers' report period; None for rules without samples.
     """
 
     name: str
@@ -109,6 +114,7 @@ class SheddingStrategy:
     demo: Mapping[str, tuple[float | bool, str]] = field(default_factory=dict)
     parity_usage: Callable[[Any, Weights], Usage] = largest_weighted_resource
     advice: frozenset[str] = frozenset()
+    sample_key: str | None = None
 
     @property
     def java_class(self) -> str:
@@ -123,3 +129,24 @@ class SheddingStrategy:
         """Builds the usage that round records show; `settings` as in `build`."""
         chosen = self.parity_usage if mode == "parity" else largest_weighted_resource
         return chosen(settings, weights)
+
+    def check_samples(self, settings: object, rounds: RoundSettings) -> None:
+        """Raises SettingsError if a report might count as two samples. The brokers' report period
+        is no setting: it is the usual one, or less where rounds are closer together. `doctor` asks
+        the brokers.
+        """
+        if self.sample_key is None:
+            return
+        sample_s, interval_s = float(getattr(settings, self.sample_key)), rounds.interval_ms / 1000
+        least = min(interval_s, USUAL_PERIOD_S)
+        if sample_s >= least:
+            return
+        period = (
+            f"the time between rounds (round.interval_ms = {rounds.interval_ms})"
+            if interval_s <= USUAL_PERIOD_S
+            else f"the usual report period of brokers ({USUAL_PERIOD_S:g} s)"
+        )
+        text = f"{sample_s:g} is less than {period}, so one report may count as two samples"
+        raise SettingsError(
+            [f"shedding.{self.name}.{self.sample_key}: {text}; set it to at least {least:g}"]
+        )

@@ -9,17 +9,25 @@ what the engine prints.
     policies {"brokers": {"idle-1": {"draining": true}}}
     hot-1   carries 3000 2500 2000   of 10000
     idle-1  carries 200              of 10000
+    idle-2  carries nothing          of 10000
     at 3 idle-1 does not answer
     at 4 nobody executes
     at 5 the executor is dry
     at 5 hot-1a carries 4000
-    rounds 6
+    in odd rounds hot-1b carries 3000
+    at 6 other processes take 20 % of hot-1
+    at 7 idle-2 joins
+    rounds 20
+    show 2 7-9
     ----
 
 A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full;
-its bundles are named after it with a letter each. `limits`, `filters`, `splitting`, `throttling`
-and `placement` set one setting of that table each; `policies` is the snapshot that the log begins
-with. Rounds are a minute apart. Commands are carried out between rounds, unless told otherwise.
+its bundles are named after it with a letter each. `limits`, `filters`, `splitting`, `throttling`,
+`placement` and `round` set one setting of that table each; `policies` is the snapshot that the log
+begins with. What changes stays so until a later line changes it. Rounds are a minute apart.
+Commands are carried out between rounds, unless told otherwise. `show` names the rounds that are
+printed, without it all are; of the others, the print-out has the number of commands. Below the
+usages are the sentences with which `explain` says what a round proves.
 """
 
 from __future__ import annotations
@@ -29,6 +37,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import ascii_lowercase
 
+from rebalancer.analysis.round_texts import sentences
 from rebalancer.settings.load import load
 from rebalancer.simulation.closed_loop import (
     EngineDecider,
@@ -39,7 +48,8 @@ from rebalancer.simulation.closed_loop import (
 from rebalancer.simulation.executor_model import REACTION_S
 from rebalancer.simulation.noise import Wobble
 from rebalancer.simulation.scenarios.schema import Machine
-from strategies.describe import describe_command, describe_round, describe_skip
+from rebalancer.simulation.tracing import proof_of
+from strategies.describe import counted, describe_command, describe_round, describe_skip
 from strategies.engine import EngineSettings
 from strategies.model import Command, Outcome, Policies
 from tests.modelled import carry, steady_cluster
@@ -69,7 +79,11 @@ class Scenario:
     idle_executor: set[int] = field(default_factory=set)
     dry_executor: set[int] = field(default_factory=set)
     carries: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
+    alternating: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+    foreign: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
+    joins: dict[int, set[str]] = field(default_factory=dict)
     rounds: int = 3
+    shown: set[int] = field(default_factory=set)
 
 
 def read_scenario(text: str) -> Scenario:
@@ -77,7 +91,8 @@ def read_scenario(text: str) -> Scenario:
     _story, _, setup = text.partition("\n\n")
     scenario = Scenario()
     for line in setup.splitlines():
-        if not (_read_round(line.split(), scenario) or _read_line(line.split(), scenario)):
+        words = line.split()
+        if not any(read(words, scenario) for read in (_read_round, _read_event, _read_line)):
             raise ValueError(
                 f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in "
                 "a scenario"
@@ -96,14 +111,19 @@ def play(scenario: Scenario) -> Iterator[str]:
         if scenario.policies is None
         else [Policies(cluster.name, cluster.start_ms, scenario.policies)]
     )
+    hidden = list[RoundAnswer]()
     for number in range(1, scenario.rounds + 1):
-        for bundle, rate in scenario.carries.get(number, []):
-            carry(cluster, NAMESPACE + bundle, rate / 2)
+        _happen(scenario, cluster, number)
         seen = cluster.collect(scenario.silent.get(number, ()))
         answer = decider.decide(
             [*(policies if number == 1 else []), *outcome_reports(outcomes), *seen]
         )
-        yield from (line.replace(NAMESPACE, "") for line in _print(answer))
+        if scenario.shown and number not in scenario.shown:
+            hidden.append(answer)
+        else:
+            yield from _print_hidden(hidden)
+            yield from (line.replace(NAMESPACE, "") for line in _print(answer))
+            hidden.clear()
         if number in scenario.dry_executor:
             outcomes = tuple(_dry(command, answer.round.ts) for command in answer.commands)
         else:
@@ -112,6 +132,22 @@ def play(scenario: Scenario) -> Iterator[str]:
                 if number in scenario.idle_executor
                 else cluster.carry_out(answer.commands, answer.round.ts)
             )
+    yield from _print_hidden(hidden)
+
+
+def _happen(scenario: Scenario, cluster: PolledCluster, number: int) -> None:
+    """What changes before the pass of this round."""
+    world = cluster.world
+    parity = "odd" if number % 2 else "even"
+    for bundle, rate in [
+        *scenario.carries.get(number, []),
+        *scenario.alternating.get(parity, []),
+    ]:
+        carry(cluster, NAMESPACE + bundle, rate / 2)
+    for broker, percent in scenario.foreign.get(number, []):
+        world.foreign[world.fleet.names.index(broker)] = percent
+    for broker in scenario.joins.get(number, ()):
+        world.present[world.fleet.names.index(broker)] = True
 
 
 def _dry(command: Command, now_ms: int) -> Outcome:
@@ -136,7 +172,7 @@ def _read_round(words: Sequence[str], scenario: Scenario) -> bool:
     """What every round respects, whatever the strategy."""
     match words:
         case [
-            "limits" | "filters" | "splitting" | "throttling" | "placement" as table,
+            "limits" | "filters" | "splitting" | "throttling" | "placement" | "round" as table,
             key,
             *value,
         ]:
@@ -158,18 +194,37 @@ def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
             scenario.message_bytes = float(size)
         case ["rounds", count]:
             scenario.rounds = int(count)
+        case ["show", *ranges]:
+            for first, _, last in (one.partition("-") for one in ranges):
+                scenario.shown.update(range(int(first), int(last or first) + 1))
+        case [broker, "carries", "nothing", "of", capacity]:
+            _add_broker(scenario, broker, [], float(capacity))
+        case [broker, "carries", *rates, "of", capacity]:
+            _add_broker(scenario, broker, [float(rate) for rate in rates], float(capacity))
+        case _:
+            return not words
+    return True
+
+
+def _read_event(words: Sequence[str], scenario: Scenario) -> bool:
+    """What happens in one round, or in every other one."""
+    match words:
         case ["at", number, "nobody", "executes"]:
             scenario.idle_executor.add(int(number))
         case ["at", number, "the", "executor", "is", "dry"]:
             scenario.dry_executor.add(int(number))
         case ["at", number, broker, "does", "not", "answer"]:
             scenario.silent.setdefault(int(number), set()).add(broker)
+        case ["at", number, broker, "joins"]:
+            scenario.joins.setdefault(int(number), set()).add(broker)
         case ["at", number, bundle, "carries", rate]:
             scenario.carries.setdefault(int(number), []).append((bundle, float(rate)))
-        case [broker, "carries", *rates, "of", capacity]:
-            _add_broker(scenario, broker, [float(rate) for rate in rates], float(capacity))
+        case ["in", "odd" | "even" as parity, "rounds", bundle, "carries", rate]:
+            scenario.alternating.setdefault(parity, []).append((bundle, float(rate)))
+        case ["at", number, "other", "processes", "take", percent, "%", "of", broker]:
+            scenario.foreign.setdefault(int(number), []).append((broker, float(percent)))
         case _:
-            return not words
+            return False
     return True
 
 
@@ -183,7 +238,7 @@ def _add_broker(scenario: Scenario, name: str, rates: Sequence[float], capacity:
 
 
 def _cluster(scenario: Scenario) -> PolledCluster:
-    return steady_cluster(
+    cluster = steady_cluster(
         "golden",
         scenario.brokers,
         scenario.rates,
@@ -192,6 +247,10 @@ def _cluster(scenario: Scenario) -> PolledCluster:
         message_bytes=scenario.message_bytes,
         start_ms=0,
     )
+    for brokers in scenario.joins.values():
+        for broker in brokers:
+            cluster.world.present[cluster.world.fleet.names.index(broker)] = False
+    return cluster
 
 
 def _settings(scenario: Scenario) -> EngineSettings:
@@ -204,14 +263,25 @@ def _settings(scenario: Scenario) -> EngineSettings:
     ).engine
 
 
+def _print_hidden(hidden: Sequence[RoundAnswer]) -> Iterator[str]:
+    if hidden:
+        first, last = hidden[0].round.round, hidden[-1].round.round
+        rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
+        yield f"{rounds}: {counted(sum(len(one.commands) for one in hidden), 'command')}"
+
+
 def _print(answer: RoundAnswer) -> Iterator[str]:
+    proof = proof_of(answer.round)
     yield describe_round(answer.round)
     yield "  usage " + " · ".join(
         f"{broker} {100 * usage:.1f} %" for broker, usage in answer.round.usage.items()
     )
+    for line in sentences(proof):
+        yield f"  {line}"
     for broker, reason in answer.round.stale.items():
         yield f"  stale {broker}: {reason}"
     for command in answer.commands:
         yield f"  {describe_command(command)}"
     for skip in answer.round.skips:
-        yield f"  {describe_skip(skip)}"
+        if skip not in proof.advice:
+            yield f"  {describe_skip(skip)}"

@@ -16,6 +16,7 @@ from rebalancer.cli.doctor.cluster import (
     check_filters,
     check_rhythm,
     check_rivals,
+    check_samples,
     cluster_checks,
 )
 from rebalancer.cli.doctor.finding import Finding
@@ -203,6 +204,31 @@ def test_rounds_that_close_more_often_than_brokers_measure() -> None:
         ).status
         == "warn"
     )
+
+
+def test_samples_shorter_than_a_measurement_of_the_brokers(pulsar: FakePulsar) -> None:
+    assert findings(pulsar, "shedding.strategy=steady")["samples"].status == "ok"
+    assert "samples" not in findings(pulsar)
+
+    def found(*given: str, **configured: str) -> Finding:
+        listed = [broker("a:1", statsUpdateFrequencyInSecs="10"), broker("b:1", **configured)]
+        steady = ["shedding.strategy=steady", "shedding.steady.sample_seconds=30"]
+        engine = load(flags=[*steady, "round.interval_ms=30000", *given]).engine
+        return check_samples(listed, engine, "sample_seconds")
+
+    slow = found(statsUpdateFrequencyInSecs="45")
+    assert (slow.status, slow.text) == (
+        "warn",
+        "brokers measure traffic every 45 s, shedding.steady.sample_seconds = 30",
+    )
+    assert "set shedding.steady.sample_seconds to 45 or more" in slow.remedy
+
+    minutes = {
+        "statsUpdateFrequencyInSecs": "10",
+        "loadBalancerHostUsageCheckIntervalMinutes": "1",
+    }
+    assert "sample_seconds to 60 or more" in found(**minutes).remedy
+    assert found("weights.cpu=0.0", **minutes).status == "ok"
 
 
 def test_clocks_that_differ(pulsar: FakePulsar) -> None:

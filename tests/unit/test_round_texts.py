@@ -46,8 +46,8 @@ STEADY = ("--set", "shedding.strategy=steady")
         ),
         (
             Certificate(0.123, None, 5e6, None),
-            "Spread of recent samples 12.3 points after the planned moves: bounds were not "
-            "computed, because the cluster is too large; they move 5.0 MB/s.",
+            "Spread of recent samples 12.3 points after the planned moves: no bounds, because the "
+            "cluster is too large or reports list only some bundles; they move 5.0 MB/s.",
         ),
     ],
 )
@@ -65,6 +65,7 @@ def test_a_certificate(bounds: Certificate, text: str) -> None:
             "The last predictions were 2.1 points off on average; 5 useless moves in 2 rounds in "
             "a row; 1 move took a bundle back.",
         ),
+        (Forecast(None, 1, 0, 1), "1 useless move in 1 round."),
         (Forecast(None, 0, 3), "3 moves took a bundle back."),
     ],
 )
@@ -125,7 +126,7 @@ def test_explain_says_that_a_cluster_is_too_large_for_bounds(tmp_path: Path) -> 
 
     text = rebalancer("explain", "2", "--from", tmp_path / "out").out
 
-    assert "bounds were not computed, because the cluster is too large; " in text
+    assert "no bounds, because the cluster is too large or reports list only some bundles; " in text
 
 
 def test_a_certificate_counts_only_moves_that_limits_allow(tmp_path: Path) -> None:

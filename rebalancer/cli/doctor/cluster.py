@@ -266,14 +266,7 @@ def check_freezes(
 
 def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
     """Checks that brokers measure at least once per round."""
-    slowest = max(
-        (
-            int(text)
-            for broker in listed
-            if (text := broker.configuration.get("statsUpdateFrequencyInSecs", "")).isdecimal()
-        ),
-        default=0,
-    )
+    slowest = _slowest(listed, "statsUpdateFrequencyInSecs")
     text = f"brokers measure traffic every {slowest} s, rounds close every {interval_ms / 1000:g} s"
     if slowest * 1000 > interval_ms:
         return Finding(
@@ -284,6 +277,36 @@ def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
             "figures decides on old ones",
         )
     return ok("rhythm", text)
+
+
+def check_samples(listed: Sequence[Broker], engine: EngineSettings, key: str) -> Finding:
+    """Checks that the strategy counts no measurement of a broker as two samples. `key`: the setting
+    with the period of its samples.
+    """
+    path, seconds = f"shedding.{engine.strategy}.{key}", float(getattr(engine.chosen, key))
+    traffic = _slowest(listed, "statsUpdateFrequencyInSecs")
+    cpu = (
+        60 * _slowest(listed, "loadBalancerHostUsageCheckIntervalMinutes")
+        if engine.weights.cpu
+        else 0
+    )
+    text = f"brokers measure traffic every {traffic} s{f' and CPU every {cpu} s' if cpu else ''}"
+    text += f", {path} = {seconds:g}"
+    longest = max(traffic, cpu)
+    if longest > seconds:
+        return Finding(
+            "samples",
+            "warn",
+            text,
+            f"set {path} to {longest} or more: one measurement may count as several samples",
+        )
+    return ok("samples", text)
+
+
+def _slowest(listed: Sequence[Broker], key: str) -> int:
+    """The largest value of a key of broker.conf, 0 if no broker has it."""
+    texts = (broker.configuration.get(key, "") for broker in listed)
+    return max((int(text) for text in texts if text.isdecimal()), default=0)
 
 
 def check_token(settings: PulsarSettings, known: KnownBrokers | None = None) -> Finding:
@@ -359,6 +382,8 @@ def _findings(
     yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
     yield check_freezes(names, pulsar)
     yield check_rhythm(listed, settings.engine.round.interval_ms)
+    if settings.engine.entry.sample_key is not None:
+        yield check_samples(listed, settings.engine, settings.engine.entry.sample_key)
     yield check_token(pulsar, known)
     yield check_clocks(names, pulsar)
     with opened(pulsar, settings.collector, Event().wait, known) as source:

@@ -48,7 +48,7 @@ class CertificateRecord(Struct, frozen=True):
         Fraction | None,
         Meta(
             description="no assignment of whole bundles has a smaller spread; null: the cluster is "
-            "too large to compute bounds"
+            "too large to compute bounds, or reports list only some bundles"
         ),
     ]
     gap: Annotated[Fraction | None, Meta(description="spread - best_spread, at least 0")]

@@ -107,6 +107,26 @@ class PlannedCluster:
     def _pieces(self) -> dict[int, Pieces]:
         return {}
 
+    @cached_property
+    def lists_all(self) -> bool:
+        """Whether the brokers list all their bundles: with the extensible load manager, reports
+        have only the heaviest.
+        """
+        return not any(self._lists_some(row) for row in range(len(self.known)))
+
+    def _lists_some(self, row: int) -> bool:
+        load = self.known[row][0]
+        return load.figures.bundle_count > len(load.bundles.names)
+
+    def unlisted(self, row: int) -> float:
+        """Load of the bundles that a broker serves and does not list."""
+        if not self._lists_some(row):
+            return 0.0
+        now = self.known[row][1]
+        # Sorted, because the order of the bundles must not change a sum.
+        listed = float(np.sort(self.pieces(row).sizes).sum())
+        return max(0.0, self.cost.of(now.throughput, now.msg_rate) - listed)
+
     def candidates(self, row: int) -> Candidates:
         """The bundles of a broker that may leave, and those that must stay."""
         return candidates(self.known[row][0].bundles, self.view)

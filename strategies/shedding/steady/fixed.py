@@ -118,7 +118,7 @@ class SteadyShedder:
                     if name in histories:
                         histories[name] = counted(histories[name], move, sign)
                 moves.append(move._replace(counted=True))
-        return histories, resting(moves, view.now_ms, self.settings)
+        return histories, resting(moves, view.now_ms, self.settings.rest_minutes)
 
 
 def _is_made(move: RecentMove, view: ClusterView) -> bool:
@@ -137,11 +137,10 @@ def _lists(broker: BrokerLoad, move: RecentMove) -> bool:
 
 
 def resting(
-    moves: Sequence[RecentMove], now_ms: int, settings: SteadySettings, part: float = 1.0
+    moves: Sequence[RecentMove], now_ms: int, rest_minutes: float
 ) -> tuple[RecentMove, ...]:
-    """The moves whose bundles still rest; `part`: of their time."""
-    rest_ms = part * settings.rest_minutes * _MINUTE_MS
-    return tuple(one for one in moves if now_ms - one.at_ms < rest_ms)
+    """The moves of the last `rest_minutes`."""
+    return tuple(one for one in moves if now_ms - one.at_ms < rest_minutes * _MINUTE_MS)
 
 
 def compared_brokers(usage: Mapping[str, float]) -> list[str]:
@@ -168,7 +167,10 @@ def gap_or_reason(
         return reasons.resting(cluster, episode, now_ms)
     profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
     gap, nearest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
-    return reasons.even(cluster, nearest) if gap is None else gap
+    if gap is not None:
+        return gap
+    doubted = sorted(name for name, one in histories.items() if one.doubted)
+    return reasons.even(cluster, nearest, doubted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +227,8 @@ class _Round:
     def _planned(self, gap: LoadGap) -> _Decided:
         view = self.view
         band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
-        cluster = self._cluster(self._resting(gap), gap.limit if self.cut else 0.0)
+        rest_minutes = self._rest_minutes(gap)
+        cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
             return self._quiet([reasons.no_better_plan(view.cluster, gap)])
         plan = best_plan(cluster.brokers, band)
@@ -239,12 +242,14 @@ class _Round:
             *cluster_full(cluster),
             *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
+        rest = reasons.rest_text(rest_minutes, self.settings)
+        advised = {name for skip in skips for name in skip.names}
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
             return _Decided((), skips, self.moves, self.episode, certify)
         return _Decided(
-            tuple(reasons.decision(move, cluster, plan, gap) for move in plan.moves),
-            [*skips, *reasons.left_alone(cluster, plan, self.live)],
+            reasons.decisions(cluster, plan, gap),
+            [*skips, *reasons.left_alone(cluster, plan, self.live, rest, advised)],
             (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
             _after_moves(self.episode, gap, cluster, plan, view.now_ms),
             certify,
@@ -261,7 +266,7 @@ class _Round:
         return self._certified(cluster, no_moves(cluster.brokers))
 
     def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
-        return certified(cluster.brokers, plan, whole=not self.cut)
+        return certified(cluster.brokers, plan, whole=not self.cut and cluster.lists_all)
 
     def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
         return PlannedCluster.of(
@@ -274,10 +279,13 @@ class _Round:
             apart=apart,
         )
 
-    def _resting(self, gap: LoadGap) -> frozenset[str]:
+    def _rest_minutes(self, gap: LoadGap) -> float:
         profile = PROFILES[self.settings.steadiness]
         part = min(profile.rest, URGENT_REST if gap.points > URGENT_GAP else 1.0)
-        moves = resting(self.moves, self.view.now_ms, self.settings, part)
+        return part * self.settings.rest_minutes
+
+    def _resting(self, rest_minutes: float) -> frozenset[str]:
+        moves = resting(self.moves, self.view.now_ms, rest_minutes)
         return frozenset(one.bundle for one in moves)
 
     def _recent(self, move: PlannedMove, cluster: PlannedCluster) -> RecentMove:

@@ -26,8 +26,9 @@ EPISODE_MS = 720_000
 
 @dataclass(frozen=True, slots=True)
 class LoadGap:
-    """A gap (points) that `over` shows above `under` in each of `samples` samples, and the limit of
-    the test that compares it. `code`: of that test.
+    """A gap (points) that `over` shows above `under` in each of `samples` samples, or in each mean
+    of `block` of them, and the limit of the test that compares it. `code`: of that test;
+    `explained`: the brokers' traffic shows the gap as well.
     """
 
     code: str
@@ -36,6 +37,8 @@ class LoadGap:
     points: float
     limit: float
     samples: int
+    block: int = 1
+    explained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,14 @@ def _gap(names: Sequence[str], rows: Ints, usages: Sequence[Floats], test: _Test
         windows = [one.reshape(len(rows), -1, test.block).mean(axis=2) for one in windows]
     over, under, points = _widest_pair(np.ascontiguousarray(np.concatenate(windows, axis=1).T))
     return LoadGap(
-        test.code, names[rows[over]], names[rows[under]], points, test.limit, test.samples
+        test.code,
+        names[rows[over]],
+        names[rows[under]],
+        points,
+        test.limit,
+        test.samples,
+        test.block,
+        explained=len(usages) > 1,
     )
 
 

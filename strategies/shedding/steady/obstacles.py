@@ -7,6 +7,7 @@ from math import ceil
 
 import numpy as np
 
+from strategies.describe import counted
 from strategies.model import Skip
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.move_plan import MovePlan, spread_of
@@ -35,7 +36,7 @@ def cluster_full(cluster: PlannedCluster) -> list[Skip]:
     missing = ceil(load / COMFORTABLE / float(np.median(brokers.capacity)) - len(brokers.usage))
     text = (
         f"the brokers are {mean:.0f} % busy on average, so moving bundles brings little: add "
-        f"{max(1, missing)} brokers to reach {COMFORTABLE:.0f} %"
+        f"{counted(max(1, missing), 'broker')} to reach {COMFORTABLE:.0f} %"
     )
     return [
         Skip("cluster", (cluster.view.cluster,), "cluster-full", text, None, {"mean_percent": mean})
@@ -57,8 +58,8 @@ def why_not_even(
     left = f"{plan.spread:.1f} points between the brokers remain"
     if best_spread > width:
         text = (
-            f"{left}: bundles are too large for less than {best_spread:.1f} points; split them, "
-            "or give their topics more partitions"
+            f"{left}: no assignment of whole bundles has a spread below {best_spread:.1f}; split "
+            "large bundles, or give their topics more partitions"
         )
         return [_cluster(cluster, "coarse-bundles", text, plan, best_spread)]
     # A bundle that may not return yet is refused as well.
@@ -120,7 +121,7 @@ def _without_bundles(cluster: PlannedCluster, row: int) -> float:
     """Usage (points) of a broker without the bundles that may leave it some time."""
     pieces = cluster.brokers.pieces(row)
     # Sorted, because the order of the bundles must not change a sum.
-    free = float(np.sort(pieces.sizes[~pieces.bound]).sum())
+    free = float(np.sort(pieces.sizes[~pieces.bound]).sum()) + cluster.unlisted(row)
     return max(0.0, float(cluster.brokers.usage[row]) - free / float(cluster.brokers.capacity[row]))
 
 

@@ -34,7 +34,7 @@ def quiet(settings: SteadySettings) -> QuietScreen:
             kept = histories
         if kept is None:
             return skips, memory
-        moves = resting(cluster.moves, int(rounds.now_ms[len(skips) - 1]), settings)
+        moves = resting(cluster.moves, int(rounds.now_ms[len(skips) - 1]), settings.rest_minutes)
         memory = with_histories(memory, kept)
         return skips, Memory(memory.brokers, replace(memory.cluster, moves=moves))
 

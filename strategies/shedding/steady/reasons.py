@@ -2,53 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from strategies.describe import counted
 from strategies.load_history import Episode
 from strategies.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.shedding.candidates import bundles_left_alone, must_stay
-from strategies.shedding.reason_texts import settling
+from strategies.shedding.reason_texts import setting, settling
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, spread_of
+from strategies.shedding.steady.settings import SteadySettings
 
 _MINUTE_MS = 60_000
 
 
 def gap_text(gap: LoadGap) -> str:
-    """`b5 is 18.4 points above b1 in each of 3 samples`"""
+    """`b5 is at least 18.4 points above b1 in each of the last 3 samples, by usage and by what
+    traffic explains`
+    """
+    how = ", by usage and by what traffic explains" if gap.explained else ""
     return (
-        f"{gap.over} is {gap.points:.1f} points above {gap.under} in each of {gap.samples} samples"
+        f"{gap.over} is at least {gap.points:.1f} points above {gap.under} in {_window(gap)}{how}"
     )
 
 
-def decision(move: PlannedMove, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> Decision:
-    """A move of the plan with its reason."""
-    names, brokers = cluster.names, cluster.brokers
-    source, destination = names[move.source], names[move.destination]
-    loses = move.size / float(brokers.capacity[move.source])
-    gains = move.size / float(brokers.capacity[move.destination])
-    before = spread_of(brokers.usage)
-    text = (
-        f"{gap_text(gap)} (at least {gap.limit:.1f}): this bundle takes {loses:.1f} points from "
-        f"{source} and adds {gains:.1f} to {destination}; all {len(plan.moves)} moves bring the "
-        f"spread from {before:.1f} to {plan.spread:.1f}"
-    )
-    evidence: Evidence = {
-        "gap_points": gap.points,
-        "limit_points": gap.limit,
-        "samples": gap.samples,
-        "source_loses_points": loses,
-        "destination_gains_points": gains,
-        "spread_points": before,
-        "planned_spread_points": plan.spread,
+def _window(gap: LoadGap) -> str:
+    if gap.block == 1:
+        return f"each of the last {gap.samples} samples"
+    return f"each of the last {gap.samples // gap.block} means of {gap.block} samples"
+
+
+def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[Decision, ...]:
+    """The moves of the plan with their reason, which is the same for all moves between two brokers:
+    `explain` shows it once.
+    """
+    pairs: dict[tuple[int, int], list[PlannedMove]] = {}
+    for move in plan.moves:
+        pairs.setdefault((move.source, move.destination), []).append(move)
+    count = len(plan.moves)
+    moves = "this brings" if count == 1 else f"the {count} moves of the plan bring"
+    before = spread_of(cluster.brokers.usage)
+    whole = f"{moves} the spread of recent samples from {before:.1f} to {plan.spread:.1f}"
+    texts = {
+        (source, destination): f"{gap_text(gap)} ({gap.limit:.1f} are enough): "
+        f"{_effect(cluster, together, pairs.get((destination, source), []))}; {whole}"
+        for (source, destination), together in pairs.items()
     }
-    exchange = f"exchange-{move.exchange}" if move.exchange else None
-    return Decision(move.bundle, source, destination, gap.code, text, evidence, exchange)
+    capacity = cluster.brokers.capacity
+    return tuple(
+        Decision(
+            move.bundle,
+            cluster.names[move.source],
+            cluster.names[move.destination],
+            gap.code,
+            texts[move.source, move.destination],
+            {
+                "gap_points": gap.points,
+                "limit_points": gap.limit,
+                "samples": gap.samples,
+                "source_loses_points": move.size / float(capacity[move.source]),
+                "destination_gains_points": move.size / float(capacity[move.destination]),
+                "spread_points": before,
+                "planned_spread_points": plan.spread,
+            },
+            f"exchange-{move.exchange}" if move.exchange else None,
+        )
+        for move in plan.moves
+    )
 
 
-def left_alone(cluster: PlannedCluster, plan: MovePlan, live: Sequence[BrokerLoad]) -> list[Skip]:
-    """Skips of the live brokers, and of the bundles of sources, that the plan does not need."""
+def _effect(
+    cluster: PlannedCluster, together: Sequence[PlannedMove], opposite: Sequence[PlannedMove]
+) -> str:
+    """`moving 2 bundles takes 9.8 points from b5 and adds 9.1 to b1`. `together`: between the same
+    brokers; `opposite`: the other way.
+    """
+    source, destination = together[0].source, together[0].destination
+    size, capacity = sum(one.size for one in together), cluster.brokers.capacity
+    exchanges = {one.exchange for one in together if one.exchange}
+    back = ", ".join(one.bundle for one in opposite if one.exchange in exchanges)
+    exchange = f", in exchange for {back}" if back else ""
+    return (
+        f"moving {counted(len(together), 'bundle')} takes {size / float(capacity[source]):.1f} "
+        f"points from {cluster.names[source]} and adds {size / float(capacity[destination]):.1f} "
+        f"to {cluster.names[destination]}{exchange}"
+    )
+
+
+def left_alone(
+    cluster: PlannedCluster,
+    plan: MovePlan,
+    live: Sequence[BrokerLoad],
+    rest: str,
+    advised: Collection[str],
+) -> list[Skip]:
+    """Skips of the live brokers, and of the bundles of sources, that the plan does not need.
+    `rest`: why bundles rest; `advised`: names that have a skip already.
+    """
     sources = {one.source for one in plan.moves}
     involved = {cluster.names[row] for row in sources | {one.destination for one in plan.moves}}
     waiting = [load.broker for load in live if load.settling]
@@ -61,32 +112,47 @@ def left_alone(cluster: PlannedCluster, plan: MovePlan, live: Sequence[BrokerLoa
         found, source = cluster.candidates(row), cluster.names[row]
         moved = {one.bundle for one in plan.moves if one.source == row}
         names = cluster.pieces(row).names
-        staying = [name for at in found.rows if (name := names[at]) not in moved]
+        gone = moved.union(advised)
+        staying = [name for at in found.rows if (name := names[at]) not in gone]
         resting = [name for name in staying if name in cluster.resting]
         skips += must_stay(source, found)
-        skips += bundles_left_alone(
-            source, "resting", "this strategy moved it within shedding.steady.rest_minutes", resting
-        )
+        skips += bundles_left_alone(source, "resting", rest, resting)
         others = [name for name in staying if name not in cluster.resting]
         skips += bundles_left_alone(source, "not-needed", f"{text} moving it", others)
     return skips
 
 
-def even(cluster: str, nearest: LoadGap | None) -> Skip:
-    """Skip of a cluster without a gap that lasts. `nearest`: the one nearest to its limit."""
+def rest_text(minutes: float, settings: SteadySettings) -> str:
+    """Why a bundle rests that was moved within these minutes: all of the rest time, or a part."""
+    part = "a part of " if minutes < settings.rest_minutes else ""
+    named = setting("shedding.steady.rest_minutes", settings.rest_minutes)
+    return f"this strategy moved it in the last {minutes:.0f} min ({part}{named})"
+
+
+def even(cluster: str, nearest: LoadGap | None, doubted: Sequence[str]) -> Skip:
+    """Skip of a cluster without a gap that lasts. `nearest`: the one nearest to its limit;
+    `doubted`: brokers whose usage jumped without their traffic.
+    """
     if nearest is None:
         text = "no two brokers have enough samples to compare yet"
-        return Skip("cluster", (cluster,), "waiting-for-samples", text)
+        return Skip("cluster", (cluster,), "waiting-for-samples", f"{text}{_doubts(doubted)}")
     text = f"no gap lasts: {gap_text(nearest)}, and {nearest.limit:.1f} would count"
-    if nearest.points <= 0:
-        text = f"no broker is above another in each of {nearest.samples} samples"
+    if nearest.points < 0.05:  # reads as 0.0
+        text = f"no broker is above another one in {_window(nearest)}"
     evidence: Evidence = {"gap_points": nearest.points, "limit_points": nearest.limit}
-    return Skip("cluster", (cluster,), "even", text, None, evidence)
+    return Skip("cluster", (cluster,), "even", f"{text}{_doubts(doubted)}", None, evidence)
+
+
+def _doubts(doubted: Sequence[str]) -> str:
+    if not doubted:
+        return ""
+    more = f" and {counted(len(doubted) - 1, 'other broker')}" if len(doubted) > 1 else ""
+    return f"; the jump of usage on {doubted[0]}{more} does not count yet: traffic stood still"
 
 
 def no_better_plan(cluster: str, gap: LoadGap) -> Skip:
     """Skip of a cluster in which a gap lasts, but no moves cut it by enough."""
-    text = f"{gap_text(gap)}, but no moves cut the spread by a fifth"
+    text = f"{gap_text(gap)}, but no plan cuts the spread by a fifth"
     return Skip("cluster", (cluster,), "no-better-plan", text, None, {"gap_points": gap.points})
 
 
@@ -95,8 +161,8 @@ def resting(cluster: str, episode: Episode, now_ms: int) -> Skip:
     minutes = (episode.rests_until_ms - now_ms) / _MINUTE_MS
     text = (
         f"the moves of the last {episode.idle_rounds} rounds brought less than a tenth of what "
-        f"they should: nothing moves for {minutes:.0f} min, and then at gaps {episode.caution:.2f} "
-        "times as large"
+        f"they should: nothing moves for another {minutes:.0f} min, and then only gaps "
+        f"{episode.caution:.2f} times as large count"
     )
     return Skip(
         "cluster",

@@ -29,4 +29,5 @@ STEADY = SheddingStrategy(
     distributes_evenly=False,
     quiet=quiet,
     advice=ADVICE,
+    sample_key="sample_seconds",
 )

@@ -1,0 +1,50 @@
+"""What SteadyShedder says where reports show less than the whole cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strategies.model import BrokerLoad, Memory, Shedding
+from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.settings import SteadySettings
+from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+
+
+def played(*minutes: tuple[BrokerLoad, ...]) -> list[Shedding]:
+    """One round a minute with these brokers."""
+    rule, memory, rounds = SteadyShedder(SteadySettings(), WEIGHTS), Memory(), list[Shedding]()
+    for minute, brokers in enumerate(minutes):
+        now_ms = 60_000 * minute
+        seen = (replace(one, reported_at_ms=now_ms) for one in brokers)
+        rounds.append(rule.shed(replace(view(*seen), now_ms=now_ms), memory))
+        memory = rounds[-1].memory
+    return rounds
+
+
+def test_bundles_that_reports_do_not_list_are_neither_proof_nor_other_processes() -> None:
+    """As with the extensible load manager: b1 serves ten bundles of 8 MiB/s and lists three."""
+    cold = broker("b2", 10.0, 10.0, bundles(5.0, 5.0, first=20))
+    listed = broker("b1", 80.0, 80.0, bundles(*[8.0] * 3), unknown=7)
+    alone = broker("b1", 80.0, 80.0, bundles(*[8.0] * 3))
+
+    some, all_ = (played(*[(hot, cold)] * 2)[-1] for hot in (listed, alone))
+
+    codes = [{skip.code for skip in one.skips} for one in (some, all_)]
+    assert "load-without-bundles" not in codes[0]
+    assert "load-without-bundles" in codes[1]
+    proofs = [one.certify({move.bundle for move in one.decisions}) for one in (some, all_)]
+    assert [proof is not None and proof.best_spread is None for proof in proofs] == [True, False]
+    assert len(some.decisions) == len(all_.decisions) == 3
+
+
+def test_a_round_names_a_broker_whose_jump_does_not_count_yet() -> None:
+    calm = tuple(broker(f"b{at}", 50.0, 50.0) for at in range(1, 5))
+    busy = (*calm[:2], broker("b3", 90.0, 50.0), broker("b4", 85.0, 50.0))
+
+    rounds = played(*[calm] * 4, busy, busy)
+
+    (jumped,), (believed,) = ([skip.text for skip in one.skips] for one in rounds[-2:])
+    assert jumped.endswith(
+        "; the jump of usage on b3:1 and 1 other broker does not count yet: traffic stood still"
+    )
+    assert "jump" not in believed

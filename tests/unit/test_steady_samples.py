@@ -1,0 +1,171 @@
+"""The windows of SteadyShedder count report periods: no report counts twice, and reports that come
+late, rarely or in bunches change nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from rebalancer.settings.load import load
+from strategies.errors import SettingsError
+from strategies.load_history import LoadHistory, LoadSample
+from strategies.model import Memory
+from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.samples import NO_SAMPLES, continued
+from strategies.shedding.steady.settings import SteadySettings
+from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+
+STEADY = "shedding.strategy=steady"
+#: Period of samples, in seconds.
+PERIOD_S = 60
+
+
+def sampled(*reports: tuple[int, float]) -> LoadHistory:
+    """The history after reports at these seconds, each with its usage in percent."""
+    history = NO_SAMPLES
+    for at_s, percent in reports:
+        sample = LoadSample(1000 * at_s, percent / 100, 1e6, 1e3)
+        history = continued(history, sample, 5, True, 1000.0 * PERIOD_S)
+    return history
+
+
+def shown(history: LoadHistory) -> list[tuple[int, float]]:
+    return [(one.at_ms // 1000, round(100 * one.usage, 6)) for one in history.samples]
+
+
+@pytest.mark.parametrize(
+    "bunched",
+    [
+        [(80, 44.0), (100, 50.0), (120, 56.0)],
+        [(115, 50.0), (118, 45.0), (120, 57.5)],
+        [(90, 45.0), (90, 99.0), (120, 55.0)],
+    ],
+)
+def test_the_reports_of_a_period_are_one_sample_weighted_by_time(
+    bunched: list[tuple[int, float]],
+) -> None:
+    calm = sampled((0, 50.0), (60, 50.0), (120, 50.0), (180, 52.0))
+    assert sampled((0, 50.0), (60, 50.0), *bunched, (180, 52.0)).samples == calm.samples
+    assert shown(calm) == [(0, 50.0), (60, 50.0), (120, 50.0), (180, 52.0)]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [60, 62, 64, 120, 180, 240],
+        [60, 70, 75, 80, 130, 131, 190, 250],
+        [60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71],
+        list(range(60, 400, 7)),
+    ],
+)
+def test_however_reports_come_no_usage_is_lost_or_counted_twice(times: list[int]) -> None:
+    """The usage added up over time is the same; no two samples are closer than most of a period."""
+    reports = [(at, 40.0 + at % 9) for at in times]
+    samples = shown(sampled((0, 40.0), *reports))
+    assert sum(
+        usage * (at - before) for (before, _), (at, usage) in pairwise(samples)
+    ) == pytest.approx(
+        sum(usage * (at - before) for (before, _), (at, usage) in pairwise([(0, 0.0), *reports])),
+        abs=1e-3,
+    )
+    assert all(
+        later - before > 1.25 * PERIOD_S
+        for (before, _), (later, _) in zip(samples, samples[2:], strict=False)
+    )
+
+
+def test_a_late_report_is_a_sample_as_any_other() -> None:
+    assert shown(sampled((0, 50.0), (60, 52.0), (135, 54.0), (180, 56.0), (240, 58.0))) == [
+        (0, 50.0),
+        (60, 52.0),
+        (135, 54.0),
+        (180, 56.0),
+        (240, 58.0),
+    ]
+
+
+def first_moves(period: int, settings: SteadySettings, *, asked: bool) -> int:
+    """The minute of the first moves against a gap of 70 points, if brokers measure every `period`
+    minutes. `asked`: the collector asks them every minute, and they repeat their last figures.
+    """
+    rule, memory = SteadyShedder(settings, WEIGHTS), Memory()
+    for minute in range(20):
+        brokers = [
+            replace(
+                broker(f"b{at}", usage, usage, bundles(*[usage / 10] * 10, first=10 * at)),
+                reported_at_ms=60_000 * (minute if asked else minute // period * period),
+                fresh=minute % period == 0,
+            )
+            for at, usage in enumerate((80.0, 10.0))
+        ]
+        done = rule.shed(replace(view(*brokers), now_ms=60_000 * minute), memory)
+        memory = done.memory
+        if done.decisions:
+            return minute
+    raise AssertionError("no moves in 20 minutes")
+
+
+@pytest.mark.parametrize("period", [1, 2, 5])
+def test_brokers_that_report_rarely_are_judged_by_as_many_reports(period: int) -> None:
+    """A huge gap counts in the second report, in whichever round that comes."""
+    assert first_moves(period, SteadySettings(), asked=False) == period
+
+
+@pytest.mark.parametrize("period", [2, 3])
+def test_figures_that_brokers_repeat_are_one_sample_of_their_period(period: int) -> None:
+    """An idle broker may report the same figures for hours, so they count about once per
+    `sample_seconds`: this must be at least the brokers' period, which `doctor` checks.
+    """
+    right, short = SteadySettings(sample_seconds=60.0 * period), SteadySettings()
+    assert first_moves(period, right, asked=True) == period
+    assert first_moves(period, short, asked=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (
+            ["shedding.steady.sample_seconds=30"],
+            "shedding.steady.sample_seconds: 30 is less than the time between rounds "
+            "(round.interval_ms = 60000), so one report may count as two samples; set it to at "
+            "least 60",
+        ),
+        (
+            ["shedding.steady.sample_seconds=59", "round.interval_ms=300000"],
+            "shedding.steady.sample_seconds: 59 is less than the usual report period of brokers "
+            "(60 s), so one report may count as two samples; set it to at least 60",
+        ),
+        (
+            ["shedding.steady.sample_seconds=10", "round.interval_ms=20000"],
+            "(round.interval_ms = 20000), so one report may count as two samples; set it to at "
+            "least 20",
+        ),
+    ],
+)
+def test_samples_shorter_than_a_report_period_are_refused_at_the_start(
+    given: list[str], complaint: str
+) -> None:
+    with pytest.raises(SettingsError, match=re.escape(complaint)):
+        load(flags=[STEADY, *given])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        ["round.interval_ms=300000"],
+        ["shedding.steady.sample_seconds=10", "round.interval_ms=10000"],
+        ["shedding.steady.sample_seconds=300"],
+    ],
+)
+def test_samples_of_a_report_period_or_more_are_accepted(given: list[str]) -> None:
+    chosen = load(flags=[STEADY, *given]).engine.chosen
+    assert isinstance(chosen, SteadySettings)
+
+
+def test_other_strategies_do_not_compare_samples() -> None:
+    assert load(flags=["shedding.steady.sample_seconds=1"]).engine.strategy != "steady"
