@@ -1,5 +1,5 @@
-"""Disturbances of a run: lost, late and wrongly timed reports, wrong figures of bundles, and a rival
-that moves bundles as well.
+"""Disturbances of a run: lost, late and wrongly timed reports, wrong figures of bundles, and a
+rival that moves bundles as well.
 
 Each has its own stream of random values, so that traffic and noise are those of the undisturbed
 run.
