@@ -35,7 +35,7 @@ def _rounds(**disturbances: float) -> list[tuple[list[LoadReport], frozenset[str
     """Reports that arrive and brokers that do not answer, a round a minute."""
     world = _world(**disturbances)
     reports = BrokerReports(world, "c", None)
-    arriving = DisturbedReports(Disturbances(**disturbances), 1, world.fleet.names)
+    arriving = DisturbedReports(Disturbances.model_validate(disturbances), 1, world.fleet.names)
     found = []
     for minute in range(_ROUNDS):
         world.measure(60.0 * minute)
