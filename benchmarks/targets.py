@@ -3,7 +3,8 @@ and whether it meets its targets.
 
 Runs the scenarios of `rebalancer simulate` with the default settings of SteadyShedder, on seeds
 that its constants were not chosen on, and Pulsar's shedders in both modes on the same seeds. Exits
-with 1 if a target is missed. `--sweep` changes each internal constant alone by ±30 % instead.
+with 1 if a target is missed. `--sweep` changes each internal constant alone by ±30 % instead;
+`--robust` compares disturbed runs with undisturbed ones.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from statistics import median
 
 import numpy as np
 
+from benchmarks.disturbed_runs import ROBUST, disturbed, robust_rows
 from benchmarks.figures import say, table
 from benchmarks.options import number, options
 from benchmarks.random_generations import LENGTH
@@ -76,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--bundles", nargs="+", type=int, default=[16, 64], metavar="N")
     parser.add_argument("--alone", action="store_true", help="without Pulsar's shedders")
     parser.add_argument("--sweep", action="store_true", help="change each constant by ±30 %%")
+    parser.add_argument("--robust", action="store_true", help="disturb the clusters")
     number(parser, "--jobs", os.cpu_count() or 1, "processes")
     chosen = parser.parse_args(arguments)
     first, last = (int(part) for part in chosen.seeds.split("-"))
@@ -83,13 +86,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.sweep:
         cards = [card for card in chosen.cards if card in SWEPT]
         rows = swept(cards, chosen.bundles, seeds, chosen.jobs)
-        missed = sum(row["held"] == "no" for row in rows)
+    elif chosen.robust:
+        cards = [card for card in chosen.cards if card in ROBUST]
+        rows = robust_rows(disturbed(cards, chosen.bundles, seeds, chosen.jobs))
     else:
         found = measured(chosen.cards, chosen.bundles, seeds, chosen.jobs, alone=chosen.alone)
         rows = [*verdicts(found), *dominated(found)]
-        missed = sum(row["held"] == "no" for row in rows)
         if not chosen.json:
             print(table("Median / 90th percentile over the seeds", list(shown(found))), end="\n\n")
+    missed = sum(row["held"] == "no" for row in rows)
     print(json.dumps({"v": 1, "rows": rows}, indent=2) if chosen.json else table("Targets", rows))
     return 1 if missed else 0
 

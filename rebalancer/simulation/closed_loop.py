@@ -67,9 +67,19 @@ class EngineDecider:
         self._engine, self._store = Engine(settings), store or InMemoryStore()
 
     def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
-        return answer_of(
-            [event for record in records for event in self._engine.fold(record, self._store)]
-        )
+        return answer_of(self._events(records))
+
+    def decide_if_closed(self, records: Sequence[TelemetryRecord]) -> RoundAnswer | None:
+        """As `decide`, but None if no round closed: a wrong clock may close a round early, so that
+        the sweep after it comes too soon. Of several rounds, the last with the commands of all.
+        """
+        events = self._events(records)
+        rounds = [event for event in events if isinstance(event, Round)]
+        commands = tuple(event for event in events if isinstance(event, Command))
+        return RoundAnswer(rounds[-1], commands) if rounds else None
+
+    def _events(self, records: Sequence[TelemetryRecord]) -> list[Event]:
+        return [event for record in records for event in self._engine.fold(record, self._store)]
 
 
 def answer_of(events: Sequence[Event]) -> RoundAnswer:

@@ -49,11 +49,12 @@ class Fleet:
         """float64[brokers]: percent of the machine, without the ceiling of 100."""
         return self.idle + self.per_message * messages + self.per_byte * data
 
-    def usage(self, totals: Floats) -> Floats:
+    def usage(self, totals: Floats, costly: Floats | None = None) -> Floats:
         """float64[brokers]: the largest of CPU and network as a fraction, for totals float64[4,
-        brokers].
+        brokers]. `costly`: the traffic that CPU is used for, where it differs.
         """
-        cpu = np.minimum(self.cpu(totals[0] + totals[1], totals[2] + totals[3]), 100.0) / 100.0
+        paid = totals if costly is None else costly
+        cpu = np.minimum(self.cpu(paid[0] + paid[1], paid[2] + paid[3]), 100.0) / 100.0
         network = np.maximum(totals[2], totals[3]) * 8 / BITS_PER_KBIT / self.network_kbit
         return np.asarray(np.maximum(cpu, np.minimum(network, 1.0)), dtype=np.float64)
 

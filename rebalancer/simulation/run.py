@@ -5,7 +5,7 @@ next reports show the effect.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,12 +15,13 @@ from rebalancer.simulation.broker_reports import BrokerReports
 from rebalancer.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from rebalancer.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
 from rebalancer.simulation.clusters.drawn import drawn_world
+from rebalancer.simulation.disturbances import DisturbedReports, Rival
 from rebalancer.simulation.executor_model import BundlePlaced, CommandDone, ExecutorModel
 from rebalancer.simulation.leader import Leader
 from rebalancer.simulation.metrics.figures import RunFigures, Truth, Yardstick, figures_of
 from rebalancer.simulation.report_trigger import ReportTrigger
 from rebalancer.simulation.scenarios.catalog import Named
-from rebalancer.simulation.scenarios.schema import Happening, Scenario
+from rebalancer.simulation.scenarios.schema import Disturbances, Happening, Scenario
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from rebalancer.simulation.world import World
@@ -88,6 +89,8 @@ class SimulatedRun:
         sizes = (traffic[0] + traffic[1]) * fleet.per_message[0] + (
             traffic[2] + traffic[3]
         ) * fleet.per_byte[0]
+        if self.world.costs is not None:
+            sizes = sizes * self.world.costs
         messages, data = float(traffic[:2].sum()), float(traffic[2:].sum())
         cost = messages * fleet.per_message + data * fleet.per_byte
         strength = cost[0] / cost if cost.min() > 0 else np.ones(len(cost))
@@ -136,6 +139,10 @@ class _Running:
         self._reports = BrokerReports(
             self._world, self._cluster, ReportTrigger() if written else None
         )
+        self._arriving = DisturbedReports(
+            self._scenario.disturbances, task.seed, self._world.fleet.names
+        )
+        self._rival = Rival(self._scenario.disturbances.rival_an_hour, task.seed)
         self._tracer = Tracer(
             title=self._scenario.title,
             kind="simulated",
@@ -161,10 +168,10 @@ class _Running:
             now_s = number * PERIOD_S
             placed = self._happen(now_s)
             self._world.measure(now_s)
-            answer = self._decider.decide(self._records(now_s))
+            answer = self._decided(self._records(now_s))
             usage, traffic = self._world.lasting(now_s)
-            self._trace(answer, usage)
-            done = self._executor.carry_out(answer.commands, now_s)
+            self._trace(answer, usage, now_s)
+            done = self._executor.carry_out(() if answer is None else answer.commands, now_s)
             for one in done:
                 self._tracer.outcome(one.outcome, one.topics, int(one.blip_s * 1000))
             self._pending += done
@@ -183,6 +190,12 @@ class _Running:
             timeline = replace(timeline, notes=(*timeline.notes, _LIMITED.format(backlog)))
         return SimulatedRun(self._scenario, timeline, self._world, tuple(self._snapshots), backlog)
 
+    def _decided(self, records: Sequence[TelemetryRecord]) -> RoundAnswer | None:
+        """The answer to a pass; None if no round closed, which only disturbances may cause."""
+        if self._scenario.disturbances == Disturbances():
+            return self._decider.decide(records)
+        return self._decider.decide_if_closed(records)
+
     def _records(self, now_s: float) -> list[TelemetryRecord]:
         """Records that arrive in a round, in order."""
         now_ms = START_MS + int(now_s * 1000)
@@ -199,18 +212,26 @@ class _Running:
             else []
         )
         reports = self._reports.reports(now_ms)
+        arriving, missing = self._arriving.of_round(reports)
         sweep = Sweep(
             self._cluster,
             now_ms + _ANSWER_MS,
             int(now_s // PERIOD_S) + 1,
-            tuple(report.broker for report in reports),
-            {},
+            tuple(report.broker for report in reports if report.broker not in missing),
+            dict.fromkeys(missing, "no answer"),
         )
-        return [*policies, *outcome_reports(done), *reports, sweep]
+        return [*policies, *outcome_reports(done), *arriving, sweep]
 
-    def _trace(self, answer: RoundAnswer, usage: Floats) -> None:
+    def _trace(self, answer: RoundAnswer | None, usage: Floats, now_s: float) -> None:
         totals = self._world.totals
         rate, data = totals[0] + totals[1], totals[2] + totals[3]
+        if answer is None:
+            there = np.flatnonzero(self._world.present)
+            figures = [one[np.newaxis, there] for one in (usage, rate, data, usage)]
+            now_ms = np.array([START_MS + int(now_s * 1000)])
+            names = [self._world.fleet.names[row] for row in there.tolist()]
+            self._tracer.block(self._cluster, now_ms, names, figures, [False])
+            return
         measured = {
             name: Measured(float(rate[n]), float(data[n]), float(usage[n]))
             for n, name in enumerate(self._world.fleet.names)
@@ -230,6 +251,8 @@ class _Running:
             placed += self._one(self._due.pop(0))
         self._world.foreign = np.zeros(len(self._world.present))
         self._loads = [(end, load) for end, load in self._loads if now_s < end]
+        for moved in self._rival.moves(self._world, now_s):
+            self._tracer.add(moved)
         for _, load in self._loads:
             for name in load.brokers:
                 self._world.foreign[self._world.fleet.names.index(self._id(name))] += load.points

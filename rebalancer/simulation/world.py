@@ -26,7 +26,8 @@ class Layout:
 
     `lag_s`: float64[brokers], time between a broker's measurement and the round. None: all brokers
     measure at the round, and the next figures show the whole effect of a move. `catch_up`: factor
-    by which consumers read a backlog faster than usual.
+    by which consumers read a backlog faster than usual. `costs`: float64[bundles], factor by which
+    a bundle uses more CPU than its traffic shows; None = 1.
     """
 
     names: Sequence[str]
@@ -37,6 +38,7 @@ class Layout:
     lag_s: Floats | None = None
     dispatching: Dispatching | None = None
     catch_up: float = 1.0
+    costs: Floats | None = None
 
 
 class World:
@@ -44,7 +46,7 @@ class World:
 
     `present`: bool[brokers]. Last measurement: `sampled` float64[4, bundles], `totals` float64[4,
     brokers], `cpu` (percent) float64[brokers], `listed` int64[bundles] (broker whose report lists
-    the bundle).
+    the bundle). `costs`: see `Layout`.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -54,7 +56,7 @@ class World:
             layout.chance,
             layout.catch_up,
         )
-        self.names = list(layout.names)
+        self.names, self.costs = list(layout.names), layout.costs
         brokers, bundles = len(self.fleet.names), len(self.names)
         self._at_once = layout.lag_s is None
         self.lag_s = np.zeros(brokers) if layout.lag_s is None else layout.lag_s
@@ -103,9 +105,10 @@ class World:
         )[:4]
         if self.dispatching is not None:
             traffic[[1, 3]] = np.minimum(traffic[[1, 3]], self.dispatching.held)
-        return np.where(
-            self.present, self.fleet.usage(self._summed(self.ownership.owner, traffic)), np.nan
-        ), traffic
+        owner = self.ownership.owner
+        costly = None if self.costs is None else self._summed(owner, traffic * self.costs)
+        usage = self.fleet.usage(self._summed(owner, traffic), costly)
+        return np.where(self.present, usage, np.nan), traffic
 
     def rows_of(self, broker: int) -> Ints:
         """Rows of the bundles that a broker owns."""
@@ -132,6 +135,8 @@ class World:
         self.ownership.split(row)
         self.chance.split()
         self.backlog = np.append(self.backlog, 0.0)
+        if self.costs is not None:
+            self.costs = np.append(self.costs, self.costs[row])
         if self.dispatching is not None:
             self.dispatching.split()
         self.names[row] = f"{namespace}/{low}"
@@ -168,8 +173,9 @@ class World:
         """float64[bundles]: the part that is sent, less than 1 on a broker at its ceiling. Sets CPU
         and backlog as well.
         """
-        carried = self._summed(self.ownership.owner, wanted[:4] * now) + self._summed(
-            self.ownership.before, earlier[:4] * was
+        costs = 1.0 if self.costs is None else self.costs
+        carried = self._summed(self.ownership.owner, wanted[:4] * (now * costs)) + self._summed(
+            self.ownership.before, earlier[:4] * (was * costs)
         )
         room = np.maximum(self.fleet.ceiling - self.foreign, 1.0)
         demand = self.fleet.cpu(carried[0] + carried[1], carried[2] + carried[3])

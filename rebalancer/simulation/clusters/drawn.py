@@ -18,6 +18,7 @@ from rebalancer.simulation.ownership import Ownership
 from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.throttled_traffic import limits_of
 from rebalancer.simulation.world import Layout, World
+from strategies.bundles.bundle_loads import Floats
 from strategies.bundles.ranges import KeyRange, initial_boundaries
 
 
@@ -25,7 +26,9 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
     """The cluster of a scenario and seed, the same on every machine."""
     streams = {
         purpose: Stream(seed, number)
-        for number, purpose in enumerate(("fleet", "demand", "deal", "phase", "noise", "client"))
+        for number, purpose in enumerate(
+            ("fleet", "demand", "deal", "phase", "noise", "client", "costs")
+        )
     }
     fleet = fleet_of(scenario, streams["fleet"])
     demand = demand_of(scenario, streams["demand"])
@@ -33,6 +36,9 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
     first = demand.between(
         np.full(count, -PERIOD_S), np.zeros(count), np.zeros(scenario.bundles, dtype=np.int64)
     )
+    costs = bundle_costs(scenario, streams["costs"])
+    if costs is not None and scenario.start.deal == "usage":
+        first = first * costs
     layout = Layout(
         names=[
             name
@@ -48,8 +54,17 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
         lag_s=streams["phase"].uniform(count) * (PERIOD_S - 1.0),
         dispatching=limits_of(scenario, fleet, demand, PERIOD_S),
         catch_up=scenario.catch_up,
+        costs=costs,
     )
     return World(layout)
+
+
+def bundle_costs(scenario: Scenario, stream: Stream) -> Floats | None:
+    """float64[bundles]: the factor by which each bundle uses more CPU than its traffic shows; None
+    if none does.
+    """
+    part = scenario.disturbances.bundle_cost
+    return 1.0 + part * (2.0 * stream.uniform(scenario.bundles) - 1.0) if part else None
 
 
 def bundle_names(namespace: str, bundles: int) -> Iterator[str]:

@@ -220,6 +220,31 @@ class Noise(StrictModel):
     spike_points: NotNegative = 0
 
 
+class Disturbances(StrictModel):
+    """What disturbs a cluster in addition to noise; the same traffic and noise without it.
+
+    `lost`, `late`: parts of all reports that do not arrive, or arrive `late_rounds` rounds later.
+    `clock_s`: error of one broker's clock, ahead or behind. `bundle_noise`: largest deviation of a
+    bundle's figures in each report, of which the broker's totals are free. `bundle_cost`: largest
+    lasting deviation of a bundle's cost of CPU from that of its traffic. `rival_an_hour`: bundles
+    that something else moves, at random.
+    """
+
+    lost: Fraction = 0
+    late: Fraction = 0
+    late_rounds: Whole = 2
+    clock_s: NotNegative = 0
+    bundle_noise: Fraction = 0
+    bundle_cost: Fraction = 0
+    rival_an_hour: Annotated[float, Field(ge=0, le=60)] = 0
+
+    @model_validator(mode="after")
+    def _parts(self) -> Self:
+        if self.lost + self.late > 1:
+            raise ValueError("lost and late are parts of the same reports: at most 1 together")
+        return self
+
+
 class Start(StrictModel):
     """Initial owners: a random broker per bundle (`random`), the same number per broker (`even`),
     or given shares of traffic or usage.
@@ -290,6 +315,7 @@ class Scenario(StrictModel):
     parameters: str | None = None
     machines: dict[str, Machine] = Field(default_factory=dict)
     noise: Noise = Noise()
+    disturbances: Disturbances = Disturbances()
     brokers: Annotated[tuple[Brokers, ...], Field(min_length=1)]
     #: Namespaces divide all bundles among themselves, in the order of the file.
     namespaces: Annotated[tuple[Namespace, ...], Field(min_length=1)] = (

@@ -31,7 +31,7 @@ from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves
-from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
+from strategies.shedding.steady.gaps import LoadGap, crowd_points, followed, widest_gap
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
@@ -75,7 +75,8 @@ class SteadyShedder:
             for load in loads
         }
         compared = {name: histories[name] for name in compared_brokers(usage)}
-        episode = judged_moves(memory.cluster.episode, compared, moves, view.now_ms)
+        episode = followed(memory.cluster.episode, remembered, histories, view.now_ms)
+        episode = judged_moves(episode, compared, moves, view.now_ms)
         round_ = _Round(
             view,
             [load for load in loads if load.broker in compared],

@@ -22,6 +22,8 @@ CROWD_POINTS, CROWD_FROM = 2.0, 8
 EXPLAINED_PART = 0.5
 #: The follow-up test applies for this long after the first moves of an episode.
 EPISODE_MS = 720_000
+#: Reports show the strategy's own moves within this time: until then, a change may be theirs.
+OWN_MOVES_MS = 180_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,23 @@ def widest_gap(
 def crowd_points(brokers: int) -> float:
     """What the limits of gaps and the width of the band grow by in a large cluster, in points."""
     return CROWD_POINTS * log(brokers / CROWD_FROM) if brokers > CROWD_FROM else 0.0
+
+
+def followed(
+    episode: Episode,
+    before: Mapping[str, LoadHistory],
+    after: Mapping[str, LoadHistory],
+    now_ms: int,
+) -> Episode:
+    """The episode, begun again if something else moved bundles: a gap that follows has a cause.
+    `before`: with the strategy's own moves counted in.
+    """
+    moved = now_ms - episode.last_at_ms > OWN_MOVES_MS and any(
+        old.samples and after[name].bundles != old.bundles
+        for name, old in before.items()
+        if name in after
+    )
+    return episode._replace(began_at_ms=now_ms, followed_up=False) if moved else episode
 
 
 def _may_follow_up(episode: Episode, now_ms: int) -> bool:

@@ -1,0 +1,45 @@
+"""SteadyShedder follows up on a gap that begins when something else moves bundles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strategies.model import ClusterView, Memory, Shedding
+from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.settings import SteadySettings
+from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+
+_MINUTE_MS = 60_000
+
+
+def _minute(minute: int, *served: int) -> ClusterView:
+    """Brokers with these numbers of equal bundles, of 5 points of usage and 4 MiB/s each."""
+    brokers = [
+        replace(
+            broker(f"b{at}", 10 + 5.0 * count, 4.0 * count, bundles(*[4.0] * count, first=20 * at)),
+            reported_at_ms=minute * _MINUTE_MS,
+        )
+        for at, count in enumerate(served)
+    ]
+    return replace(view(*brokers), now_ms=minute * _MINUTE_MS)
+
+
+def _played(*minutes: tuple[int, ...]) -> list[Shedding]:
+    rule, memory, played = SteadyShedder(SteadySettings(), WEIGHTS), Memory({}), []
+    for at, served in enumerate(minutes):
+        played.append(rule.shed(_minute(at, *served), memory))
+        memory = played[-1].memory
+    return played
+
+
+def test_a_gap_of_ten_points_alone_moves_nothing() -> None:
+    played = _played(*[(11, 10, 9)] * 15)
+    assert not any(shedding.decisions for shedding in played)
+
+
+def test_a_gap_of_ten_points_after_a_foreign_move_is_followed_up() -> None:
+    played = _played(*[(10, 10, 10)] * 5, *[(11, 10, 9)] * 10)
+    moves = [one for shedding in played for one in shedding.decisions]
+    assert [(one.code, one.source, one.destination) for one in moves] == [
+        ("follow-up", "b0:1", "b2:1")
+    ]
