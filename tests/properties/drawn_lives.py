@@ -28,7 +28,9 @@ from strategies.model import (
     OutcomeReport,
     OutcomeStatus,
     Resource,
+    Round,
     Shedding,
+    Skip,
     Sweep,
     TelemetryRecord,
     Traffic,
@@ -65,8 +67,8 @@ class Uncertified:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How the same cluster reports: all traffic times `scale`; brokers and bundles in the order of
-    their names, or in that of a seed.
+    """How the same cluster reports: all traffic and all processors times `scale`; brokers and
+    bundles in the order of their names, or in that of a seed.
     """
 
     scale: float = 1.0
@@ -178,7 +180,7 @@ class DrawnCluster:
         usage = min(max(self.idle + load + chance.gauss(0.0, self.noise), 0.0), 1.0)
         traffic, ones = np.array(rows).reshape(len(rows), 4), np.ones(len(rows), dtype=np.int64)
         figures = Figures(
-            cpu=Resource(100 * usage, 100.0),
+            cpu=Resource(form.scale * 100 * usage, form.scale * 100.0),
             traffic=Traffic(*(fsum(column) for column in traffic.T.tolist())),
             bundle_count=len(names),
         )
@@ -193,8 +195,8 @@ def _parts(message_bytes: float) -> tuple[float, float, float, float]:
 
 @dataclass(slots=True)
 class Life:
-    """What happened in the rounds: their moves, and the invariants that they broke. `reopen`: what
-    becomes of the state after each round.
+    """What happened in the rounds: their moves and skips, and the invariants that they broke.
+    `reopen`: what becomes of the state after each round.
     """
 
     settings: EngineSettings
@@ -202,14 +204,21 @@ class Life:
     reopen: Callable[[InMemoryStore], InMemoryStore] = lambda store: store
     store: InMemoryStore = field(default_factory=InMemoryStore)
     rounds: list[tuple[Command, ...]] = field(default_factory=list)
+    skips: list[tuple[Skip, ...]] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
 
     @property
     def decided(self) -> list[list[tuple[str, ...]]]:
-        """The moves of each round as people read them."""
+        """The moves and the skips of each round as people read them."""
         return [
-            [(one.bundle, one.source, str(one.destination), one.code, one.text) for one in moves]
-            for moves in self.rounds
+            [
+                *(
+                    (one.bundle, one.source, str(one.destination), one.code, one.text)
+                    for one in moves
+                ),
+                *((*one.names, one.code, one.text) for one in skips),
+            ]
+            for moves, skips in zip(self.rounds, self.skips, strict=True)
         ]
 
     def live(self, cluster: DrawnCluster, rounds: int) -> Life:
@@ -226,9 +235,12 @@ class Life:
                 *cluster.reports(now_ms, self.form),
             ]
             closed_ms = records[-1].ts
-            moves = invariants.round(self._fold(records), cluster.powers, closed_ms, self.store)
+            events = self._fold(records)
+            moves = invariants.round(events, cluster.powers, closed_ms, self.store)
             self.broken += steady.round(closed_ms, moves, self.store)
             self.rounds.append(tuple(moves))
+            closed = [event for event in events if isinstance(event, Round)]
+            self.skips.append(tuple(skip for one in closed for skip in one.skips))
             self.store = self.reopen(self.store)
             outcomes = [one for move in moves if (one := _carried_out(cluster, move)) is not None]
             for one in outcomes:

@@ -11,6 +11,7 @@ from scripts.chaos_rounds import chaos
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.shedding.registry import SHEDDERS
+from strategies.shedding.steady.settings import Steadiness, SteadySettings
 
 TIGHT = LimitSettings(
     moves_per_round=4, moves_per_hour=25, moved_mib_per_round=120, moved_mib_per_hour=500
@@ -27,17 +28,24 @@ def test_the_promises_hold_whatever_happens(strategy: str, seed: int) -> None:
     assert done.refused < done.reports / 5
 
 
-@pytest.mark.parametrize("seed", [3, 4])
-def test_the_promises_hold_with_a_wrong_clock_and_commands_that_end_elsewhere(seed: int) -> None:
-    done = chaos(seed, EngineSettings(strategy="steady", limits=TIGHT), rounds=120, harsh=True)
+@pytest.mark.parametrize(("seed", "steadiness"), [(3, "default"), (4, "default"), (5, "tight")])
+def test_the_promises_hold_with_a_wrong_clock_and_commands_that_end_elsewhere(
+    seed: int, steadiness: Steadiness
+) -> None:
+    settings = EngineSettings("steady", shedding=SteadySettings(steadiness), limits=TIGHT)
+    done = chaos(seed, settings, rounds=120, harsh=True)
     assert done.broken == ()
     assert done.reports == done.taken + done.refused
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("steadiness", ["default", "tight"])
 @pytest.mark.parametrize("seed", range(1, 21))
-def test_a_thousand_rounds_of_steady_keep_what_it_promises(seed: int) -> None:
-    done = chaos(seed, EngineSettings(strategy="steady"), rounds=1000, harsh=True)
+def test_a_thousand_rounds_of_steady_keep_what_it_promises(
+    seed: int, steadiness: Steadiness
+) -> None:
+    settings = EngineSettings("steady", shedding=SteadySettings(steadiness))
+    done = chaos(seed, settings, rounds=1000, harsh=True)
     assert done.broken == ()
     assert done.moves > 0
 
