@@ -103,18 +103,19 @@ class SteadyShedder:
         self, loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView
     ) -> tuple[dict[str, LoadHistory], tuple[RecentMove, ...]]:
         """The histories with the moves of the last round counted in, and the moves whose bundles
-        still rest. A move that limits, filters or an executor refused is dropped.
+        still rest. A move that limits, filters or an executor refused is dropped: its bundle does
+        not cool down.
         """
         histories = {
             load.broker: kept
             for load in loads
             if (kept := memory.brokers.get(load.broker, NO_MEMORY).history) is not None
         }
-        moves = list[RecentMove]()
+        moves, brokers = list[RecentMove](), {one.broker: one for one in view.brokers}
         for move in memory.cluster.moves:
             if move.counted:
                 moves.append(move)
-            elif _is_made(move, view):
+            elif move.bundle in view.cooling or _shows(move, brokers):
                 for name, sign in ((move.source, -1), (move.destination, 1)):
                     if name in histories:
                         histories[name] = counted(histories[name], move, sign)
@@ -122,19 +123,13 @@ class SteadyShedder:
         return histories, resting(moves, view.now_ms, self.settings.rest_minutes)
 
 
-def _is_made(move: RecentMove, view: ClusterView) -> bool:
-    """Whether a decided move was commanded and not refused. A cool-down may end before the next
-    round: then reports show it.
-    """
-    if move.bundle in view.cooling:
-        return True
-    owners = [one.broker for one in view.brokers if _lists(one, move)]
-    return move.destination in owners or move.source not in owners
-
-
-def _lists(broker: BrokerLoad, move: RecentMove) -> bool:
-    ends = (move.source, move.destination)
-    return broker.broker in ends and move.bundle in broker.bundles.names
+def _shows(move: RecentMove, brokers: Mapping[str, BrokerLoad]) -> bool:
+    """Whether reports show a decided move: its cool-down may end before the next round."""
+    source, destination = (
+        name in brokers and move.bundle in brokers[name].bundles.names
+        for name in (move.source, move.destination)
+    )
+    return destination or not source
 
 
 def resting(
