@@ -82,7 +82,9 @@ class _Held:
 
 @dataclass(slots=True)
 class _Search:
-    """The state of a search: usages after the moves so far, and the bundles left to move."""
+    """The state of a search: usages after the moves so far, and the bundles left to move. `stuck`:
+    brokers whose bundles are all too large, or that may give none.
+    """
 
     brokers: LoadedBrokers
     numbers: Numbers
@@ -95,6 +97,7 @@ class _Search:
     held: dict[int, _Held] = field(default_factory=dict)
     moves: list[PlannedMove] = field(default_factory=list)
     forbidden: set[tuple[str, int]] = field(default_factory=set)
+    stuck: set[int] = field(default_factory=set)
     refused: bool = False
 
     def of(self, row: int) -> _Held:
@@ -154,6 +157,7 @@ class _Search:
         size, unsure = float(held.sizes[at]), float(held.unsure[at])
         self.moves.append(PlannedMove(held.names[at], source, destination, size, unsure, exchange))
         self.numbers.count(held.names[at], source, destination)
+        self.stuck -= {source, destination}
         self.held[source] = held.without(at)
         for row, sign in ((source, -1), (destination, 1)):
             self.usage[row] += sign * size / capacity[row]
@@ -236,9 +240,26 @@ def _extend(search: _Search) -> None:
 
 
 def _best_move(search: _Search) -> tuple[int, int, int] | None:
-    """Source, destination and position of the bundle with the largest gain per load."""
+    """Source, destination and position of the bundle with the largest gain per load. Brokers that
+    can give nothing do not keep those behind them from giving.
+    """
+    count = _MOVE_ENDS if len(search.usage) <= MANY else 1
+    order = np.argsort(search.usage, kind="stable").tolist()
+    emptiest = [row for row in order if search.takes[row]]
+    while True:
+        fullest = [row for row in order[::-1] if search.gives[row] and row not in search.stuck]
+        fullest = fullest[:count]
+        best = _best_of(search, fullest, emptiest[:count])
+        if best is None and count == 1:
+            best = _best_of(search, fullest, emptiest[:_MOVE_ENDS])
+        if best is not None or not fullest:
+            return best
+        search.stuck.update(fullest)
+
+
+def _best_of(search: _Search, fullest: list[int], emptiest: list[int]) -> FirstMove | None:
+    """The best move between these brokers."""
     found: list[tuple[bool, float, float, int, int, int]] = []
-    fullest, emptiest = search.ends(_MOVE_ENDS if len(search.usage) <= MANY else 1)
     for source in fullest:
         for destination in emptiest:
             if search.usage[destination] >= search.usage[source]:
