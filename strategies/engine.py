@@ -110,12 +110,11 @@ def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
 
 
 def rules_of(settings: EngineSettings) -> Rules:
-    """The rules of every round. Raises SettingsError for unknown names, invalid windows, limits
-    under which no clock can be judged, and samples that are shorter than a report period.
+    """The rules of every round. Raises SettingsError for unknown names, invalid windows, and limits
+    under which no clock can be judged.
     """
     check_clock(settings.round)
     entry, filters = settings.entry, settings.filters
-    entry.check_samples(settings.chosen, settings.round)
     if filters.load_manager == "auto":
         filters = replace(filters, load_manager=entry.load_manager)
     if filters.distribute_evenly == "auto":

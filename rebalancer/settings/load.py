@@ -161,6 +161,7 @@ def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[s
     found: list[str] = []
     for check in (
         lambda: Engine(_engine(entries, shedders)),
+        lambda: _check_samples(_engine(entries, shedders)),
         lambda: admission_rules(_build("executor", entries)),
     ):
         try:
@@ -168,6 +169,10 @@ def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[s
         except SettingsError as error:
             found += error.complaints
     return found
+
+
+def _check_samples(engine: EngineSettings) -> None:
+    engine.entry.check_samples(engine.chosen, engine.round)
 
 
 def _topics(entries: Sequence[SettingEntry], found: list[str]) -> Topics:

@@ -15,7 +15,7 @@ import numpy as np
 from rebalancer.simulation.clock import PERIOD_S, START_MS
 from rebalancer.simulation.noise import RECONNECT_S, Stream
 from rebalancer.simulation.ownership import NO_BROKER
-from rebalancer.simulation.scenarios.schema import Disturbances
+from rebalancer.simulation.scenarios.noise_schema import Disturbances
 from rebalancer.simulation.timeline import Move
 from rebalancer.simulation.world import World
 from strategies.model import LoadReport

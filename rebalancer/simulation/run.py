@@ -21,7 +21,8 @@ from rebalancer.simulation.leader import Leader
 from rebalancer.simulation.metrics.figures import RunFigures, Truth, Yardstick, figures_of
 from rebalancer.simulation.report_trigger import ReportTrigger
 from rebalancer.simulation.scenarios.catalog import Named
-from rebalancer.simulation.scenarios.schema import Disturbances, Happening, Scenario
+from rebalancer.simulation.scenarios.noise_schema import Disturbances
+from rebalancer.simulation.scenarios.schema import Happening, Scenario
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from rebalancer.simulation.world import World

@@ -94,7 +94,7 @@ def test_a_round_without_a_certificate_has_no_sentence() -> None:
 
 def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> None:
     """The first round's brokers report no traffic of bundles, so no assignment is more even; of
-    the second, less than two brokers have samples; the last one is uneven.
+    the second, less than two brokers have samples; the last one fills a broker that came back.
     """
     rebalancer("replay", RECORDING, "--out", tmp_path, *STEADY)
 
@@ -104,9 +104,12 @@ def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> 
 
     assert "points: no assignment of whole bundles has a smaller one.\n" in first
     assert "recent samples" not in second
-    assert "points: at most 42.0 above what whole bundles can reach (0.0 or more).\n" in last
+    assert (
+        "points after the planned moves: at most 2.9 above what whole bundles can reach (0.0 or "
+        "more); they move 1.1 MB/s, at least 1.1 MB/s are necessary.\n"
+    ) in last
     said = rebalancer("explain", "latest", "--from", tmp_path, "--json").json["sentences"]
-    (line,) = (line.strip() for line in last.splitlines() if "recent samples" in line)
+    (line,) = (one for line in last.splitlines() if (one := line.strip()).startswith("Spread of"))
     assert said == [{"cluster": "modularbrokerkilled", "epoch": 1, "round": 7, "text": [line]}]
 
 
@@ -180,6 +183,7 @@ def test_a_back_test_shows_what_moves_brought_and_its_report_what_rounds_prove(
     assert "returns" in table.out
     assert "useless: moves that brought less than a tenth" in table.words
     (cluster,) = figures["runs"][0]["clusters"]
-    assert (cluster["moved"], cluster["returns"], cluster["useless_moves"]) == (0, 0, 0)
+    assert (cluster["moved"], cluster["returns"], cluster["useless_moves"]) == (4, 0, None)
     assert cluster["prediction_error_points"] is None
-    assert "Spread of recent samples 42.0 points: at most 42.0 above" in page.read_text("utf-8")
+    proof = "Spread of recent samples 2.9 points after the planned moves: at most 2.9 above"
+    assert proof in page.read_text("utf-8")

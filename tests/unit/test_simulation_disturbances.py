@@ -10,7 +10,8 @@ import pytest
 from rebalancer.simulation.broker_reports import BrokerReports
 from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.disturbances import DisturbedReports, Rival
-from rebalancer.simulation.scenarios.schema import Disturbances, Scenario
+from rebalancer.simulation.scenarios.noise_schema import Disturbances
+from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.world import World
 from strategies.model import LoadReport
 

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from rebalancer.simulation.scenarios.complaints import complaints
-from rebalancer.simulation.scenarios.schema import Parameters, Scenario, StrictModel
+from rebalancer.simulation.scenarios.noise_schema import StrictModel
+from rebalancer.simulation.scenarios.schema import Parameters, Scenario
 from rebalancer.simulation.scenarios.traces import with_recorded
 from strategies.errors import SettingsError
 
