@@ -92,7 +92,7 @@ bench-backtest: $(STAMP) ## a back-test compared with a plain reading pass of th
 	@$(VENV)/bin/python -m benchmarks.backtest $(ARGS)
 
 .PHONY: bench-targets
-bench-targets: $(STAMP) ## SteadyShedder beside Pulsar's shedders in simulated experiments: are its targets met? (ARGS="--sweep" for its constants)
+bench-targets: $(STAMP) ## SteadyShedder beside Pulsar's shedders in simulated experiments: are its targets met? (ARGS="--sweep" for its constants, "--robust" for disturbed clusters)
 	@$(VENV)/bin/python -m benchmarks.targets $(ARGS)
 
 .PHONY: bench-kafka

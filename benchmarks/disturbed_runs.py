@@ -173,7 +173,7 @@ def _churn_held(runs: Sequence[DisturbedFigures], quiet: Sequence[DisturbedFigur
 
 def median_of(runs: Sequence[DisturbedFigures], figure: str) -> float:
     """The median of a figure over the seeds."""
-    return median(getattr(one, figure) for one in runs)
+    return float(median(getattr(one, figure) for one in runs))
 
 
 def _times(value: float, quiet: float) -> str:
