@@ -114,8 +114,3 @@ def test_a_rival_moves_five_bundles_an_hour_without_commands() -> None:
     for move in moves:
         assert move.source != move.destination
     assert 0 < np.count_nonzero(world.ownership.owner != before) <= 5
-
-
-def test_more_than_all_reports_cannot_be_disturbed() -> None:
-    with pytest.raises(ValueError, match="at most 1 together"):
-        Disturbances(lost=0.6, late=0.6)

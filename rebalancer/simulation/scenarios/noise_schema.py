@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Half = Annotated[float, Field(ge=0, le=0.5)]
 NotNegative = Annotated[float, Field(ge=0)]
 Whole = Annotated[int, Field(ge=1)]
 
@@ -35,25 +36,14 @@ class Noise(StrictModel):
 
 
 class Disturbances(StrictModel):
-    """What disturbs a cluster in addition to noise; the same traffic and noise without it.
-
-    `lost`, `late`: parts of all reports that do not arrive, or arrive `late_rounds` rounds later.
-    `clock_s`: error of one broker's clock, ahead or behind. `bundle_noise`: largest deviation of a
-    bundle's figures in each report, of which the broker's totals are free. `bundle_cost`: largest
-    lasting deviation of a bundle's cost of CPU from that of its traffic. `rival_an_hour`: bundles
-    that something else moves, at random.
+    """What disturbs a cluster in addition to noise: see docs/SIMULATION.md. Parts of all reports
+    are `lost` or `late`.
     """
 
-    lost: Fraction = 0
-    late: Fraction = 0
+    lost: Half = 0
+    late: Half = 0
     late_rounds: Whole = 2
     clock_s: NotNegative = 0
     bundle_noise: Fraction = 0
     bundle_cost: Fraction = 0
     rival_an_hour: Annotated[float, Field(ge=0, le=60)] = 0
-
-    @model_validator(mode="after")
-    def _parts(self) -> Self:
-        if self.lost + self.late > 1:
-            raise ValueError("lost and late are parts of the same reports: at most 1 together")
-        return self
