@@ -74,6 +74,15 @@ class Invariants:
         """Records that the bundle's command has an outcome."""
         self._active.pop(bundle, None)
 
+    def moved_on(self, report: LoadReport) -> None:
+        """Ends the commands of bundles that this report shows on another broker than their source:
+        an executor refuses them.
+        """
+        for bundle in () if report.bundles is None else report.bundles.names:
+            command = self._active.get(bundle)
+            if command is not None and command.source != report.broker:
+                self.finished(bundle)
+
     def _settle(self, events: Sequence[Event], store: StateStore) -> None:
         """Checks the reports that the engine held back at the start of a log: after a round they
         are in the state or rejected.

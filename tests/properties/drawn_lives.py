@@ -235,6 +235,9 @@ class Life:
                 *cluster.reports(now_ms, self.form),
             ]
             closed_ms = records[-1].ts
+            for record in records:
+                if isinstance(record, LoadReport):
+                    invariants.moved_on(record)
             events = self._fold(records)
             moves = invariants.round(events, cluster.powers, closed_ms, self.store)
             self.broken += steady.round(closed_ms, moves, self.store)

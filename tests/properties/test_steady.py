@@ -31,6 +31,7 @@ def lived(life: Life, seed: int, sizes: tuple[int, int], rounds: int) -> Life:
 
 @given(seed=seeds, brokers=brokers, bundles=bundles, rounds=rounds)
 @example(seed=177, brokers=3, bundles=7, rounds=9)  # with `tight`, bundles rest for minutes
+@example(seed=2178, brokers=5, bundles=6, rounds=6)  # the source of a lost command leaves
 def test_nothing_returns_nothing_rises_and_no_budget_is_exceeded(
     seed: int, brokers: int, bundles: int, rounds: int
 ) -> None:
