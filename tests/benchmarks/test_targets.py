@@ -59,7 +59,7 @@ def test_a_changed_constant_changes_a_run_and_nothing_after_it() -> None:
     assert figures(Case("e7", 64, 1)) == usual
     with changed(Change("move_search.WORTH", 0.9)):
         assert move_search.WORTH == 0.9
-    assert (move_search.WORTH, settings.PROFILES["default"].plain, PLAIN) == (0.5, 15.0, 3)
+    assert (move_search.WORTH, settings.PROFILES["default"].plain, PLAIN) == (0.5, 16.0, 3)
 
 
 def _disturbed(moved: float, spread: float, rival: float = 0.0) -> DisturbedFigures:
