@@ -17,9 +17,10 @@ from strategies.shedding.steady.settings import Profile
 PLAIN, HUGE, BLOCK = 3, 2, 4
 #: The extremes of many noisy brokers lie further apart: points per ln(brokers / this number).
 CROWD_POINTS, CROWD_FROM = 2.0, 8
-#: Part of a gap that the brokers' traffic must explain. What bundles cost beyond their bytes and
-#: messages, and bandwidth that is used in one direction only, explain the rest.
-EXPLAINED_PART = 0.5
+#: A gap that is larger than its limit by this factor counts if traffic explains this part of it:
+#: what bundles cost beyond their bytes and messages, and bandwidth that is used in one direction
+#: only, explain the rest.
+PARTLY_FACTOR, PARTLY = 4 / 3, 0.4
 #: The follow-up test applies for this long after the first moves of an episode.
 EPISODE_MS = 720_000
 #: Reports show the strategy's own moves within this time: until then, a change may be theirs.
@@ -45,15 +46,15 @@ class LoadGap:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """`samples`: length of the window; `block`: samples per mean; `explained`: the usages that the
-    brokers' traffic explains must show half of the gap as well.
+    """`samples`: length of the window; `block`: samples per mean; `explained`: part of the limit
+    that the usages that the brokers' traffic explains must show as well.
     """
 
     code: str
     limit: float
     samples: int
     block: int = 1
-    explained: bool = False
+    explained: float = 0.0
 
 
 def widest_gap(
@@ -70,11 +71,12 @@ def widest_gap(
 
     `expected`: usage (fraction) that a broker's traffic explains.
     """
-    tests = [
-        _Test("huge-gap", profile.huge, HUGE),
-        _Test("wide-gap", profile.plain, PLAIN, explained=True),
-        _Test("lasting-gap", profile.lasting, SAMPLES, BLOCK, explained=True),
-    ]
+    tests = [_Test("huge-gap", profile.huge, HUGE)]
+    for factor, part in ((1.0, 1.0), (PARTLY_FACTOR, PARTLY)):
+        tests += [
+            _Test("wide-gap", factor * profile.plain, PLAIN, explained=part),
+            _Test("lasting-gap", factor * profile.lasting, SAMPLES, BLOCK, explained=part),
+        ]
     if _may_follow_up(episode, now_ms):
         tests.append(_Test("follow-up", profile.follow_up, PLAIN))
     shown = {
@@ -90,7 +92,7 @@ def widest_gap(
         if gap is not None and gap.points >= gap.limit and test.explained:
             explained = _newest(
                 [
-                    [expected(name, one) / EXPLAINED_PART for one in samples[-test.samples :]]
+                    [expected(name, one) / test.explained for one in samples[-test.samples :]]
                     for name, samples in shown.items()
                 ]
             )
