@@ -11,11 +11,10 @@ from statistics import mean, median
 
 import numpy as np
 
-from benchmarks.figures import say
+from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.target_table import SCENARIOS
-from rebalancer.analysis.processes import run_each
 from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
-from rebalancer.simulation.run import SimulatedRun, run
+from rebalancer.simulation.run import SimulatedRun
 
 QUIET, RIVAL, TOGETHER = "none", "rival moves 5 an hour", "all together"
 _ALONE: Mapping[str, Mapping[str, float]] = {
@@ -85,16 +84,8 @@ def disturbed(
         for name in DISTURBANCES
         for seed in seeds
     ]
-    done = 0
-
-    def count_runs(_: int, __: DisturbedFigures) -> None:
-        nonlocal done
-        done += 1
-        if done % 100 == 0 or done == len(cases):
-            say(f"{done} of {len(cases)} runs")
-
     found: dict[tuple[str, int, str], list[DisturbedFigures]] = {}
-    answers = run_each([partial(disturbed_figures, case) for case in cases], jobs, count_runs)
+    answers = counted_runs([partial(disturbed_figures, case) for case in cases], jobs)
     for case, figures in zip(cases, answers, strict=True):
         found.setdefault((case.card, case.bundles, case.disturbance), []).append(figures)
     return found
@@ -113,7 +104,7 @@ def disturbed_figures(case: DisturbedCase) -> DisturbedFigures:
             **({} if minutes is None else {"minutes": minutes}),
         },
     )
-    return _figures(run(request.task()))
+    return _figures(uncertified_run(request))
 
 
 def _figures(done: SimulatedRun) -> DisturbedFigures:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 
-from strategies.model import Certificate, ClusterView, Memory, Shedding
-from strategies.shedding.steady import fixed, settings
+from strategies.shedding.steady import settings
 from strategies.shedding.steady.settings import PROFILES, Profile
 
 _PACKAGE = "strategies.shedding.steady"
@@ -45,27 +44,6 @@ def _changes() -> Iterator[Change]:
 
 
 CONSTANTS = tuple(_changes())
-
-
-@contextmanager
-def uncertified() -> Iterator[None]:
-    """Runs without certificates: they take most of the time of a quiet round, and no decision
-    depends on them.
-    """
-    usual = fixed.SteadyShedder.shed
-
-    def shed(self: fixed.SteadyShedder, view: ClusterView, memory: Memory) -> Shedding:
-        return replace(usual(self, view, memory), certify=_no_certificate)
-
-    try:
-        fixed.SteadyShedder.shed = shed  # type: ignore[method-assign]
-        yield
-    finally:
-        fixed.SteadyShedder.shed = usual  # type: ignore[method-assign]
-
-
-def _no_certificate(_: Collection[str]) -> Certificate | None:
-    return None
 
 
 @contextmanager

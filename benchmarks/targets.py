@@ -21,14 +21,14 @@ from statistics import median
 import numpy as np
 
 from benchmarks.disturbed_runs import ROBUST, disturbed, robust_rows
-from benchmarks.figures import say, table
+from benchmarks.figures import table
 from benchmarks.options import number, options
 from benchmarks.random_generations import LENGTH
-from benchmarks.steady_constants import CONSTANTS, Change, changed, uncertified
+from benchmarks.simulated_runs import counted_runs, uncertified_run
+from benchmarks.steady_constants import CONSTANTS, Change, changed
 from benchmarks.target_table import SCENARIOS, TARGETS
-from rebalancer.analysis.processes import run_each
 from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
-from rebalancer.simulation.run import SimulatedRun, run
+from rebalancer.simulation.run import SimulatedRun
 from strategies.shedding.registry import SHEDDERS
 
 OURS = "steady/fixed"
@@ -221,8 +221,8 @@ def figures(case: Case) -> dict[str, float]:
         changes=scenario.changes(case.bundles, case.seed),
         overrides=scenario.settings if case.strategy == OURS else (),
     )
-    with changed(case.change), uncertified():
-        done = run(request.task())
+    with changed(case.change):
+        done = uncertified_run(request)
     return {**{name: getattr(done.figures, name) for name in done.figures.__slots__}, **_more(done)}
 
 
@@ -246,15 +246,7 @@ def _more(done: SimulatedRun) -> dict[str, float]:
 
 
 def _run_all(cases: Sequence[Case], jobs: int) -> list[dict[str, float]]:
-    done = 0
-
-    def count(_: int, __: dict[str, float]) -> None:
-        nonlocal done
-        done += 1
-        if done % 100 == 0 or done == len(cases):
-            say(f"{done} of {len(cases)} runs")
-
-    return run_each([partial(figures, case) for case in cases], jobs, count)
+    return counted_runs([partial(figures, case) for case in cases], jobs)
 
 
 def _median(runs: Sequence[Mapping[str, float]], figure: str) -> float:

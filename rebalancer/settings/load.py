@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +160,10 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
 def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[str]:
     """Checks beyond single values: rules between the settings of a strategy, and lists."""
     found: list[str] = []
+    engine = cache(lambda: _engine(entries, shedders))
     for check in (
-        lambda: Engine(_engine(entries, shedders)),
-        lambda: _check_samples(_engine(entries, shedders)),
+        lambda: Engine(engine()),
+        lambda: engine().entry.check_samples(engine().chosen, engine().round),
         lambda: admission_rules(_build("executor", entries)),
     ):
         try:
@@ -169,10 +171,6 @@ def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[s
         except SettingsError as error:
             found += error.complaints
     return found
-
-
-def _check_samples(engine: EngineSettings) -> None:
-    engine.entry.check_samples(engine.chosen, engine.round)
 
 
 def _topics(entries: Sequence[SettingEntry], found: list[str]) -> Topics:

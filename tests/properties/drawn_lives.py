@@ -12,34 +12,29 @@ from random import Random
 
 import numpy as np
 
+from benchmarks.uncertified import UNCERTIFIED
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import (
     BundleStats,
-    ClusterView,
     Command,
     Event,
     Figures,
     LoadReport,
-    Memory,
     Outcome,
     OutcomeReport,
     OutcomeStatus,
     Resource,
     Round,
-    Shedding,
     Skip,
     Sweep,
     TelemetryRecord,
     Traffic,
 )
-from strategies.registry import Registry
-from strategies.settings import RoundSettings, Weights
-from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.settings import RoundSettings
 from strategies.shedding.steady.settings import SteadySettings
-from strategies.shedding.steady.strategy import STEADY
 from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, bundle
 
@@ -49,20 +44,6 @@ STEPS, SPLITS, JOINS, LEAVES, LOST_REPORT = 0.1, 0.03, 0.05, 0.03, 0.03
 FAILS, LOST, ELSEWHERE = 0.1, 0.04, 0.04
 _NAMES = tuple(f"b{number}:1" for number in range(8))
 _MESSAGE = 1024
-
-
-@dataclass(frozen=True)
-class Uncertified:
-    """SteadyShedder without its certificate, which takes most of the time of a small round and has
-    tests of its own.
-    """
-
-    settings: SteadySettings
-    weights: Weights
-
-    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        round_ = SteadyShedder(self.settings, self.weights).shed(view, memory)
-        return replace(round_, certify=lambda _: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +265,7 @@ def some_settings(seed: int) -> EngineSettings:
         moves_per_round=chance.choice((0, 0, 1, 3)), moves_per_hour=chance.choice((0, 0, 8))
     )
     round_ = RoundSettings(cool_down_ms=chance.choice((120_000, 600_000)))
-    entry = replace(STEADY, fixed=Uncertified, parity=Uncertified)
+    # Certificates take most of the time of a small round, and have tests of their own.
     return EngineSettings(
-        "steady", shedding=chosen, round=round_, limits=limits, shedders=Registry("shedding", entry)
+        "steady", shedding=chosen, round=round_, limits=limits, shedders=UNCERTIFIED
     )

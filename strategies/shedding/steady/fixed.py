@@ -238,11 +238,11 @@ class _Round:
             *cluster_full(cluster),
             *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
-        rest = reasons.rest_text(rest_minutes, self.settings)
-        advised = {name for skip in skips for name in skip.names}
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))
             return _Decided((), skips, self.moves, self.episode, certify)
+        rest = reasons.rest_text(rest_minutes, self.settings)
+        advised = {name for skip in skips for name in skip.names}
         return _Decided(
             reasons.decisions(cluster, plan, gap),
             [*skips, *reasons.left_alone(cluster, plan, self.live, rest, advised)],

@@ -27,6 +27,10 @@ EPISODE_MS = 720_000
 OWN_MOVES_MS = 180_000
 
 
+#: Rows of two brokers, and the points that the first is above the second.
+_Pair = tuple[int, int, float]
+
+
 @dataclass(frozen=True, slots=True)
 class LoadGap:
     """A gap (points) that `over` shows above `under` in each of `samples` samples, or in each mean
@@ -84,19 +88,10 @@ def widest_gap(
         for name, one in histories.items()
         if not one.doubted and len(samples := judged(one)) >= HUGE
     }
-    usages = _newest([[one.usage for one in samples] for samples in shown.values()])
+    windows = _Windows(shown, expected)
     believed, nearest = None, None
     for test in tests:
-        rows = np.flatnonzero(np.isfinite(usages[:, -test.samples]))
-        gap = _gap(list(shown), rows, [usages], test)
-        if gap is not None and gap.points >= gap.limit and test.explained:
-            explained = _newest(
-                [
-                    [expected(name, one) / test.explained for one in samples[-test.samples :]]
-                    for name, samples in shown.items()
-                ]
-            )
-            gap = _gap(list(shown), rows, [usages, explained], test)
+        gap = windows.gap(test)
         if gap is None:
             continue
         if gap.points >= gap.limit and (
@@ -138,35 +133,77 @@ def _may_follow_up(episode: Episode, now_ms: int) -> bool:
     )
 
 
+class _Windows:
+    """The usages that brokers show, and those that their traffic explains. Tests that differ only
+    in their limits share the search of their window.
+    """
+
+    def __init__(
+        self,
+        shown: Mapping[str, Sequence[LoadSample]],
+        expected: Callable[[str, LoadSample], float],
+    ) -> None:
+        self._shown, self._expected, self._names = shown, expected, list(shown)
+        self._usages = 100.0 * _newest([[one.usage for one in few] for few in shown.values()])
+        self._pairs: dict[tuple[int, int], _Pair | None] = {}
+        self._explained: dict[int, Floats] = {}
+
+    def gap(self, test: _Test) -> LoadGap | None:
+        """The widest gap in the window of a test, None if fewer than two brokers fill it."""
+        window = test.samples, test.block
+        rows = np.flatnonzero(np.isfinite(self._usages[:, -test.samples]))
+        if window not in self._pairs:
+            self._pairs[window] = _widest_in([self._usages], rows, *window)
+        pair = self._pairs[window]
+        if pair is None:
+            return None
+        by_traffic = test.explained > 0 and pair[2] >= test.limit
+        if by_traffic:
+            explained = 100.0 * (self._usages_by_traffic(test.samples) / test.explained)
+            pair = _widest_in([self._usages, explained], rows, *window) or pair
+        over, under, points = pair
+        return LoadGap(
+            test.code,
+            self._names[over],
+            self._names[under],
+            points,
+            test.limit,
+            *window,
+            explained=by_traffic,
+        )
+
+    def _usages_by_traffic(self, samples: int) -> Floats:
+        """float64[n, SAMPLES]: the newest usages (fractions) that traffic explains."""
+        if samples not in self._explained:
+            self._explained[samples] = _newest(
+                [
+                    [self._expected(name, one) for one in shown[-samples:]]
+                    for name, shown in self._shown.items()
+                ]
+            )
+        return self._explained[samples]
+
+
 def _newest(series: Sequence[Sequence[float]]) -> Floats:
-    """float64[n, SAMPLES] in points: the newest values of each series on the right, NaN where there
-    are fewer.
+    """float64[n, SAMPLES]: the newest values of each series on the right, NaN where there are
+    fewer.
     """
     missing = [nan] * SAMPLES
     rows = [[*missing[len(values) :], *values] for values in series]
-    return 100.0 * np.array(rows).reshape(-1, SAMPLES)
+    return np.array(rows).reshape(-1, SAMPLES)
 
 
-def _gap(names: Sequence[str], rows: Ints, usages: Sequence[Floats], test: _Test) -> LoadGap | None:
-    """The largest, over all pairs of these brokers, of the smallest difference within the window of
-    any of `usages`.
+def _widest_in(usages: Sequence[Floats], rows: Ints, samples: int, block: int) -> _Pair | None:
+    """The two of these brokers with the largest smallest difference within the window of any of
+    `usages`, and that difference; None for fewer than two brokers.
     """
     if len(rows) < 2:
         return None
-    windows = [one[rows, -test.samples :] for one in usages]
-    if test.block > 1:
-        windows = [one.reshape(len(rows), -1, test.block).mean(axis=2) for one in windows]
+    windows = [one[rows, -samples:] for one in usages]
+    if block > 1:
+        windows = [one.reshape(len(rows), -1, block).mean(axis=2) for one in windows]
     over, under, points = _widest_pair(np.ascontiguousarray(np.concatenate(windows, axis=1).T))
-    return LoadGap(
-        test.code,
-        names[rows[over]],
-        names[rows[under]],
-        points,
-        test.limit,
-        test.samples,
-        test.block,
-        explained=len(usages) > 1,
-    )
+    return int(rows[over]), int(rows[under]), points
 
 
 def _widest_pair(usages: Floats) -> tuple[int, int, float]:

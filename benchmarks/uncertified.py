@@ -1,0 +1,30 @@
+"""SteadyShedder without certificates, which take most of the time of a quiet round and decide
+nothing: for runs of many rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from strategies.model import ClusterView, Memory, Shedding
+from strategies.settings import Weights
+from strategies.shedding.registry import SHEDDERS
+from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.strategy import STEADY
+
+
+@dataclass(frozen=True)
+class Uncertified:
+    """SteadyShedder whose rounds have no certificate."""
+
+    settings: SteadySettings
+    weights: Weights
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        round_ = SteadyShedder(self.settings, self.weights).shed(view, memory)
+        return replace(round_, certify=lambda _: None)
+
+
+#: All shedders, SteadyShedder without certificates.
+UNCERTIFIED = SHEDDERS.extended(replace(STEADY, fixed=Uncertified, parity=Uncertified))
