@@ -13,10 +13,10 @@ _NOTHING = 0.0005
 
 
 def certificate_text(bounds: Certificate) -> str:
-    """`Spread of recent samples 6.2 points after the planned moves: at most 1.2 above what whole
+    """`Estimated spread 6.2 points after the planned moves: at most 1.2 above what whole
     bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are necessary.`
     """
-    spread = f"Spread of recent samples {figure(100 * bounds.spread)} points"
+    spread = f"Estimated spread {figure(100 * bounds.spread)} points"
     after = " after the planned moves" if bounds.moved else ""
     return f"{spread}{after}: {_distance(bounds)}{_effort(bounds)}."
 

@@ -90,7 +90,7 @@ def test_the_page_says_what_each_round_proves() -> None:
     assert shown["bound"] == {"t": [0, 60_000, 120_000], "y": [10.0, 10.0, 10.0]}
     assert shown["proofs_total"] == 3
     first, second, third = (text for _, _, text in shown["proofs"])
-    assert first.startswith("Spread of recent samples 80.0 points: at most 70.0 above")
+    assert first.startswith("Estimated spread 80.0 points: at most 70.0 above")
     assert second.endswith("are necessary. The last predictions were 2.0 points off on average.")
     assert third.endswith("can reach (10.0 or more)."), "the error is still that of the last moves"
 

@@ -25,28 +25,27 @@ STEADY = ("--set", "shedding.strategy=steady")
     [
         (
             Certificate(0.062, 0.05, 3.4e8, 3.1e8),
-            "Spread of recent samples 6.2 points after the planned moves: at most 1.2 above what "
+            "Estimated spread 6.2 points after the planned moves: at most 1.2 above what "
             "whole bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are "
             "necessary.",
         ),
         (
             Certificate(0.062, 0.0, 3.4e8, 0.0),
-            "Spread of recent samples 6.2 points after the planned moves: at most 6.2 above what "
+            "Estimated spread 6.2 points after the planned moves: at most 6.2 above what "
             "whole bundles can reach (0.0 or more); they move 340.0 MB/s.",
         ),
         (
             Certificate(0.123, 0.082, 0.0, 0.0),
-            "Spread of recent samples 12.3 points: at most 4.1 above what whole bundles can reach "
+            "Estimated spread 12.3 points: at most 4.1 above what whole bundles can reach "
             "(8.2 or more).",
         ),
         (
             Certificate(0.123, 0.1229999, 0.0, 0.0),
-            "Spread of recent samples 12.3 points: no assignment of whole bundles has a smaller "
-            "one.",
+            "Estimated spread 12.3 points: no assignment of whole bundles has a smaller one.",
         ),
         (
             Certificate(0.123, None, 5e6, None),
-            "Spread of recent samples 12.3 points after the planned moves: no bounds, because the "
+            "Estimated spread 12.3 points after the planned moves: no bounds, because the "
             "cluster is too large or reports list only some bundles; they move 5.0 MB/s.",
         ),
     ],
@@ -103,13 +102,13 @@ def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> 
     )
 
     assert "points: no assignment of whole bundles has a smaller one.\n" in first
-    assert "recent samples" not in second
+    assert "Estimated spread" not in second
     assert (
-        "points after the planned moves: at most 2.9 above what whole bundles can reach (0.0 or "
+        "points after the planned moves: at most 3.1 above what whole bundles can reach (0.0 or "
         "more); they move 1.1 MB/s, at least 1.1 MB/s are necessary.\n"
     ) in last
     said = rebalancer("explain", "latest", "--from", tmp_path, "--json").json["sentences"]
-    (line,) = (one for line in last.splitlines() if (one := line.strip()).startswith("Spread of"))
+    (line,) = (one for line in last.splitlines() if (one := line.strip()).startswith("Estimated"))
     assert said == [{"cluster": "modularbrokerkilled", "epoch": 1, "round": 7, "text": [line]}]
 
 
@@ -152,7 +151,7 @@ def test_a_certificate_counts_only_moves_that_limits_allow(tmp_path: Path) -> No
 def test_explain_says_nothing_of_a_strategy_without_certificates(tmp_path: Path) -> None:
     rebalancer("replay", RECORDING, "--out", tmp_path, "--set", "shedding.strategy=avg")
 
-    assert "recent samples" not in rebalancer("explain", "1", "--from", tmp_path).out
+    assert "Estimated spread" not in rebalancer("explain", "1", "--from", tmp_path).out
     assert rebalancer("explain", "1", "--from", tmp_path, "--json").json["sentences"] == []
 
 
@@ -183,7 +182,7 @@ def test_a_back_test_shows_what_moves_brought_and_its_report_what_rounds_prove(
     assert "returns" in table.out
     assert "useless: moves that brought less than a tenth" in table.words
     (cluster,) = figures["runs"][0]["clusters"]
-    assert (cluster["moved"], cluster["returns"], cluster["useless_moves"]) == (4, 0, None)
+    assert (cluster["moved"], cluster["returns"], cluster["useless_moves"]) == (3, 0, None)
     assert cluster["prediction_error_points"] is None
-    proof = "Spread of recent samples 2.9 points after the planned moves: at most 2.9 above"
+    proof = "Estimated spread 3.1 points after the planned moves: at most 3.1 above"
     assert proof in page.read_text("utf-8")

@@ -1,11 +1,15 @@
-"""What SteadyShedder says where reports show less than the whole cluster."""
+"""What SteadyShedder says of gaps, and where reports show less than the whole cluster."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from strategies.model import BrokerLoad, Memory, Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.gaps import LoadGap
+from strategies.shedding.steady.reasons import gap_text
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
 
@@ -48,3 +52,19 @@ def test_a_round_names_a_broker_whose_jump_does_not_count_yet() -> None:
         "; the jump of usage on b3:1 and 1 other broker does not count yet: traffic stood still"
     )
     assert "jump" not in believed
+
+
+@pytest.mark.parametrize(
+    ("explained", "how"),
+    [
+        (0.0, ""),
+        (0.4, ", and traffic explains at least 40 % of that"),
+        (1.0, ", by usage and by what traffic explains"),
+    ],
+)
+def test_a_gap_says_how_much_of_it_traffic_explains(explained: float, how: str) -> None:
+    gap = LoadGap("wide-gap", "b5", "b1", 18.44, 14.5, samples=3, explained=explained)
+
+    text = gap_text(gap)
+
+    assert text == f"b5 is at least 18.4 points above b1 in each of the last 3 samples{how}"

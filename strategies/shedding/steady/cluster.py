@@ -22,12 +22,18 @@ from strategies.load_history import LARGEST, LoadHistory, LoadSample
 from strategies.model import BrokerLoad, ClusterView
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.cost import LEAST_TRAFFIC, LoadCost
-from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
+from strategies.shedding.steady.move_plan import TINY, LoadedBrokers, Pieces
 from strategies.shedding.steady.samples import load_of
 
 #: Relative difference up to which the newest figures and the averages add up to the same load:
 #: their sums then do not show which of them is the present load.
 ALIKE = 0.02
+#: The usage that a broker shows in a few samples is this uncertain, in points (standard deviation):
+#: CPU deviates for minutes from what a broker's work takes.
+NOISE = 1.7
+#: At least this part of the difference between the usage that a broker shows and the one that its
+#: traffic explains is taken for lasting.
+LASTING = 0.75
 
 
 @dataclass(frozen=True)
@@ -72,8 +78,10 @@ class PlannedCluster:
     def brokers(self) -> LoadedBrokers:
         """As input of a plan: usages in points, load in units of a broker of power 1."""
         capacity = [self.cost.capacity(load.broker, now) / 100.0 for load, now in self.known]
+        shown = np.array([100.0 * now.usage for _, now in self.known])
+        explained = [100.0 * self.cost.expected(load.broker, now) for load, now in self.known]
         return LoadedBrokers(
-            np.array([100.0 * now.usage for _, now in self.known]),
+            drawn(shown, np.array(explained)),
             np.array(capacity),
             self.pieces,
             self.takers,
@@ -190,6 +198,15 @@ class PlannedCluster:
     @cached_property
     def _numbers(self) -> dict[str, Ints]:
         return {}
+
+
+def drawn(shown: Floats, explained: Floats) -> Floats:
+    """float64[n] in points: the usages that brokers show, drawn to those that their traffic
+    explains by the part of the differences that noise is likely to be (James and Stein).
+    """
+    apart = shown - explained
+    noise = len(apart) * NOISE**2 / max(float(np.sort(apart * apart).sum()), TINY)
+    return explained + max(LASTING, 1.0 - noise) * apart
 
 
 def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:

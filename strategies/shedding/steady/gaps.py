@@ -20,7 +20,7 @@ CROWD_POINTS, CROWD_FROM = 2.0, 8
 #: A gap that is larger than its limit by this factor counts if traffic explains this part of it:
 #: what bundles cost beyond their bytes and messages, and bandwidth that is used in one direction
 #: only, explain the rest.
-PARTLY_FACTOR, PARTLY = 4 / 3, 0.4
+PARTLY_FACTOR, PARTLY = 1.25, 0.4
 #: The follow-up test applies for this long after the first moves of an episode.
 EPISODE_MS = 720_000
 #: Reports show the strategy's own moves within this time: until then, a change may be theirs.
@@ -35,7 +35,7 @@ _Pair = tuple[int, int, float]
 class LoadGap:
     """A gap (points) that `over` shows above `under` in each of `samples` samples, or in each mean
     of `block` of them, and the limit of the test that compares it. `code`: of that test;
-    `explained`: the brokers' traffic shows the gap as well.
+    `explained`: the brokers' traffic explains this part of the gap.
     """
 
     code: str
@@ -45,7 +45,7 @@ class LoadGap:
     limit: float
     samples: int
     block: int = 1
-    explained: bool = False
+    explained: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class _Windows:
             points,
             test.limit,
             *window,
-            explained=by_traffic,
+            explained=test.explained if by_traffic else 0.0,
         )
 
     def _usages_by_traffic(self, samples: int) -> Floats:

@@ -1,14 +1,16 @@
-"""Plans the moves that bring the usages of all brokers into a band, with as little load moved as
-possible.
+"""Plans the moves that bring the usages of all brokers into a band, with as little load and traffic
+moved as possible.
 
 The band [low, low + width] is the cheapest one that divisible load could reach. Of the moves that
-the search finds, those that are not needed are dropped, or replaced by smaller ones.
+the search finds, those that are not needed are dropped, or replaced by ones with less traffic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from strategies.shedding.steady.move_plan import (
     TINY,
@@ -68,7 +70,9 @@ def _cheapest(brokers: LoadedBrokers, plans: Sequence[MovePlan], width: float) -
 
 
 def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
-    """The plan without moves that are not needed, and with smaller bundles where they suffice."""
+    """The plan without moves that are not needed, and with bundles of less traffic where they
+    suffice.
+    """
     if not plan.moves or len(plan.moves) > MANY:
         return plan
     before = spread_of(brokers.usage)
@@ -81,32 +85,37 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
         allowed = max(width, spread, min(spread + share, _THIN_UP_TO * width)) + TINY
         if _keeps(brokers, rest, allowed):
             moves, spread = rest, unsure_spread(*after_moves(brokers, rest))
-    allowed = max(width, spread) + TINY
+    moves = _with_less_traffic(brokers, moves, max(width, spread) + TINY)
+    return MovePlan(tuple(moves), *after_moves(brokers, moves), plan.refused)
+
+
+def _with_less_traffic(
+    brokers: LoadedBrokers, moves: list[PlannedMove], spread: float
+) -> list[PlannedMove]:
+    """The moves, with other bundles of the same broker that carry fewer bytes/s where those reach
+    this spread as well.
+    """
     moved = {one.bundle for one in moves}
     for at, move in enumerate(moves):
         if move.exchange:
             continue
         pieces = brokers.pieces(move.source)
-        smaller = sorted(
-            (float(size), name, float(unsure))
-            for name, size, unsure, movable in zip(
-                pieces.names,
-                pieces.sizes.tolist(),
-                pieces.unsure.tolist(),
-                pieces.movable.tolist(),
-                strict=True,
-            )
-            if movable and 0 < size < move.size and name not in moved
-        )
-        for size, name, unsure in smaller:
+        most = pieces.throughput[pieces.names.index(move.bundle)]
+        fewer = np.flatnonzero(
+            pieces.movable & (pieces.sizes > TINY) & (pieces.throughput < most)
+        ).tolist()
+        for row in sorted(fewer, key=lambda row: (pieces.throughput[row], pieces.names[row])):
+            name = pieces.names[row]
+            if name in moved or not brokers.takers(name, move.source)[move.destination]:
+                continue
+            size, unsure = float(pieces.sizes[row]), float(pieces.unsure[row])
             other = PlannedMove(name, move.source, move.destination, size, unsure)
             trial = [*moves[:at], other, *moves[at + 1 :]]
-            takers = brokers.takers(name, move.source)
-            if takers[move.destination] and _keeps(brokers, trial, allowed):
+            if _keeps(brokers, trial, spread):
                 moved = (moved - {move.bundle}) | {name}
                 moves = trial
                 break
-    return MovePlan(tuple(moves), *after_moves(brokers, moves), plan.refused)
+    return moves
 
 
 def _keeps(brokers: LoadedBrokers, moves: Sequence[PlannedMove], spread: float) -> bool:

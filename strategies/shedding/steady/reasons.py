@@ -21,7 +21,11 @@ def gap_text(gap: LoadGap) -> str:
     """`b5 is at least 18.4 points above b1 in each of the last 3 samples, by usage and by what
     traffic explains`
     """
-    how = ", by usage and by what traffic explains" if gap.explained else ""
+    how = ""
+    if gap.explained == 1:
+        how = ", by usage and by what traffic explains"
+    elif gap.explained:
+        how = f", and traffic explains at least {100 * gap.explained:.0f} % of that"
     return (
         f"{gap.over} is at least {gap.points:.1f} points above {gap.under} in {_window(gap)}{how}"
     )
@@ -43,7 +47,7 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[De
     count = len(plan.moves)
     moves = "this brings" if count == 1 else f"the {count} moves of the plan bring"
     before = spread_of(cluster.brokers.usage)
-    whole = f"{moves} the spread of recent samples from {before:.1f} to {plan.spread:.1f}"
+    whole = f"{moves} the estimated spread from {before:.1f} to {plan.spread:.1f}"
     texts = {
         (source, destination): f"{gap_text(gap)} ({gap.limit:.1f} are enough): "
         f"{_effect(cluster, together, pairs.get((destination, source), []))}; {whole}"
