@@ -121,6 +121,11 @@ def _scenario(seed: int) -> Scenario:
     )
 
 
+def _present(world: World) -> set[str]:
+    there = zip(world.fleet.names, world.present.tolist(), strict=True)
+    return {name for name, present in there if present}
+
+
 def _steps(stream: Stream, chance: float, first: float | None) -> list[tuple[float, float]]:
     """Pairs of minute and factor: random between 0.5 and 1.5, or `first` and its opposite
     alternately.
@@ -159,7 +164,7 @@ class _Chaos:
         store, engine, chance = InMemoryStore(), Engine(self.settings), Stream(self.seed, 101)
         executor = ExecutorModel(world, Leader(self.settings, _CLUSTER, store), START_MS)
         reports, imbalance, carried = BrokerReports(world, _CLUSTER, None), list[float](), 0.0
-        harm = Stream(self.seed, 102)
+        harm, alive = Stream(self.seed, 102), _present(world)
         for number in range(rounds):
             now_s = number * PERIOD_S
             self._change_members(world, executor, chance, now_s)
@@ -167,13 +172,10 @@ class _Chaos:
                 self._split(world, harm)
             world.measure(now_s)
             commands = list[Command]()
-            alive = {
-                name
-                for name, there in zip(world.fleet.names, world.present.tolist(), strict=True)
-                if there
-            }
+            before, alive = alive, _present(world)
+            believed = {*alive, *({self._wrong_clock} & before if self.harsh else ())}
             for record in self._records(reports, chance, number):
-                commands += self._fold(record, engine, store, alive)
+                commands += self._fold(record, engine, store, believed)
             if self.harsh:
                 commands = self._harmed(commands, sorted(alive), harm, number, now_s)
             self._carry_out(commands, executor, chance, number, now_s)
@@ -202,7 +204,8 @@ class _Chaos:
         self, record: TelemetryRecord, engine: Engine, store: InMemoryStore, alive: set[str]
     ) -> list[Command]:
         """The commands of a record, if it closes a round. Checks all invariants. Every sweep closes
-        one, unless a wrong clock closes rounds earlier.
+        one, unless a wrong clock closes rounds earlier. `alive`: present brokers; one with a wrong
+        clock counts as present for one round more (decision 0022).
         """
         events = engine.fold(record, store)
         if isinstance(record, LoadReport):

@@ -1,4 +1,5 @@
-"""Estimates usage after moves: the load of a bundle is its share of the broker's traffic.
+"""Estimates usage after moves: the load of a bundle is its share of the broker's traffic, or what
+the strategy forecasts.
 
 The figures of a resource are absolute (percent of a core, kbit/s). Load that leaves a broker is
 added to the other one in the same unit and is then related to that broker's own limit. Heap memory
@@ -88,11 +89,14 @@ class Estimate:
         self._brokers = {broker.broker: broker for broker in view.brokers}
         self._figures = {broker.broker: broker.figures for broker in view.brokers}
         self._usage = usage
+        self._forecast: dict[str, float] = {}
         self.loads: dict[str, float] = {}
 
     def usage(self, broker: str) -> float:
         """Usage (fraction) of a broker after the decisions applied so far."""
-        return self._usage(self._figures[broker])
+        usage = self._usage(self._figures[broker])
+        forecast = self._forecast.get(broker)
+        return usage if forecast is None else max(0.0, usage + forecast)
 
     def changed_usages(self) -> dict[str, float]:
         """Usage of the brokers that decisions changed, in the cluster's order, without the
@@ -101,7 +105,7 @@ class Estimate:
         changed = (
             name
             for name, broker in self._brokers.items()
-            if self._figures[name] is not broker.figures
+            if name in self._forecast or self._figures[name] is not broker.figures
         )
         return {broker: self.usage(broker) for broker in changed}
 
@@ -119,14 +123,24 @@ class Estimate:
         share = share_of_traffic(self._brokers[decision.source], decision.bundle)
         self.loads[decision.bundle] = share
         before = self._usages(decision)
-        original = self._brokers[decision.source].figures
-        self._figures[decision.source] = burdened(self._figures[decision.source], original, -share)
-        if decision.destination in self._figures:
-            self._figures[decision.destination] = burdened(
-                self._figures[decision.destination], original, share
-            )
+        if decision.forecast is None:
+            self._burden(decision, share)
+        else:
+            for broker, change in zip(
+                (decision.source, decision.destination),
+                (-decision.forecast[0], decision.forecast[1]),
+                strict=True,
+            ):
+                if broker in self._figures:
+                    self._forecast[broker] = self._forecast.get(broker, 0.0) + change
         after = self._usages(decision)
         return Expected(before[0], after[0], before[1], after[1])
+
+    def _burden(self, decision: Decision, share: float) -> None:
+        original = self._brokers[decision.source].figures
+        for broker, part in ((decision.source, -share), (decision.destination, share)):
+            if broker in self._figures:
+                self._figures[broker] = burdened(self._figures[broker], original, part)
 
     def _usages(self, decision: Decision) -> tuple[float, float | None]:
         destination = decision.destination

@@ -196,9 +196,8 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One bundle that should leave `source`, with a destination if the strategy names one. `code`
-    is stable, `text` is for people.
-
-    `exchange`: decisions with the same value are carried out together or not at all.
+    is stable, `text` for people. `exchange`: decisions with the same value are carried out together
+    or not at all. `forecast`: what source loses and destination gains, in fractions of usage.
     """
 
     bundle: str
@@ -208,6 +207,7 @@ class Decision:
     text: str
     evidence: Evidence = field(default_factory=dict)
     exchange: str | None = None
+    forecast: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

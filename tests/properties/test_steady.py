@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -84,6 +85,7 @@ def reopened(store: InMemoryStore) -> InMemoryStore:
     return found
 
 
+@pytest.mark.heavy
 def test_the_lives_are_worth_looking_at() -> None:
     """Guards the other tests: many of these lives have moves for every reason, and bundles that
     move more than once.

@@ -102,6 +102,7 @@ def ended(pipe: Pipe) -> tuple[int, str]:
     return pipe.process.wait(A_MOMENT_S), said
 
 
+@pytest.mark.heavy
 def test_two_hundred_rounds_in_a_loop_equal_a_replay_of_the_same_log(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text(

@@ -155,6 +155,7 @@ def test_explain_says_nothing_of_a_strategy_without_certificates(tmp_path: Path)
     assert rebalancer("explain", "1", "--from", tmp_path, "--json").json["sentences"] == []
 
 
+@pytest.mark.heavy
 def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
     given = ("demo", "--engine", "plain", "--strategy", "steady", "--out", tmp_path / "demo")
 

@@ -59,7 +59,7 @@ def test_a_round_names_a_broker_whose_jump_does_not_count_yet() -> None:
     [
         (0.0, ""),
         (0.4, ", and traffic explains at least 40 % of that"),
-        (1.0, ", by usage and by what traffic explains"),
+        (1.0, ", and in each by what traffic explains"),
     ],
 )
 def test_a_gap_says_how_much_of_it_traffic_explains(explained: float, how: str) -> None:

@@ -87,6 +87,7 @@ class PlannedCluster:
             self.takers,
             self.apart,
             None if self.view.even is None else self._served,
+            shown,
         )
 
     def pieces(self, row: int) -> Pieces:

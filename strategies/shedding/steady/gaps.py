@@ -21,6 +21,9 @@ CROWD_POINTS, CROWD_FROM = 2.0, 8
 #: what bundles cost beyond their bytes and messages, and bandwidth that is used in one direction
 #: only, explain the rest.
 PARTLY_FACTOR, PARTLY = 1.25, 0.4
+#: Where traffic explains all of a wide gap in each sample, their mean must show it too, and each of
+#: them this part of it: CPU is noisier than traffic.
+SHOWN = 0.5
 #: The follow-up test applies for this long after the first moves of an episode.
 EPISODE_MS = 720_000
 #: Reports show the strategy's own moves within this time: until then, a change may be theirs.
@@ -35,7 +38,8 @@ _Pair = tuple[int, int, float]
 class LoadGap:
     """A gap (points) that `over` shows above `under` in each of `samples` samples, or in each mean
     of `block` of them, and the limit of the test that compares it. `code`: of that test;
-    `explained`: the brokers' traffic explains this part of the gap.
+    `explained`: the brokers' traffic explains this part of the gap; `averaged`: the mean of the
+    samples shows it, each of them at least half of it.
     """
 
     code: str
@@ -46,12 +50,14 @@ class LoadGap:
     samples: int
     block: int = 1
     explained: float = 0.0
+    averaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Test:
     """`samples`: length of the window; `block`: samples per mean; `explained`: part of the limit
-    that the usages that the brokers' traffic explains must show as well.
+    that the usages that the brokers' traffic explains must show as well; `averaged`: as in
+    `LoadGap`.
     """
 
     code: str
@@ -59,6 +65,7 @@ class _Test:
     samples: int
     block: int = 1
     explained: float = 0.0
+    averaged: bool = False
 
 
 def widest_gap(
@@ -78,7 +85,7 @@ def widest_gap(
     tests = [_Test("huge-gap", profile.huge, HUGE)]
     for factor, part in ((1.0, 1.0), (PARTLY_FACTOR, PARTLY)):
         tests += [
-            _Test("wide-gap", factor * profile.plain, PLAIN, explained=part),
+            _Test("wide-gap", factor * profile.plain, PLAIN, explained=part, averaged=part == 1.0),
             _Test("lasting-gap", factor * profile.lasting, SAMPLES, BLOCK, explained=part),
         ]
     if _may_follow_up(episode, now_ms):
@@ -145,22 +152,23 @@ class _Windows:
     ) -> None:
         self._shown, self._expected, self._names = shown, expected, list(shown)
         self._usages = 100.0 * _newest([[one.usage for one in few] for few in shown.values()])
-        self._pairs: dict[tuple[int, int], _Pair | None] = {}
+        self._pairs: dict[tuple[int, int, bool], _Pair | None] = {}
         self._explained: dict[int, Floats] = {}
 
     def gap(self, test: _Test) -> LoadGap | None:
         """The widest gap in the window of a test, None if fewer than two brokers fill it."""
-        window = test.samples, test.block
         rows = np.flatnonzero(np.isfinite(self._usages[:, -test.samples]))
-        if window not in self._pairs:
-            self._pairs[window] = _widest_in([self._usages], rows, *window)
-        pair = self._pairs[window]
+        window = test.samples, test.block
+        usages = self._averaged(test.samples) if test.averaged else [self._usages]
+        if (key := (*window, test.averaged)) not in self._pairs:
+            self._pairs[key] = _widest_in(usages, rows, *window)
+        pair = self._pairs[key]
         if pair is None:
             return None
         by_traffic = test.explained > 0 and pair[2] >= test.limit
         if by_traffic:
             explained = 100.0 * (self._usages_by_traffic(test.samples) / test.explained)
-            pair = _widest_in([self._usages, explained], rows, *window) or pair
+            pair = _widest_in([*usages, explained], rows, *window) or pair
         over, under, points = pair
         return LoadGap(
             test.code,
@@ -170,7 +178,15 @@ class _Windows:
             test.limit,
             *window,
             explained=test.explained if by_traffic else 0.0,
+            averaged=test.averaged,
         )
+
+    def _averaged(self, samples: int) -> list[Floats]:
+        """The mean of the newest usages, in each column, and the usages that each sample may be
+        short of it.
+        """
+        mean = self._usages[:, -samples:].mean(axis=1, keepdims=True)
+        return [np.repeat(mean, SAMPLES, axis=1), self._usages / SHOWN]
 
     def _usages_by_traffic(self, samples: int) -> Floats:
         """float64[n, SAMPLES]: the newest usages (fractions) that traffic explains."""

@@ -37,7 +37,8 @@ class LoadedBrokers:
     per point; `pieces`: of a broker, by row; `takers`: bundle, source row → bool[n], the brokers
     that policies and filters allow. `apart`: points; only brokers at least this far above the
     emptiest give bundles, and only those as far below the fullest take some. `served`: namespace →
-    int64[n], number of its bundles; None where it does not limit moves.
+    int64[n], number of its bundles; None where it does not limit moves. `shown`: float64[n] in
+    points, usages that the brokers show, where `usage` is an estimate.
     """
 
     usage: Floats
@@ -46,6 +47,16 @@ class LoadedBrokers:
     takers: Callable[[str, int], Bools]
     apart: float = 0.0
     served: Callable[[str], Ints] | None = None
+    shown: Floats | None = None
+
+    def ceiling(self, source: int, destination: int) -> float:
+        """How much fuller than the source was (points, 0 or less) a move may make its destination,
+        so that it is not fuller by `usage` nor by `shown`.
+        """
+        if self.shown is None:
+            return 0.0
+        above, under = (self.shown[row] - self.usage[row] for row in (source, destination))
+        return min(0.0, float(above - under))
 
 
 @dataclass(frozen=True, slots=True)

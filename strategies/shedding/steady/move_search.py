@@ -147,6 +147,10 @@ class _Search:
         )
         return np.asarray(before - after)
 
+    def room(self, source: int, destination: int) -> float:
+        """Usage that a destination must stay below while it takes a bundle of the source."""
+        return float(self.usage[source]) + self.brokers.ceiling(source, destination)
+
     def ends(self, count: int) -> tuple[list[int], list[int]]:
         order = np.argsort(self.usage, kind="stable")
         fullest = [row for row in order[::-1][:count].tolist() if self.gives[row]]
@@ -184,7 +188,7 @@ def _may_start(search: _Search, source: int, destination: int, at: int) -> bool:
     after = search.usage[destination] + held.sizes[at] / search.brokers.capacity[destination]
     name = held.names[at]
     return (
-        bool(after < search.usage[source] - TINY)
+        bool(after < search.room(source, destination) - TINY)
         and _allowed(search, name, source, destination)
         and _keeps_even(search, name, source, destination)
     )
@@ -286,7 +290,7 @@ def _best_of_pair(
     destination_after = usage[destination] + held.sizes / brokers.capacity[destination]
     gain = search.gain(source, destination, held.sizes, held.unsure)
     fine = (
-        (destination_after < usage[source] - TINY)
+        (destination_after < search.room(source, destination) - TINY)
         & (gain >= WORTH * held.sizes)
         & (gain >= _LEAST_GAIN * min(brokers.capacity[source], brokers.capacity[destination]))
     )
@@ -337,8 +341,8 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
             unsure = mine.unsure[:, None] - theirs.unsure[None, :]
             gain = search.gain(source, destination, moved, unsure)
             fine = (
-                (between[:, None] < usage[source] - TINY)
-                & (source_after < between[:, None] - TINY)
+                (between[:, None] < search.room(source, destination) - TINY)
+                & (source_after < between[:, None] + brokers.ceiling(destination, source) - TINY)
                 & (gain >= WORTH * both)
                 & (
                     gain

@@ -127,9 +127,9 @@ def _keeps(brokers: LoadedBrokers, moves: Sequence[PlannedMove], spread: float) 
         if not move.exchange and not numbers.allow(move.bundle, move.source, move.destination):
             return False
         numbers.count(move.bundle, move.source, move.destination)
-        before = usage[move.source]
+        room = usage[move.source] + brokers.ceiling(move.source, move.destination)
         usage[move.source] -= move.size / brokers.capacity[move.source]
         usage[move.destination] += move.size / brokers.capacity[move.destination]
-        if usage[move.destination] > before:
+        if usage[move.destination] > room:
             return False
     return unsure_spread(*after_moves(brokers, moves)) <= spread

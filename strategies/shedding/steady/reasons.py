@@ -18,12 +18,12 @@ _MINUTE_MS = 60_000
 
 
 def gap_text(gap: LoadGap) -> str:
-    """`b5 is at least 18.4 points above b1 in each of the last 3 samples, by usage and by what
+    """`b5 is at least 18.4 points above b1 in the mean of the last 3 samples, and in each by what
     traffic explains`
     """
     how = ""
     if gap.explained == 1:
-        how = ", by usage and by what traffic explains"
+        how = ", and in each by what traffic explains"
     elif gap.explained:
         how = f", and traffic explains at least {100 * gap.explained:.0f} % of that"
     return (
@@ -32,6 +32,8 @@ def gap_text(gap: LoadGap) -> str:
 
 
 def _window(gap: LoadGap) -> str:
+    if gap.averaged:
+        return f"the mean of the last {gap.samples} samples"
     if gap.block == 1:
         return f"each of the last {gap.samples} samples"
     return f"each of the last {gap.samples // gap.block} means of {gap.block} samples"
@@ -71,6 +73,10 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[De
                 "planned_spread_points": plan.spread,
             },
             f"exchange-{move.exchange}" if move.exchange else None,
+            (
+                move.size / float(capacity[move.source]) / 100,
+                move.size / float(capacity[move.destination]) / 100,
+            ),
         )
         for move in plan.moves
     )
