@@ -6,20 +6,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from sinks.topics.access import TopicAccess, open_publisher
+from sinks.topics.access import Publisher, TopicAccess, open_publisher
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import PublishTimeout, SinkError
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import values
+from tests.servers.kafka_topics import put, values
 from tests.servers.process import Process
 from tests.topic_uris import topic_of
 from tests.unit.test_collector import REPORT
@@ -162,3 +163,52 @@ def test_before_the_first_publish_a_dead_broker_is_an_outage_and_a_deleted_topic
         with pytest.raises(PublishTimeout) as raised:
             publisher.publish("c", b"{}")
     assert "the topic does not exist" not in str(raised.value)
+
+
+def test_a_flush_ends_and_can_be_repeated_if_only_the_first_of_two_batches_was_sent(
+    own_kafka: KafkaBroker,
+) -> None:
+    uri = own_kafka.topic("batches")
+    put(uri, [b"{}"])  # the broker's first answers take longest
+    hasty = TopicAccess(KafkaSettings(timeout_ms=5_000))
+    with closing(open_publisher(topic_of(uri), hasty)) as publisher:
+        publisher.publish("c", b"{}")
+        publisher.flush()
+        own_kafka.server.pause()
+        try:
+            publisher.publish("c", b"1")
+            time.sleep(1)  # longer than the client waits for more records: they are two batches
+            publisher.publish("c", b"2")
+            assert isinstance(error_of_flush(publisher), PublishTimeout)
+        finally:
+            own_kafka.server.resume()
+        eventually(lambda: delivered(publisher, [b"1", b"2"]))
+    assert {b"1", b"2"} <= set(values(uri))
+
+
+def error_of_flush(publisher: Publisher) -> SinkError | None:
+    """What a flush raises; AssertionError if it does not end."""
+    raised: list[SinkError] = []
+
+    def flush() -> None:
+        try:
+            publisher.flush()
+        except SinkError as error:
+            raised.append(error)
+
+    flushing = Thread(target=flush, daemon=True)
+    flushing.start()
+    flushing.join(120)
+    assert not flushing.is_alive(), "the flush does not end"
+    return raised[0] if raised else None
+
+
+def delivered(publisher: Publisher, records: Sequence[bytes]) -> bool:
+    """Whether the broker has taken these records."""
+    try:
+        for record in records:
+            publisher.publish("c", record)
+        publisher.flush()
+    except PublishTimeout:
+        return False
+    return True

@@ -213,6 +213,7 @@ class KafkaPublisher:
         """Raises SinkError, also for a topic that does not exist, and PublishTimeout."""
         self._topic, self._access = topic, access
         self._timeout_s = access.settings.timeout_ms / 1000
+        self._delivery_ms = access.settings.timeout_ms + 1_000
         self._sent: list[Any] = []
         self._client: Any = None
         if missing_topics([topic], access):  # the client would retry until kafka.timeout_ms is over
@@ -230,13 +231,15 @@ class KafkaPublisher:
 
     def flush(self) -> None:
         """Returns when all published records are stored. After an error, publish all of them again
-        (at least once).
+        (at least once). An error comes within about twice kafka.timeout_ms.
         """
         sent, self._sent = self._sent, []
         if self._client is None:
             return
         with self._replaced_after_errors():
-            self._client.flush()
+            # kafka-python 3.0 drops its producer id when a batch that was sent expires, and never
+            # asks for another: batches that were not sent yet are neither sent nor expire.
+            self._client.flush(self._delivery_ms / 1000)
             for one in sent:
                 one.get(self._timeout_s)
 
@@ -258,7 +261,7 @@ class KafkaPublisher:
                 linger_ms=5,
                 max_request_size=LARGEST_REQUEST_BYTES,
                 max_block_ms=self._access.settings.timeout_ms,
-                delivery_timeout_ms=self._access.settings.timeout_ms + 1_000,
+                delivery_timeout_ms=self._delivery_ms,
                 allow_auto_create_topics=False,
                 **self._access.for_python(),
             )
