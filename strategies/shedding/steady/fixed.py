@@ -286,7 +286,7 @@ class _Round:
 
     def _recent(self, move: PlannedMove, cluster: PlannedCluster) -> RecentMove:
         throughput, rate = cluster.traffic_of(move.source, move.bundle)
-        capacity = cluster.brokers.capacity
+        loses, gains = cluster.brokers.effect(move)
         return RecentMove(
             move.bundle,
             cluster.names[move.source],
@@ -294,8 +294,8 @@ class _Round:
             self.view.now_ms,
             throughput,
             rate,
-            move.size / float(capacity[move.source]) / 100,
-            move.size / float(capacity[move.destination]) / 100,
+            loses / 100,
+            gains / 100,
         )
 
 

@@ -49,6 +49,13 @@ class LoadedBrokers:
     served: Callable[[str], Ints] | None = None
     shown: Floats | None = None
 
+    def effect(self, move: PlannedMove) -> tuple[float, float]:
+        """The points that a move takes from its source and adds to its destination."""
+        loses, gains = (
+            move.size / float(self.capacity[row]) for row in (move.source, move.destination)
+        )
+        return loses, gains
+
     def ceiling(self, source: int, destination: int) -> float:
         """How much fuller than the source was (points, 0 or less) a move may make its destination,
         so that it is not fuller by `usage` nor by `shown`.

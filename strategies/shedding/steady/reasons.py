@@ -55,7 +55,6 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[De
         f"{_effect(cluster, together, pairs.get((destination, source), []))}; {whole}"
         for (source, destination), together in pairs.items()
     }
-    capacity = cluster.brokers.capacity
     return tuple(
         Decision(
             move.bundle,
@@ -67,18 +66,16 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[De
                 "gap_points": gap.points,
                 "limit_points": gap.limit,
                 "samples": gap.samples,
-                "source_loses_points": move.size / float(capacity[move.source]),
-                "destination_gains_points": move.size / float(capacity[move.destination]),
+                "source_loses_points": loses,
+                "destination_gains_points": gains,
                 "spread_points": before,
                 "planned_spread_points": plan.spread,
             },
             f"exchange-{move.exchange}" if move.exchange else None,
-            (
-                move.size / float(capacity[move.source]) / 100,
-                move.size / float(capacity[move.destination]) / 100,
-            ),
+            (loses / 100, gains / 100),
         )
         for move in plan.moves
+        for loses, gains in [cluster.brokers.effect(move)]
     )
 
 
