@@ -53,14 +53,13 @@ def test_a_strategy_that_is_better_in_both_figures_is_named() -> None:
 
 
 def test_a_changed_constant_changes_a_run_and_nothing_after_it() -> None:
-    before = (move_search.WORTH, settings.PROFILES["default"].plain, PLAIN)
     usual = figures(Case("e7", 64, 1))
     wider = figures(Case("e7", 64, 1, change=Change("profile.plain", 60.0)))
     assert wider["rounds_to_first_command"] > usual["rounds_to_first_command"]
     assert figures(Case("e7", 64, 1)) == usual
     with changed(Change("move_search.WORTH", 0.9)):
         assert move_search.WORTH == 0.9
-    assert (move_search.WORTH, settings.PROFILES["default"].plain, PLAIN) == before
+    assert (move_search.WORTH, settings.PROFILES["default"].plain, PLAIN) == (0.5, 14.5, 3)
 
 
 def _disturbed(moved: float, spread: float, rival: float = 0.0) -> DisturbedFigures:
