@@ -5,6 +5,7 @@ load, swaps where no single move helps. The potential is the load above and belo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -73,11 +74,11 @@ class _Held:
     unsure: Floats
 
     def without(self, at: int) -> _Held:
-        return _Held(
-            [*self.names[:at], *self.names[at + 1 :]],
-            np.delete(self.sizes, at),
-            np.delete(self.unsure, at),
+        # `np.delete` takes five times as long.
+        sizes, unsure = (
+            np.concatenate((column[:at], column[at + 1 :])) for column in (self.sizes, self.unsure)
         )
+        return _Held([*self.names[:at], *self.names[at + 1 :]], sizes, unsure)
 
 
 @dataclass(slots=True)
@@ -114,19 +115,24 @@ class _Search:
 
     def potential(self, row: int, usage: Floats, unsure: Floats) -> Floats:
         """Load above and below the band of a broker at these usages."""
-        costs = usage[np.newaxis]
-        if len(self.usage) <= MANY:
-            costs = np.multiply.outer(UNSURE, unsure) + usage
-        outside = np.maximum(np.maximum(costs - self.high, self.low - costs), 0.0).sum(axis=0)
-        return np.asarray(self.brokers.capacity[row] * outside / len(costs))
+        capacity = self.brokers.capacity[row]
+        if len(self.usage) > MANY:
+            return np.asarray(capacity * self._outside_band(usage))
+        costs = np.multiply.outer(UNSURE, unsure) + usage
+        return np.asarray(capacity * self._outside_band(costs).sum(axis=0) / len(costs))
+
+    def _outside_band(self, usage: Floats) -> Floats:
+        return np.maximum(np.maximum(usage - self.high, self.low - usage), 0.0)
 
     def present(self, row: int) -> float:
         """The potential of a broker now."""
-        parts = UNSURE if len(self.usage) <= MANY else (0.0,)
-        usage, unsure = float(self.usage[row]), float(self.unsure[row])
-        costs = [usage + part * unsure for part in parts]
+        usage, capacity = float(self.usage[row]), float(self.brokers.capacity[row])
+        if len(self.usage) > MANY:
+            return capacity * max(usage - self.high, self.low - usage, 0.0)
+        unsure = float(self.unsure[row])
+        costs = [usage + part * unsure for part in UNSURE]
         outside = sum(max(one - self.high, self.low - one, 0.0) for one in costs)
-        return float(self.brokers.capacity[row]) * outside / len(parts)
+        return capacity * outside / len(costs)
 
     @property
     def outside(self) -> float:
@@ -135,17 +141,15 @@ class _Search:
 
     def gain(self, source: int, destination: int, sizes: Floats, unsure: Floats) -> Floats:
         """By how much the potential falls if this load moves."""
-        rows, signs = (source, destination), (-1.0, 1.0)
-        before = sum(self.present(row) for row in rows)
-        after = sum(
+        given, taken = (
             self.potential(
                 row,
                 self.usage[row] + sign * sizes / self.brokers.capacity[row],
                 self.unsure[row] + sign * unsure / self.brokers.capacity[row],
             )
-            for row, sign in zip(rows, signs, strict=True)
+            for row, sign in ((source, -1.0), (destination, 1.0))
         )
-        return np.asarray(before - after)
+        return self.present(source) + self.present(destination) - (given + taken)
 
     def room(self, source: int, destination: int) -> float:
         """Usage that a destination must stay below while it takes a bundle of the source."""
@@ -249,13 +253,14 @@ def _best_move(search: _Search) -> tuple[int, int, int] | None:
     """
     count = _MOVE_ENDS if len(search.usage) <= MANY else 1
     order = np.argsort(search.usage, kind="stable").tolist()
-    emptiest = [row for row in order if search.takes[row]]
+    emptiest = list(islice((row for row in order if search.takes[row]), _MOVE_ENDS))
+    order.reverse()
     while True:
-        fullest = [row for row in order[::-1] if search.gives[row] and row not in search.stuck]
-        fullest = fullest[:count]
+        giving = (row for row in order if search.gives[row] and row not in search.stuck)
+        fullest = list(islice(giving, count))
         best = _best_of(search, fullest, emptiest[:count])
         if best is None and count == 1:
-            best = _best_of(search, fullest, emptiest[:_MOVE_ENDS])
+            best = _best_of(search, fullest, emptiest)
         if best is not None or not fullest:
             return best
         search.stuck.update(fullest)
@@ -295,15 +300,16 @@ def _best_of_pair(
         & (gain >= _LEAST_GAIN * min(brokers.capacity[source], brokers.capacity[destination]))
     )
     ratio = np.where(fine, gain / held.sizes, -1.0)
-    while fine.any():
-        perfect = ratio >= 2 * _NEARLY_PERFECT
-        at = int(np.where(perfect, gain, -1.0).argmax() if perfect.any() else ratio.argmax())
+    while ratio[at := int(ratio.argmax())] > 0.0:
+        perfect = bool(ratio[at] >= 2 * _NEARLY_PERFECT)
+        if perfect:
+            at = int(np.where(ratio >= 2 * _NEARLY_PERFECT, gain, -1.0).argmax())
         name = held.names[at]
         if _allowed(search, name, source, destination) and _keeps_even(
             search, name, source, destination
         ):
-            return bool(perfect[at]), float(gain[at]), float(ratio[at]), source, destination, at
-        fine[at], ratio[at] = False, -1.0
+            return perfect, float(gain[at]), float(ratio[at]), source, destination, at
+        ratio[at] = -1.0
     return None
 
 

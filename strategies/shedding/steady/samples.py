@@ -65,32 +65,30 @@ def continued(
     """The history after a report with this load and number of bundles. A report that is not a new
     sample, or mixes the time before and after a change, adds nothing.
     """
+    samples, levels, changed_at_ms, old_bundles, _ = old
     at_ms, usage, throughput, rate = sample
     if not (0.0 <= usage <= LARGEST and 0.0 <= throughput <= LARGEST and 0.0 <= rate <= LARGEST):
         sample = LoadSample(at_ms, _bounded(usage), _bounded(throughput), _bounded(rate))
-    if old.samples:
-        last = old.samples[-1]
-        if at_ms <= last.at_ms or (not fresh and at_ms - last.at_ms < 0.75 * period_ms):
+    if samples:
+        last = samples[-1]
+        last_at_ms, last_usage, _, _ = last
+        if at_ms <= last_at_ms or (not fresh and at_ms - last_at_ms < 0.75 * period_ms):
             return old
-        if old.changed_at_ms >= 0 and at_ms < old.changed_at_ms + MIXED * period_ms:
-            return old if bundles == old.bundles else old._replace(bundles=bundles)
-        if bundles != old.bundles and not _stands_still(sample, last):
+        if changed_at_ms >= 0 and at_ms < changed_at_ms + MIXED * period_ms:
+            return old if bundles == old_bundles else old._replace(bundles=bundles)
+        if bundles != old_bundles and not _stands_still(sample, last):
             # Bundles came or left: older samples show another set, this one shows a mixture.
-            return LoadHistory((), old.levels, at_ms, bundles)
-        if abs(sample.usage - last.usage) > JUMP and _is_doubtful(sample, old):
+            return LoadHistory((), levels, at_ms, bundles)
+        if not -JUMP <= sample[1] - last_usage <= JUMP and _is_doubtful(sample, old):
             # Not believed the first time.
-            samples = _appended(old.samples, sample._replace(usage=last.usage), period_ms)
-            return LoadHistory(samples, old.levels, old.changed_at_ms, bundles, True)
-    return _new(
-        LoadHistory,
-        (
-            _appended(old.samples, sample, period_ms),
-            old.levels if _is_step(sample, old) else _levels(old.levels, sample),
-            old.changed_at_ms,
-            bundles,
-            False,
-        ),
-    )
+            kept = _appended(samples, sample._replace(usage=last_usage), period_ms)
+            return LoadHistory(kept, levels, changed_at_ms, bundles, True)
+        if not _is_step(sample, last):
+            levels = _levels(levels, sample)
+    else:
+        levels = _levels(levels, sample)
+    added = _appended(samples, sample, period_ms)
+    return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
 
 
 def _bounded(figure: float) -> float:
@@ -175,12 +173,10 @@ def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
     )
 
 
-def _is_step(sample: LoadSample, old: LoadHistory) -> bool:
+def _is_step(sample: LoadSample, last: LoadSample) -> bool:
     """Whether traffic has just changed by a lot: usage may be a period older than traffic."""
-    if not old.samples:
-        return False
     _, _, throughput, rate = sample
-    _, _, old_throughput, old_rate = old.samples[-1]
+    _, _, old_throughput, old_rate = last
     return (
         throughput > STEP * old_throughput
         or old_throughput > STEP * throughput
