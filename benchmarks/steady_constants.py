@@ -16,7 +16,15 @@ _FACTORS = (0.7, 1.3)
 #: Module → constants. Numbers of samples are not among them: they are small whole numbers.
 _NAMED = {
     "samples": ("SAME_LEVEL", "LEVEL_WEIGHT", "JUMP", "STANDSTILL", "MIXED", "STEP"),
-    "gaps": ("CROWD_POINTS", "PARTLY_FACTOR", "PARTLY", "SHOWN", "EPISODE_MS", "OWN_MOVES_MS"),
+    "gaps": (
+        "CROWD_POINTS",
+        "PARTLY_FACTOR",
+        "PARTLY",
+        "SHOWN",
+        "EPISODE_MS",
+        "OWN_MOVES_MS",
+        "FOREIGN",
+    ),
     "cluster": ("NOISE", "LASTING", "ALIKE"),
     "cost": ("PRIOR_BASE", "PRIOR_WEIGHT", "HIGHEST_BASE", "CLEARLY", "LITTLE"),
     "plan": ("LEAST_CUT", "_MOVED_COST", "_MOVE_COST", "_WIDE_COST", "_FAIR_SHARE", "_THIN_UP_TO"),

@@ -157,6 +157,7 @@ class _Chaos:
     _disturbed: dict[str, int] = field(default_factory=dict)
     _wrong_clock: str = ""
     _closed: int = 0
+    _members: set[str] = field(default_factory=set)
 
     def run(self, rounds: int) -> Chaos:
         world = drawn_world(_scenario(self.seed), self.seed)
@@ -205,7 +206,8 @@ class _Chaos:
     ) -> list[Command]:
         """The commands of a record, if it closes a round. Checks all invariants. Every sweep closes
         one, unless a wrong clock closes rounds earlier. `alive`: present brokers; one with a wrong
-        clock counts as present for one round more (decision 0022).
+        clock counts as present for one round more, and a round that no sweep closes has the brokers
+        of the last one that a sweep closed (decision 0022).
         """
         events = engine.fold(record, store)
         if isinstance(record, LoadReport):
@@ -214,7 +216,10 @@ class _Chaos:
         if now_ms is None and (self.harsh or not isinstance(record, Sweep)):
             return []
         self._closed += 1
-        commands = self.invariants.round(events, alive, now_ms or record.ts, store)
+        if isinstance(record, Sweep):
+            self._members = alive
+        believed = alive | self._members
+        commands = self.invariants.round(events, believed, now_ms or record.ts, store)
         self._commands += len(commands)
         if self.steady is not None:
             self.invariants.broken += self.steady.round(now_ms or record.ts, commands, store)

@@ -28,6 +28,9 @@ SHOWN = 0.5
 EPISODE_MS = 720_000
 #: Reports show the strategy's own moves within this time: until then, a change may be theirs.
 OWN_MOVES_MS = 180_000
+#: Part of the limit of follow-ups that is enough after something else moved bundles: unlike the
+#: strategy's own moves, those were not to even anything out.
+FOREIGN = 0.8
 
 
 #: Rows of two brokers, and the points that the first is above the second.
@@ -89,7 +92,8 @@ def widest_gap(
             _Test("lasting-gap", factor * profile.lasting, SAMPLES, BLOCK, explained=part),
         ]
     if _may_follow_up(episode, now_ms):
-        tests.append(_Test("follow-up", profile.follow_up, PLAIN))
+        foreign = episode.began_at_ms > episode.last_at_ms
+        tests.append(_Test("follow-up", profile.follow_up * (FOREIGN if foreign else 1.0), PLAIN))
     shown = {
         name: samples
         for name, one in histories.items()
