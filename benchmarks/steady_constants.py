@@ -34,12 +34,21 @@ _NAMED = {
 }
 
 
+#: Fields of a profile that gaps are compared with before anything has moved.
+_EVIDENCE = ("profile.plain", "profile.huge", "profile.lasting")
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """`name`: `module.NAME`, or `profile.field` of the default profile."""
 
     name: str
     value: float
+
+    @property
+    def is_evidence(self) -> bool:
+        """Whether a round uses it before it has found a gap; the others shape plans."""
+        return self.name.startswith(("samples.", "gaps.", "cost.", *_EVIDENCE))
 
 
 def _changes() -> Iterator[Change]:
