@@ -40,6 +40,7 @@ def test_nothing_returns_nothing_rises_and_no_budget_is_exceeded(
     assert life.broken == []
 
 
+@pytest.mark.heavy
 @given(seed=seeds, brokers=brokers, bundles=bundles, rounds=rounds, order=seeds)
 def test_the_order_of_brokers_and_bundles_changes_nothing(
     seed: int, brokers: int, bundles: int, rounds: int, order: int
@@ -51,6 +52,7 @@ def test_the_order_of_brokers_and_bundles_changes_nothing(
     assert one.decided == other.decided
 
 
+@pytest.mark.heavy
 @given(seed=seeds, brokers=brokers, bundles=bundles, rounds=rounds)
 def test_twice_the_capacity_and_twice_the_load_change_nothing(
     seed: int, brokers: int, bundles: int, rounds: int

@@ -28,7 +28,13 @@ def test_the_promises_hold_whatever_happens(strategy: str, seed: int) -> None:
     assert done.refused < done.reports / 5
 
 
-@pytest.mark.parametrize(("seed", "steadiness"), [(3, "default"), (4, "default"), (5, "tight")])
+@pytest.mark.parametrize(
+    ("seed", "steadiness"),
+    [
+        (4, "default"),
+        *(pytest.param(*one, marks=pytest.mark.heavy) for one in ((3, "default"), (5, "tight"))),
+    ],
+)
 def test_the_promises_hold_with_a_wrong_clock_and_commands_that_end_elsewhere(
     seed: int, steadiness: Steadiness
 ) -> None:
@@ -50,6 +56,7 @@ def test_a_thousand_rounds_of_steady_keep_what_it_promises(
     assert done.moves > 0
 
 
+@pytest.mark.heavy
 def test_everything_that_can_go_wrong_does() -> None:
     done = chaos(4, EngineSettings(strategy="overload"), rounds=400, harsh=True)
     assert set(done.disturbed) == {
