@@ -25,7 +25,7 @@ def demo(
     strategy: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default avg."
+            metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default steady."
         ),
     ] = None,
     mode: Annotated[
