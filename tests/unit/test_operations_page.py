@@ -78,6 +78,7 @@ def test_an_exit_code_that_nothing_uses_is_gone() -> None:
 #: How the pages name the default of a setting; the first group is the value. A blank is any white
 #: space: lines are wrapped.
 CLAIMS = {
+    "shedding.steady.rest_minutes": r"stays for this time; the default is (\d+)",
     "job.shuffle_partitions": r"With (\d+), the default, one task",
     "job.trigger_ms": r"`job\.trigger_ms` \|[^`]*?\| (\d+) ms, the default \|",
     "kafka.outage_ms": r"After `kafka\.outage_ms` without an answer \((10 minutes)\)",
