@@ -12,15 +12,13 @@ from rebalancer.cli.demo.plan import TOPICS, Plan
 from rebalancer.simulation.closed_loop import Step
 from rebalancer.simulation.tracing import proof_of
 
-#: The spread must stay below the threshold for this many rounds without a command before the demo
-#: ends early.
+#: The strategy's goal must be reached for this many rounds without a command before the demo ends
+#: early.
 QUIET_ROUNDS = 2
 
 
 def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
-    """Whether the spread of the last rounds was below the threshold and none of them moved a
-    bundle.
-    """
+    """Whether the last rounds reached the strategy's goal and none of them moved a bundle."""
     last = steps[-QUIET_ROUNDS:]
     return len(last) == QUIET_ROUNDS and all(
         goal.reached(step.round) and not step.commands for step in last
