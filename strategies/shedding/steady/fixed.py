@@ -58,14 +58,11 @@ class SteadyShedder:
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round. The order of brokers and bundles in the view does not matter."""
         brokers, usages = usages_by_name(view.brokers, self.weights)
-        finite = np.isfinite(usages).tolist()
-        lost = [load.broker for load, fine in zip(brokers, finite, strict=True) if not fine]
-        usage = {
-            load.broker: value
-            for load, value, fine in zip(brokers, usages.tolist(), finite, strict=True)
-            if fine
-        }
-        loads = [load for load in brokers if load.broker in usage]
+        lost = [brokers[row].broker for row in np.flatnonzero(~np.isfinite(usages)).tolist()]
+        usage = {load.broker: value for load, value in zip(brokers, usages.tolist(), strict=True)}
+        for name in lost:
+            del usage[name]
+        loads = [load for load in brokers if load.broker in usage] if lost else brokers
         remembered, moves = self._settled(loads, memory, view)
         period_ms = 1000.0 * self.settings.sample_seconds
         histories = {

@@ -113,12 +113,13 @@ class _Search:
             )
         return self.held[row]
 
-    def potential(self, row: int, usage: Floats, unsure: Floats) -> Floats:
-        """Load above and below the band of a broker at these usages."""
+    def potential(self, row: int, loads: Floats, unsure: Floats) -> Floats:
+        """Load above and below the band of a broker that gets this load, or gives it (negative)."""
         capacity = self.brokers.capacity[row]
+        usage = self.usage[row] + loads / capacity
         if len(self.usage) > MANY:
             return np.asarray(capacity * self._outside_band(usage))
-        costs = np.multiply.outer(UNSURE, unsure) + usage
+        costs = np.multiply.outer(UNSURE, self.unsure[row] + unsure / capacity) + usage
         return np.asarray(capacity * self._outside_band(costs).sum(axis=0) / len(costs))
 
     def _outside_band(self, usage: Floats) -> Floats:
@@ -141,15 +142,9 @@ class _Search:
 
     def gain(self, source: int, destination: int, sizes: Floats, unsure: Floats) -> Floats:
         """By how much the potential falls if this load moves."""
-        given, taken = (
-            self.potential(
-                row,
-                self.usage[row] + sign * sizes / self.brokers.capacity[row],
-                self.unsure[row] + sign * unsure / self.brokers.capacity[row],
-            )
-            for row, sign in ((source, -1.0), (destination, 1.0))
-        )
-        return self.present(source) + self.present(destination) - (given + taken)
+        left = self.potential(source, -sizes, -unsure)
+        taken = self.potential(destination, sizes, unsure)
+        return self.present(source) + self.present(destination) - (left + taken)
 
     def room(self, source: int, destination: int) -> float:
         """Usage that a destination must stay below while it takes a bundle of the source."""

@@ -109,8 +109,10 @@ def left_alone(
     """
     sources = {one.source for one in plan.moves}
     involved = {cluster.names[row] for row in sources | {one.destination for one in plan.moves}}
-    waiting = [load.broker for load in live if load.settling]
-    spare = [load.broker for load in live if not load.settling and load.broker not in involved]
+    waiting, spare = list[str](), list[str]()
+    for load in live:  # once: thousands of brokers lie scattered in memory
+        (waiting if load.settling else spare).append(load.broker)
+    spare = [name for name in spare if name not in involved]
     text = f"the plan reaches a spread of {plan.spread:.1f} points without"
     skips = settling(waiting)
     if spare:

@@ -69,9 +69,10 @@ def continued(
     at_ms, usage, throughput, rate = sample
     if not (0.0 <= usage <= LARGEST and 0.0 <= throughput <= LARGEST and 0.0 <= rate <= LARGEST):
         sample = LoadSample(at_ms, _bounded(usage), _bounded(throughput), _bounded(rate))
+        _, usage, throughput, rate = sample
     if samples:
         last = samples[-1]
-        last_at_ms, last_usage, _, _ = last
+        last_at_ms, last_usage, last_throughput, last_rate = last
         if at_ms <= last_at_ms or (not fresh and at_ms - last_at_ms < 0.75 * period_ms):
             return old
         if changed_at_ms >= 0 and at_ms < changed_at_ms + MIXED * period_ms:
@@ -79,14 +80,20 @@ def continued(
         if bundles != old_bundles and not _stands_still(sample, last):
             # Bundles came or left: older samples show another set, this one shows a mixture.
             return LoadHistory((), levels, at_ms, bundles)
-        if not -JUMP <= sample[1] - last_usage <= JUMP and _is_doubtful(sample, old):
+        if not -JUMP <= usage - last_usage <= JUMP and _is_doubtful(sample, old):
             # Not believed the first time.
             kept = _appended(samples, sample._replace(usage=last_usage), period_ms)
             return LoadHistory(kept, levels, changed_at_ms, bundles, True)
-        if not _is_step(sample, last):
-            levels = _levels(levels, sample)
-    else:
-        levels = _levels(levels, sample)
+        if (
+            throughput > STEP * last_throughput
+            or last_throughput > STEP * throughput
+            or rate > STEP * last_rate
+            or last_rate > STEP * rate
+        ):
+            # Usage may be a period older than traffic: this sample is no level.
+            added = _appended(samples, sample, period_ms)
+            return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
+    levels = _levels(levels, sample)
     added = _appended(samples, sample, period_ms)
     return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
 
@@ -170,18 +177,6 @@ def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
     return all(
         abs(new - old) <= STANDSTILL * max(new, old)
         for new, old in ((sample.throughput, last.throughput), (sample.msg_rate, last.msg_rate))
-    )
-
-
-def _is_step(sample: LoadSample, last: LoadSample) -> bool:
-    """Whether traffic has just changed by a lot: usage may be a period older than traffic."""
-    _, _, throughput, rate = sample
-    _, _, old_throughput, old_rate = last
-    return (
-        throughput > STEP * old_throughput
-        or old_throughput > STEP * throughput
-        or rate > STEP * old_rate
-        or old_rate > STEP * rate
     )
 
 
