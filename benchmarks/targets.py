@@ -41,8 +41,10 @@ OTHERS = tuple(
 )
 #: Cards in which no published strategy may have both a smaller spread and less churn.
 COMPARED = ("e1", "e3", "e4", "e7", "e9")
-#: Cards of the sweep of constants, and those of them in which nothing should move.
-SWEPT, CALM = ("e2", "e6", "e7", "e9"), ("e2", "e6")
+#: Cards, and the least share of seeds inside the targets of a card, for every changed constant.
+SWEPT, SHARE = ("e2", "e6", "e7", "e9"), 0.9
+#: Cards in which nothing should move.
+CALM = ("e2", "e6")
 #: Minutes of a calm card in the sweep, which changes only constants of evidence in them: a day for
 #: all constants would take hours.
 _CALM_MINUTES = 360
@@ -207,6 +209,7 @@ def swept(
     usual = {card: _missed(card, runs) for card, runs in found[None].items()}
     rows: list[dict[str, object]] = []
     for change, by_card in found.items():
+        shares = {card: _share(card, runs) for card, runs in by_card.items()}
         missed = [
             text for card, runs in by_card.items() for text in _missed(card, runs) - usual[card]
         ]
@@ -215,11 +218,10 @@ def swept(
                 "constant": "none" if change is None else change.name,
                 "value": "" if change is None else f"{change.value:g}",
                 **{
-                    card: f"{100 * _share(card, by_card[card]):.0f} %" if card in by_card else "–"
-                    for card in cards
+                    card: f"{100 * shares[card]:.0f} %" if card in shares else "–" for card in cards
                 },
                 "missed": "; ".join(sorted(missed)),
-                "held": "no" if missed else "yes",
+                "held": "yes" if all(one >= SHARE for one in shares.values()) else "no",
             }
         )
     return rows

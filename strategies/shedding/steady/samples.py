@@ -70,30 +70,29 @@ def continued(
     if not (0.0 <= usage <= LARGEST and 0.0 <= throughput <= LARGEST and 0.0 <= rate <= LARGEST):
         sample = LoadSample(at_ms, _bounded(usage), _bounded(throughput), _bounded(rate))
         _, usage, throughput, rate = sample
-    if samples:
-        last = samples[-1]
-        last_at_ms, last_usage, last_throughput, last_rate = last
-        if at_ms <= last_at_ms or (not fresh and at_ms - last_at_ms < 0.75 * period_ms):
-            return old
-        if changed_at_ms >= 0 and at_ms < changed_at_ms + MIXED * period_ms:
-            return old if bundles == old_bundles else old._replace(bundles=bundles)
-        if bundles != old_bundles and not _stands_still(sample, last):
-            # Bundles came or left: older samples show another set, this one shows a mixture.
-            return LoadHistory((), levels, at_ms, bundles)
-        if not -JUMP <= usage - last_usage <= JUMP and _is_doubtful(sample, old):
-            # Not believed the first time.
-            kept = _appended(samples, sample._replace(usage=last_usage), period_ms)
-            return LoadHistory(kept, levels, changed_at_ms, bundles, True)
-        if (
-            throughput > STEP * last_throughput
-            or last_throughput > STEP * throughput
-            or rate > STEP * last_rate
-            or last_rate > STEP * rate
-        ):
-            # Usage may be a period older than traffic: this sample is no level.
-            added = _appended(samples, sample, period_ms)
-            return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
-    levels = _levels(levels, sample)
+    if not samples:
+        return LoadHistory((sample,), _levels(levels, sample), changed_at_ms, bundles)
+    last = samples[-1]
+    last_at_ms, last_usage, last_throughput, last_rate = last
+    if at_ms <= last_at_ms or (not fresh and at_ms - last_at_ms < 0.75 * period_ms):
+        return old
+    if changed_at_ms >= 0 and at_ms < changed_at_ms + MIXED * period_ms:
+        return old if bundles == old_bundles else old._replace(bundles=bundles)
+    if bundles != old_bundles and not _stands_still(sample, last):
+        # Bundles came or left: older samples show another set, this one shows a mixture.
+        return LoadHistory((), levels, at_ms, bundles)
+    if abs(usage - last_usage) > JUMP and _is_doubtful(sample, old):
+        # Not believed the first time.
+        kept = _appended(samples, sample._replace(usage=last_usage), period_ms)
+        return LoadHistory(kept, levels, changed_at_ms, bundles, True)
+    is_step = (
+        throughput > STEP * last_throughput
+        or last_throughput > STEP * throughput
+        or rate > STEP * last_rate
+        or last_rate > STEP * rate
+    )
+    if not is_step:  # at a step, usage may be a period older than traffic
+        levels = _levels(levels, sample)
     added = _appended(samples, sample, period_ms)
     return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
 
