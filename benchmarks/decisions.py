@@ -78,12 +78,15 @@ def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[Deci
     """The cost of `calls` decisions after a few that are not timed, and what was decided."""
     rule = built(strategy, mode)
     memory = memory_of(given, strategy, rule)
-    timed = [_timed(given, rule, memory) for _ in range(_UNTIMED + calls)]
-    decided = timed[-1][1]
+    times, decided = list[float](), Shedding((), (), memory)
+    for _ in range(_UNTIMED + calls):
+        # As in a job, only the newest result is kept.
+        cpu_ms, decided = _timed(given, rule, memory)
+        times.append(cpu_ms)
     sources = {decision.source for decision in decided.decisions}
-    times = sample([cpu_ms for cpu_ms, _ in timed[_UNTIMED:]])
+    cost = sample(times[_UNTIMED:])
     return DecisionCost(
-        strategy, mode, given.size, times, len(decided.decisions), len(sources)
+        strategy, mode, given.size, cost, len(decided.decisions), len(sources)
     ), decided
 
 

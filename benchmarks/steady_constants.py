@@ -26,7 +26,7 @@ _NAMED = {
         "FOREIGN",
     ),
     "cluster": ("NOISE", "LASTING", "ALIKE"),
-    "cost": ("PRIOR_BASE", "PRIOR_WEIGHT", "HIGHEST_BASE", "CLEARLY", "LITTLE"),
+    "cost": ("PRIOR_BASE", "PRIOR_WEIGHT", "HIGHEST_BASE", "IDLE", "CLEARLY", "LITTLE"),
     "plan": ("LEAST_CUT", "_MOVED_COST", "_MOVE_COST", "_WIDE_COST", "_FAIR_SHARE", "_THIN_UP_TO"),
     "move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
     "doubt": ("USELESS", "REST_MS", "CAREFUL"),

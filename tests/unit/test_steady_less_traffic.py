@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from strategies.bundles.bundle_loads import Floats
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.plan import best_plan
+from strategies.shedding.steady.settings import PROFILES
 
 #: Bundles of the full broker, all of 10 points.
 _BUNDLES = ("t/ns/a", "t/ns/b", "t/ns/c", "t/ns/d", "t/ns/e", "t/ns/f")
@@ -32,6 +35,6 @@ def test_equal_bundles_cost_what_their_traffic_is(cheapest: int) -> None:
     traffic = np.full(len(_BUNDLES), 5e6)
     traffic[cheapest] = 1e6
 
-    (move,) = best_plan(_full_and_empty(traffic), 10.0).moves
+    (move,) = best_plan(_full_and_empty(traffic), replace(PROFILES["default"], band=10.0)).moves
 
     assert move.bundle == _BUNDLES[cheapest]

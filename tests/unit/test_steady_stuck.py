@@ -4,11 +4,14 @@ brokers behind it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.plan import best_plan
+from strategies.shedding.steady.settings import PROFILES
 
 
 def _stuck_at_the_top(stuck: int, full: int, empty: int) -> LoadedBrokers:
@@ -28,7 +31,7 @@ def _stuck_at_the_top(stuck: int, full: int, empty: int) -> LoadedBrokers:
 
 @pytest.mark.parametrize(("stuck", "full", "empty"), [(1, 40, 40), (4, 10, 10)])
 def test_the_brokers_behind_a_stuck_one_are_relieved(stuck: int, full: int, empty: int) -> None:
-    plan = best_plan(_stuck_at_the_top(stuck, full, empty), 8.0)
+    plan = best_plan(_stuck_at_the_top(stuck, full, empty), replace(PROFILES["default"], band=8.0))
 
     assert plan.after[stuck:].max() <= 38.0
     assert plan.after.min() >= 28.0

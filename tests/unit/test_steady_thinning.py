@@ -1,32 +1,46 @@
-"""A plan of SteadyShedder is not thinned so far that the next gap calls for the rest."""
+"""A plan of SteadyShedder has few moves, but is not thinned so far that the next gap calls for the
+rest.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.plan import best_plan
+from strategies.shedding.steady.settings import PROFILES
 
-_BAND = 4.0
-#: Sizes (points) of the bundles of each of four full brokers.
-_SIZES = np.array([10.0, 9, 8, 7, 6, 5, 4, 3, 2, 2, 1, 1])
+_PROFILE = PROFILES["default"]
 
 
-def _joined() -> LoadedBrokers:
-    """Four brokers with the same bundles, and an empty one that has just joined."""
+def _cluster(held: Sequence[Sequence[float]], base: float) -> LoadedBrokers:
+    """Brokers whose bundles have these sizes (points), and which need `base` without any."""
 
     def pieces(row: int) -> Pieces:
-        sizes = _SIZES if row < 4 else np.zeros(0)
+        sizes = np.array(held[row], dtype=float)
         names = tuple(f"t/ns/{row}-{at:02d}" for at in range(len(sizes)))
         every = np.ones(len(sizes), dtype=bool)
         return Pieces(names, sizes, 0 * sizes, sizes, every, ~every)
 
-    usage = np.array([8.0 + _SIZES.sum()] * 4 + [8.0])
-    return LoadedBrokers(usage, np.ones(5), pieces, lambda *_: np.ones(5, dtype=bool))
+    usage, every = np.array([base + sum(sizes) for sizes in held]), np.ones(len(held), dtype=bool)
+    return LoadedBrokers(usage, np.ones(len(held)), pieces, lambda *_: every)
 
 
 def test_a_broker_that_joins_is_filled_to_what_follow_ups_leave_alone() -> None:
-    plan = best_plan(_joined(), _BAND)
+    full = [10.0, 9, 8, 7, 6, 5, 4, 3, 2, 2, 1, 1]
 
-    assert plan.spread <= 1.5 * _BAND
+    plan = best_plan(_cluster([full, full, full, full, []], 8.0), _PROFILE)
+
+    assert plan.spread < _PROFILE.follow_up
     assert {one.destination for one in plan.moves} == {4}
+
+
+def test_one_bundle_moves_in_place_of_two_of_its_size() -> None:
+    full = [14.6, 14.6, 11.0, 11.0, 7.3, 7.3, 3.7, 3.7]
+
+    plan = best_plan(_cluster([full, [3.7] * 8, [1.2] * 8, [0.6] * 8], 20.0), _PROFILE)
+
+    assert sorted(one.size for one in plan.moves) == [3.7, 11.0, 14.6, 14.6]
+    assert plan.spread < _PROFILE.follow_up

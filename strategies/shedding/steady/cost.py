@@ -22,8 +22,9 @@ PRIOR_BASE = 0.08
 #: Weight of the prior, in samples.
 PRIOR_WEIGHT = 1.0
 #: Usage without traffic is taken for at most this: where all brokers are equally busy, a high base
-#: and traffic that costs nothing would fit as well.
-HIGHEST_BASE = 0.15
+#: and traffic that costs nothing would fit as well. Where a broker has less than this part of the
+#: mean traffic, it may be as high as the lowest usage of all.
+HIGHEST_BASE, IDLE = 0.15, 0.25
 #: A broker's power is taken for 1 unless it differs from the median by more than this factor.
 CLEARLY = 1.4
 #: Bounds of a broker's power, in medians: a broker that reports nearly no usage for its traffic
@@ -130,13 +131,19 @@ class _Rows:
             products[at][at] += PRIOR_WEIGHT
             against[at] += PRIOR_WEIGHT * prior[at]
         found = _non_negative(products, against)
-        if found[0] <= HIGHEST_BASE:
+        highest = self._highest_base(load)
+        if found[0] <= highest:
             return found
-        rest = [against[at] - HIGHEST_BASE * products[at][0] for at in (1, 2)]
+        rest = [against[at] - highest * products[at][0] for at in (1, 2)]
         _, first, second = _non_negative(
             [[1.0, 0.0, 0.0], [0.0, *products[1][1:]], [0.0, *products[2][1:]]], [0.0, *rest]
         )
-        return HIGHEST_BASE, first, second
+        return highest, first, second
+
+    def _highest_base(self, load: Floats) -> float:
+        traffic = self._columns[1] + self._columns[2]
+        some_idle = bool((traffic < IDLE * traffic.mean()).any())
+        return max(HIGHEST_BASE, float(load.min())) if some_idle else HIGHEST_BASE
 
     def ratios(self, factors: tuple[float, float, float]) -> Floats:
         """float64[brokers]: predicted ÷ seen usage, weighted by traffic; 1 for brokers that never

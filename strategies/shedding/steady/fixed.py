@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from operator import attrgetter
 
 import numpy as np
 
@@ -37,7 +38,7 @@ from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
 from strategies.shedding.steady.samples import counted, recorded
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
-from strategies.usage import usages_by_name
+from strategies.usage import weighted_usages
 
 _MINUTE_MS = 60_000
 #: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
@@ -57,12 +58,13 @@ class SteadyShedder:
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round. The order of brokers and bundles in the view does not matter."""
-        brokers, usages = usages_by_name(view.brokers, self.weights)
-        lost = [brokers[row].broker for row in np.flatnonzero(~np.isfinite(usages)).tolist()]
-        usage = {load.broker: value for load, value in zip(brokers, usages.tolist(), strict=True)}
-        for name in lost:
-            del usage[name]
-        loads = [load for load in brokers if load.broker in usage] if lost else brokers
+        # Brokers in the order of the view, which most likely is their order in memory: thousands
+        # by name would take longer.
+        usages = weighted_usages([load.figures for load in view.brokers], self.weights)
+        known = np.isfinite(usages)
+        lost = [load.broker for load, one in zip(view.brokers, known, strict=True) if not one]
+        loads = [load for load, one in zip(view.brokers, known, strict=True) if one]
+        usage = dict(zip((load.broker for load in loads), usages[known].tolist(), strict=True))
         remembered, moves = self._settled(loads, memory, view)
         period_ms = 1000.0 * self.settings.sample_seconds
         histories = {
@@ -76,7 +78,7 @@ class SteadyShedder:
         episode = judged_moves(episode, compared, moves, view.now_ms)
         round_ = _Round(
             view,
-            [load for load in loads if load.broker in compared],
+            sorted((load for load in loads if load.broker in compared), key=attrgetter("broker")),
             compared,
             moves,
             episode,
@@ -90,7 +92,7 @@ class SteadyShedder:
         )
         return Shedding(
             decided.decisions,
-            (*unusable(lost), *decided.skips),
+            (*unusable(sorted(lost)), *decided.skips),
             kept,
             decided.certify,
             decided.forecast,
@@ -139,8 +141,8 @@ def resting(
 def compared_brokers(usage: Mapping[str, float]) -> list[str]:
     """The brokers that a round compares, by name: all, or the fullest and the emptiest."""
     if len(usage) <= 2 * _ENDS:
-        return list(usage)
-    ranked = sorted(usage, key=usage.__getitem__)
+        return sorted(usage)
+    ranked = sorted(sorted(usage), key=usage.__getitem__)
     return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
 
 
@@ -219,12 +221,12 @@ class _Round:
 
     def _planned(self, gap: LoadGap) -> _Decided:
         view = self.view
-        band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
+        profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
         rest_minutes = self._rest_minutes(gap)
         cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
             return self._quiet([reasons.no_better_plan(view.cluster, gap)])
-        plan = best_plan(cluster.brokers, band)
+        plan = best_plan(cluster.brokers, profile)
         whole = cache(lambda: self._certified(cluster, plan))
 
         def certify(moving: Collection[str]) -> Certificate:
@@ -233,7 +235,7 @@ class _Round:
 
         skips = [
             *cluster_full(cluster),
-            *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
+            *why_not_even(cluster, plan, profile.band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
         if not plan.moves:
             skips.insert(0, reasons.no_better_plan(view.cluster, gap))

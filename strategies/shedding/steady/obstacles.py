@@ -70,8 +70,8 @@ def why_not_even(
         )
         return [_cluster(cluster, "policies-hold", text, plan, best_spread)]
     text = (
-        f"{left}: every further move would gain less than half of what it moves, or its bundle "
-        "may not move now"
+        f"{left}: every further move would gain little, compared with what it moves or with the "
+        "other moves, or its bundle may not move now"
     )
     return [_cluster(cluster, "not-worth-it", text, plan, best_spread)]
 

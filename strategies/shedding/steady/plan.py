@@ -7,7 +7,7 @@ the search finds, those that are not needed are dropped, or replaced by ones wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from strategies.shedding.steady.move_plan import (
     unsure_spread,
 )
 from strategies.shedding.steady.move_search import MANY, searched, starts
+from strategies.shedding.steady.settings import Profile
 
 #: Widths that are tried, as factors of the profile's band.
 _WIDTHS = (1.0, 0.7, 1.3)
@@ -33,60 +34,121 @@ _MOVED_COST, _MOVE_COST, _WIDE_COST = 150.0, 1.0, 3.0
 #: A move is dropped if the plan's spread grows by less than this part of what its moves cut it by
 #: on average: for the clients of a bundle, a pause that changes next to nothing is still a pause.
 _FAIR_SHARE = 0.4
-#: Moves are not dropped for that reason if a spread above this many widths of the band would
-#: remain: the next gap would call for them.
-_THIN_UP_TO = 1.5
+#: Moves are not dropped for that reason if a spread above this part of the limit of follow-ups
+#: would remain: the next gap would call for them.
+_THIN_UP_TO = 0.75
+#: Of plans of up to this number of moves, each two are tried to be replaced by one: of the bundles
+#: nearest in size to both, this number is tried.
+_FEW, _NEAREST = 16, 3
 #: A plan must cut the spread by this part.
 LEAST_CUT = 0.2
 
 
-def best_plan(brokers: LoadedBrokers, width: float) -> MovePlan:
-    """The cheapest plan; without moves if none cuts the spread by a fifth. `width`: of the band, in
-    points.
-    """
-    few = len(brokers.usage) <= MANY
+def best_plan(brokers: LoadedBrokers, profile: Profile) -> MovePlan:
+    """The cheapest plan; without moves if none cuts the spread by a fifth."""
+    width, few = profile.band, len(brokers.usage) <= MANY
     found = [searched(brokers, width * factor) for factor in (_WIDTHS if few else _WIDTHS[:1])]
-    best = _cheapest(brokers, found, width)
+    best = _cheapest(brokers, found, profile)
     if few and best.spread > width:
         bold = [searched(brokers, width, first) for first in starts(brokers)]
-        best = _cheapest(brokers, [*found, *bold], width)
+        best = _cheapest(brokers, [*found, *bold], profile)
+    if len(best.moves) <= _FEW:
+        best = _with_fewer_moves(brokers, best, profile)
     return replace(best, refused=any(plan.refused for plan in found))
 
 
-def _cheapest(brokers: LoadedBrokers, plans: Sequence[MovePlan], width: float) -> MovePlan:
+def _cheapest(brokers: LoadedBrokers, plans: Sequence[MovePlan], profile: Profile) -> MovePlan:
     before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
     best, least = no_moves(brokers), float("inf")
-    for plan in (_polished(brokers, one, width) for one in plans):
+    for plan in (_polished(brokers, one, profile) for one in plans):
         if not plan.moves or plan.spread > (1.0 - LEAST_CUT) * before:
             continue
         cost = (
             _MOVED_COST * plan.moved / max(total, TINY)
             + _MOVE_COST * len(plan.moves)
-            + _WIDE_COST * max(0.0, plan.unsure_spread - width)
+            + _WIDE_COST * max(0.0, plan.unsure_spread - profile.band)
         )
         if cost < least:
             best, least = plan, cost
     return best
 
 
-def _polished(brokers: LoadedBrokers, plan: MovePlan, width: float) -> MovePlan:
+def _polished(brokers: LoadedBrokers, plan: MovePlan, profile: Profile) -> MovePlan:
     """The plan without moves that are not needed, and with bundles of less traffic where they
     suffice.
     """
     if not plan.moves or len(plan.moves) > MANY:
         return plan
-    before = spread_of(brokers.usage)
     moves, spread = list(plan.moves), plan.unsure_spread
     for move in sorted(plan.moves, key=lambda one: (one.size, one.bundle)):
         if move.exchange:
             continue
         rest = [one for one in moves if one is not move]
-        share = _FAIR_SHARE * max(0.0, before - spread) / len(moves)
-        allowed = max(width, spread, min(spread + share, _THIN_UP_TO * width)) + TINY
-        if _keeps(brokers, rest, allowed):
+        if _keeps(brokers, rest, _spread_without(brokers, moves, spread, profile)):
             moves, spread = rest, unsure_spread(*after_moves(brokers, rest))
-    moves = _with_less_traffic(brokers, moves, max(width, spread) + TINY)
+    moves = _with_less_traffic(brokers, moves, max(profile.band, spread) + TINY)
     return MovePlan(tuple(moves), *after_moves(brokers, moves), plan.refused)
+
+
+def _spread_without(
+    brokers: LoadedBrokers, moves: Sequence[PlannedMove], spread: float, profile: Profile
+) -> float:
+    """The spread that may remain with one move less, where all of them leave `spread`."""
+    share = _FAIR_SHARE * max(0.0, spread_of(brokers.usage) - spread) / len(moves)
+    return max(profile.band, spread, min(spread + share, _THIN_UP_TO * profile.follow_up)) + TINY
+
+
+def _with_fewer_moves(brokers: LoadedBrokers, plan: MovePlan, profile: Profile) -> MovePlan:
+    """The plan with one bundle in place of two of the same broker, wherever that is good enough."""
+    moves, most = list(plan.moves), (1.0 - LEAST_CUT) * spread_of(brokers.usage)
+    while len(moves) > 1:
+        spread = unsure_spread(*after_moves(brokers, moves))
+        allowed = min(most, _spread_without(brokers, moves, spread, profile))
+        fewer = next(
+            (trial for trial in _merged(brokers, moves) if _keeps(brokers, trial, allowed)), None
+        )
+        if fewer is None:
+            break
+        moves = fewer
+    return MovePlan(tuple(moves), *after_moves(brokers, moves), plan.refused)
+
+
+def _merged(brokers: LoadedBrokers, moves: list[PlannedMove]) -> Iterator[list[PlannedMove]]:
+    """The moves with one less, the smallest first, and with a larger bundle in place of another one
+    from the same broker: one of about the size of both.
+    """
+    single = [one for one in moves if not one.exchange]
+    for less in sorted(single, key=lambda one: (one.size, one.bundle)):
+        pieces = brokers.pieces(less.source)
+        for other in single:
+            if other is less or other.source != less.source:
+                continue
+            rest = [one for one in moves if one is not less]
+            larger = np.flatnonzero(pieces.movable & (pieces.sizes > other.size)).tolist()
+            both = less.size + other.size
+            larger.sort(key=lambda row: (abs(pieces.sizes[row] - both), pieces.names[row]))
+            for row in larger[:_NEAREST]:
+                trial = _with_bundle(brokers, rest, rest.index(other), row)
+                if trial is not None:
+                    yield trial
+
+
+def _with_bundle(
+    brokers: LoadedBrokers, moves: list[PlannedMove], at: int, row: int
+) -> list[PlannedMove] | None:
+    """The moves with another bundle of the same broker (row) in one of them; None if that may not
+    move there, or moves already.
+    """
+    move = moves[at]
+    pieces = brokers.pieces(move.source)
+    name = pieces.names[row]
+    if any(one.bundle == name for one in moves):
+        return None
+    if not brokers.takers(name, move.source)[move.destination]:
+        return None
+    size, unsure = float(pieces.sizes[row]), float(pieces.unsure[row])
+    other = PlannedMove(name, move.source, move.destination, size, unsure)
+    return [*moves[:at], other, *moves[at + 1 :]]
 
 
 def _with_less_traffic(
@@ -95,7 +157,6 @@ def _with_less_traffic(
     """The moves, with other bundles of the same broker that carry fewer bytes/s where those reach
     this spread as well.
     """
-    moved = {one.bundle for one in moves}
     for at, move in enumerate(moves):
         if move.exchange:
             continue
@@ -105,14 +166,8 @@ def _with_less_traffic(
             pieces.movable & (pieces.sizes > TINY) & (pieces.throughput < most)
         ).tolist()
         for row in sorted(fewer, key=lambda row: (pieces.throughput[row], pieces.names[row])):
-            name = pieces.names[row]
-            if name in moved or not brokers.takers(name, move.source)[move.destination]:
-                continue
-            size, unsure = float(pieces.sizes[row]), float(pieces.unsure[row])
-            other = PlannedMove(name, move.source, move.destination, size, unsure)
-            trial = [*moves[:at], other, *moves[at + 1 :]]
-            if _keeps(brokers, trial, spread):
-                moved = (moved - {move.bundle}) | {name}
+            trial = _with_bundle(brokers, moves, at, row)
+            if trial is not None and _keeps(brokers, trial, spread):
                 moves = trial
                 break
     return moves

@@ -114,7 +114,7 @@ def left_alone(
         (waiting if load.settling else spare).append(load.broker)
     spare = [name for name in spare if name not in involved]
     text = f"the plan reaches a spread of {plan.spread:.1f} points without"
-    skips = settling(waiting)
+    skips = settling(sorted(waiting))
     if spare:
         skips.append(Skip("broker", tuple(sorted(spare)), "not-needed", f"{text} this broker"))
     for row in sorted(sources):
