@@ -174,6 +174,7 @@ class _Chaos:
             world.measure(now_s)
             commands = list[Command]()
             before, alive = alive, _present(world)
+            self._members |= alive
             believed = {*alive, *({self._wrong_clock} & before if self.harsh else ())}
             for record in self._records(reports, chance, number):
                 commands += self._fold(record, engine, store, believed)
@@ -207,7 +208,7 @@ class _Chaos:
         """The commands of a record, if it closes a round. Checks all invariants. Every sweep closes
         one, unless a wrong clock closes rounds earlier. `alive`: present brokers; one with a wrong
         clock counts as present for one round more, and a round that no sweep closes has the brokers
-        of the last one that a sweep closed (decision 0022).
+        that were present since the last one that a sweep closed (decision 0022).
         """
         events = engine.fold(record, store)
         if isinstance(record, LoadReport):
