@@ -24,7 +24,7 @@ PRIOR_WEIGHT = 1.0
 #: Usage without traffic is taken for at most this: where all brokers are equally busy, a high base
 #: and traffic that costs nothing would fit as well. Where a broker has less than this part of the
 #: mean traffic, it may be as high as the lowest usage of all.
-HIGHEST_BASE, IDLE = 0.15, 0.25
+HIGHEST_BASE, IDLE = 0.15, 0.18
 #: A broker's power is taken for 1 unless it differs from the median by more than this factor.
 CLEARLY = 1.4
 #: Bounds of a broker's power, in medians: a broker that reports nearly no usage for its traffic
