@@ -78,15 +78,12 @@ def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[Deci
     """The cost of `calls` decisions after a few that are not timed, and what was decided."""
     rule = built(strategy, mode)
     memory = memory_of(given, strategy, rule)
-    times, decided = list[float](), Shedding((), (), memory)
-    for _ in range(_UNTIMED + calls):
-        # As in a job, only the newest result is kept.
-        cpu_ms, decided = _timed(given, rule, memory)
-        times.append(cpu_ms)
+    timed = [_timed(given, rule, memory) for _ in range(_UNTIMED + calls)]
+    decided = timed[-1][1]
     sources = {decision.source for decision in decided.decisions}
-    cost = sample(times[_UNTIMED:])
+    times = sample([cpu_ms for cpu_ms, _ in timed[_UNTIMED:]])
     return DecisionCost(
-        strategy, mode, given.size, cost, len(decided.decisions), len(sources)
+        strategy, mode, given.size, times, len(decided.decisions), len(sources)
     ), decided
 
 

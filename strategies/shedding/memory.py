@@ -82,7 +82,7 @@ def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, i
 def with_histories(memory: Memory, histories: Mapping[str, LoadHistory]) -> Memory:
     """Memory with exactly these load histories."""
     brokers = dict(memory.brokers)
-    for broker in sorted(brokers.keys() - histories.keys()):
+    for broker in [name for name in brokers if name not in histories]:
         if brokers[broker].history is not None:
             _put(brokers, broker, replace(brokers[broker], history=None))
     for broker, history in histories.items():

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from math import isfinite
 from operator import attrgetter
-
-import numpy as np
 
 from strategies.load_history import Episode, LoadHistory, RecentMove
 from strategies.model import (
@@ -60,11 +59,14 @@ class SteadyShedder:
         """One round. The order of brokers and bundles in the view does not matter."""
         # Brokers in the order of the view, which most likely is their order in memory: thousands
         # by name would take longer.
-        usages = weighted_usages([load.figures for load in view.brokers], self.weights)
-        known = np.isfinite(usages)
-        lost = [load.broker for load, one in zip(view.brokers, known, strict=True) if not one]
-        loads = [load for load, one in zip(view.brokers, known, strict=True) if one]
-        usage = dict(zip((load.broker for load in loads), usages[known].tolist(), strict=True))
+        usages = weighted_usages([load.figures for load in view.brokers], self.weights).tolist()
+        usage = {
+            load.broker: value
+            for load, value in zip(view.brokers, usages, strict=True)
+            if isfinite(value)
+        }
+        loads = [load for load in view.brokers if load.broker in usage]
+        lost = sorted(load.broker for load in view.brokers if load.broker not in usage)
         remembered, moves = self._settled(loads, memory, view)
         period_ms = 1000.0 * self.settings.sample_seconds
         histories = {
@@ -92,7 +94,7 @@ class SteadyShedder:
         )
         return Shedding(
             decided.decisions,
-            (*unusable(sorted(lost)), *decided.skips),
+            (*unusable(lost), *decided.skips),
             kept,
             decided.certify,
             decided.forecast,

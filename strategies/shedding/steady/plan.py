@@ -2,7 +2,8 @@
 moved as possible.
 
 The band [low, low + width] is the cheapest one that divisible load could reach. Of the moves that
-the search finds, those that are not needed are dropped, or replaced by ones with less traffic.
+the search finds, those that are not needed are dropped, two are replaced by one where that is good
+enough, and others by ones with less traffic.
 """
 
 from __future__ import annotations
