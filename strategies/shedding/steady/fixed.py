@@ -227,7 +227,7 @@ class _Round:
         rest_minutes = self._rest_minutes(gap)
         cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
-            return self._quiet([reasons.no_better_plan(view.cluster, gap)])
+            return self._quiet([reasons.no_plan(view.cluster, gap)])
         plan = best_plan(cluster.brokers, profile)
         whole = cache(lambda: self._certified(cluster, plan))
 
@@ -239,11 +239,11 @@ class _Round:
             *cluster_full(cluster),
             *why_not_even(cluster, plan, profile.band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
-        if not plan.moves:
-            skips.insert(0, reasons.no_better_plan(view.cluster, gap))
-            return _Decided((), skips, self.moves, self.episode, certify)
         rest = reasons.rest_text(rest_minutes, self.settings)
         advised = {name for skip in skips for name in skip.names}
+        if not plan.moves:
+            skips = [*reasons.no_better_plan(cluster, gap, rest, advised), *skips]
+            return _Decided((), skips, self.moves, self.episode, certify)
         return _Decided(
             reasons.decisions(cluster, plan, gap),
             [*skips, *reasons.left_alone(cluster, plan, self.live, rest, advised)],

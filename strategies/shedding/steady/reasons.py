@@ -118,17 +118,40 @@ def left_alone(
     if spare:
         skips.append(Skip("broker", tuple(sorted(spare)), "not-needed", f"{text} this broker"))
     for row in sorted(sources):
-        found, source = cluster.candidates(row), cluster.names[row]
-        moved = {one.bundle for one in plan.moves if one.source == row}
-        names = cluster.pieces(row).names
-        gone = moved.union(advised)
-        staying = [name for at in found.rows if (name := names[at]) not in gone]
-        resting = [name for name in staying if name in cluster.resting]
-        skips += must_stay(source, found)
-        skips += bundles_left_alone(source, "resting", rest, resting)
-        others = [name for name in staying if name not in cluster.resting]
-        skips += bundles_left_alone(source, "not-needed", f"{text} moving it", others)
+        gone = {one.bundle for one in plan.moves if one.source == row}.union(advised)
+        skips += _bundles(cluster, row, gone, rest, ("not-needed", f"{text} moving it"))
     return skips
+
+
+def no_better_plan(
+    cluster: PlannedCluster, gap: LoadGap, rest: str, advised: Collection[str]
+) -> list[Skip]:
+    """Skips of a cluster in which a gap lasts, but no moves cut it by enough, and of the bundles of
+    the fuller broker. `rest`, `advised`: as in `left_alone`.
+    """
+    skips = [no_plan(cluster.view.cluster, gap)]
+    if gap.over in cluster.names:
+        text = "no plan that moves it cuts the spread by a fifth"
+        row = cluster.names.index(gap.over)
+        skips += _bundles(cluster, row, advised, rest, ("no-better-plan", text))
+    return skips
+
+
+def _bundles(
+    cluster: PlannedCluster, row: int, gone: Collection[str], rest: str, why: tuple[str, str]
+) -> list[Skip]:
+    """Skips of the bundles of a broker without those that are `gone`. `rest`: why bundles rest;
+    `why`: code and text of those that may move.
+    """
+    found, source, names = cluster.candidates(row), cluster.names[row], cluster.pieces(row).names
+    staying = [name for at in found.rows if (name := names[at]) not in gone]
+    resting = [name for name in staying if name in cluster.resting]
+    others = [name for name in staying if name not in cluster.resting]
+    return [
+        *must_stay(source, found),
+        *bundles_left_alone(source, "resting", rest, resting),
+        *bundles_left_alone(source, *why, others),
+    ]
 
 
 def rest_text(minutes: float, settings: SteadySettings) -> str:
@@ -159,7 +182,7 @@ def _doubts(doubted: Sequence[str]) -> str:
     return f"; the jump of usage on {doubted[0]}{more} does not count yet: traffic stood still"
 
 
-def no_better_plan(cluster: str, gap: LoadGap) -> Skip:
+def no_plan(cluster: str, gap: LoadGap) -> Skip:
     """Skip of a cluster in which a gap lasts, but no moves cut it by enough."""
     text = f"{gap_text(gap)}, but no plan cuts the spread by a fifth"
     return Skip("cluster", (cluster,), "no-better-plan", text, None, {"gap_points": gap.points})
