@@ -78,6 +78,19 @@ def test_however_reports_come_no_usage_is_lost_or_counted_twice(times: list[int]
     )
 
 
+@pytest.mark.parametrize("every", [1, 5, 10, 20, 29, 30, 45, 60])
+def test_brokers_that_report_often_have_a_sample_per_period(every: int) -> None:
+    samples = shown(sampled(*((at, 50.0) for at in range(0, 601, every))))
+    assert 600 // (1.25 * PERIOD_S) <= len(samples) - 1 <= 2 * 600 // (1.25 * PERIOD_S)
+    assert {usage for _, usage in samples} == {50.0}
+    assert samples[0][0] == 0
+
+
+def test_a_report_soon_after_the_first_one_is_no_second_sample() -> None:
+    assert shown(sampled((0, 50.0), (29, 60.0))) == [(0, 55.0)]
+    assert shown(sampled((0, 50.0), (30, 60.0))) == [(0, 50.0), (30, 60.0)]
+
+
 def test_a_late_report_is_a_sample_as_any_other() -> None:
     assert shown(sampled((0, 50.0), (60, 52.0), (135, 54.0), (180, 56.0), (240, 58.0))) == [
         (0, 50.0),
@@ -88,41 +101,50 @@ def test_a_late_report_is_a_sample_as_any_other() -> None:
     ]
 
 
-def first_moves(period: int, settings: SteadySettings, *, asked: bool) -> int:
-    """The minute of the first moves against a gap of 70 points, if brokers measure every `period`
-    minutes. `asked`: the collector asks them every minute, and they repeat their last figures.
+def first_moves(period_s: int, settings: SteadySettings, *, every_s: int = 60, asked: bool) -> int:
+    """The second of the first moves against a gap of 70 points, if brokers measure every `period_s`
+    seconds, and a round ends every `every_s`. `asked`: the collector asks brokers before each
+    round, and they repeat their last figures.
     """
     rule, memory = SteadyShedder(settings, WEIGHTS), Memory()
-    for minute in range(20):
+    for at_s in range(0, 1200, every_s):
         brokers = [
             replace(
                 broker(f"b{at}", usage, usage, bundles(*[usage / 10] * 10, first=10 * at)),
-                reported_at_ms=60_000 * (minute if asked else minute // period * period),
-                fresh=minute % period == 0,
+                reported_at_ms=1000 * (at_s if asked else at_s // period_s * period_s),
+                fresh=at_s % period_s == 0,
             )
             for at, usage in enumerate((80.0, 10.0))
         ]
-        done = rule.shed(replace(view(*brokers), now_ms=60_000 * minute), memory)
+        done = rule.shed(replace(view(*brokers), now_ms=1000 * at_s), memory)
         memory = done.memory
         if done.decisions:
-            return minute
+            return at_s
     raise AssertionError("no moves in 20 minutes")
 
 
-@pytest.mark.parametrize("period", [1, 2, 5])
-def test_brokers_that_report_rarely_are_judged_by_as_many_reports(period: int) -> None:
+@pytest.mark.parametrize("period_s", [1, 5, 10, 20, 29, 30])
+def test_brokers_that_report_often_are_judged_after_half_a_sample_at_the_earliest(
+    period_s: int,
+) -> None:
+    moved_at_s = first_moves(period_s, SteadySettings(), every_s=period_s, asked=False)
+    assert PERIOD_S / 2 <= moved_at_s <= PERIOD_S
+
+
+@pytest.mark.parametrize("period_s", [60, 120, 300])
+def test_brokers_that_report_rarely_are_judged_by_as_many_reports(period_s: int) -> None:
     """A huge gap counts in the second report, in whichever round that comes."""
-    assert first_moves(period, SteadySettings(), asked=False) == period
+    assert first_moves(period_s, SteadySettings(), asked=False) == period_s
 
 
-@pytest.mark.parametrize("period", [2, 3])
-def test_figures_that_brokers_repeat_are_one_sample_of_their_period(period: int) -> None:
+@pytest.mark.parametrize("period_s", [120, 180])
+def test_figures_that_brokers_repeat_are_one_sample_of_their_period(period_s: int) -> None:
     """An idle broker may report the same figures for hours, so they count about once per
     `sample_seconds`: this must be at least the brokers' period, which `doctor` checks.
     """
-    right, short = SteadySettings(sample_seconds=60.0 * period), SteadySettings()
-    assert first_moves(period, right, asked=True) == period
-    assert first_moves(period, short, asked=True) == 1
+    right, short = SteadySettings(sample_seconds=period_s), SteadySettings()
+    assert first_moves(period_s, right, asked=True) == period_s
+    assert first_moves(period_s, short, asked=True) == 60
 
 
 @pytest.mark.parametrize(

@@ -149,17 +149,24 @@ def load_of(history: LoadHistory) -> LoadSample | None:
 def _appended(
     samples: tuple[LoadSample, ...], sample: LoadSample, period_ms: float
 ) -> tuple[LoadSample, ...]:
-    """The samples with one more; reports of the same period become one sample, weighted by time."""
+    """The samples with one more; reports of the same period become one sample, weighted by time.
+    The first sample keeps its time: with a later one, frequent reports would never be two samples.
+    """
     if len(samples) > 1:
-        before = samples[-2]
+        before, last = samples[-2:]
         if sample.at_ms - before.at_ms <= 1.25 * period_ms:
-            last = samples[-1]
             part = (sample.at_ms - last.at_ms) / (sample.at_ms - before.at_ms)
-            mean = (old + (new - old) * part for old, new in zip(last[1:], sample[1:], strict=True))
-            return (*samples[:-1], LoadSample(sample.at_ms, *mean))
+            return samples[:-1] + (_between(last, sample, part, sample.at_ms),)  # noqa: RUF005
     elif samples and sample.at_ms - samples[0].at_ms < 0.5 * period_ms:
-        return (sample,)
+        return (_between(samples[0], sample, 0.5, samples[0].at_ms),)
     return samples[-SAMPLES + 1 :] + (sample,)  # noqa: RUF005
+
+
+def _between(one: LoadSample, other: LoadSample, part: float, at_ms: int) -> LoadSample:
+    """The sample at this part of the way from one to the other, with this time."""
+    return LoadSample(
+        at_ms, *(low + (high - low) * part for low, high in zip(one[1:], other[1:], strict=True))
+    )
 
 
 def _is_doubtful(sample: LoadSample, old: LoadHistory) -> bool:
