@@ -30,10 +30,11 @@ CORES, SENT = 0.3, (900.0, 300.0, 100.0, 50.0)
 #: Small: the storage of a test cluster stalls when it has to write much.
 MESSAGE_BYTES = 100
 #: Each strategy has this number of rounds, in parts that a loop waits for.
-ROUNDS, _PARTS = 30, 2
+ROUNDS, _PARTS = 45, 3
 _MEASURED_S = 30
 #: Strategies have their own defaults, except for times, which are those of brokers that measure
-#: every ten seconds, and for the least traffic that is worth moving, which is more than there is.
+#: every ten seconds, and for the least traffic that is worth moving, which is more than there is. A
+#: sample is three reports: for about a minute, a bundle costs its new owner more (its JVM warms up).
 SETTINGS: Mapping[str, object] = {
     "round__interval_ms": 1000 * CPU_SECONDS,
     "round__lateness_ms": 5_000,
@@ -41,7 +42,7 @@ SETTINGS: Mapping[str, object] = {
     "weights__cpu": 1,
     "weights__bandwidth_in": 0,
     "weights__bandwidth_out": 0,
-    "shedding__steady__sample_seconds": CPU_SECONDS,
+    "shedding__steady__sample_seconds": 3 * CPU_SECONDS,
     "shedding__avg__min_msg_rate": 10,
     "shedding__avg__min_throughput": 10_000,
     "shedding__uniform__min_msg_rate": 10,

@@ -5,6 +5,7 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,3 +45,16 @@ def test_one_bundle_moves_in_place_of_two_of_its_size() -> None:
 
     assert sorted(one.size for one in plan.moves) == [3.7, 11.0, 14.6, 14.6]
     assert plan.spread < _PROFILE.follow_up
+
+
+def test_a_follow_up_leaves_what_small_moves_would_bring() -> None:
+    """Nothing calls for them: an episode has one follow-up."""
+    held = [[6.3], [0.7] * 8, [], []]
+    usage = np.array([54.9, 53.3, 46.6, 41.6])
+    brokers = replace(_cluster(held, 0.0), usage=usage)
+
+    first, follow_up = (best_plan(brokers, _PROFILE, follows=follows) for follows in (False, True))
+
+    assert [one.size for one in first.moves] == [6.3, 0.7]
+    assert [one.size for one in follow_up.moves] == [6.3]
+    assert follow_up.spread < _PROFILE.follow_up

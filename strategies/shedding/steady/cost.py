@@ -114,6 +114,8 @@ class _Rows:
             figures[:, 1] / self._units[1],
         ]
         self._usage = figures[:, 2]
+        traffic = self._columns[1] + self._columns[2]
+        self._some_idle = bool((traffic < IDLE * traffic.mean()).any()) if self.count else False
 
     def fitted(self, powers: Floats) -> tuple[float, float, float]:
         """Non-negative least squares for the three factors."""
@@ -131,7 +133,7 @@ class _Rows:
             products[at][at] += PRIOR_WEIGHT
             against[at] += PRIOR_WEIGHT * prior[at]
         found = _non_negative(products, against)
-        highest = self._highest_base(load)
+        highest = max(HIGHEST_BASE, float(load.min())) if self._some_idle else HIGHEST_BASE
         if found[0] <= highest:
             return found
         rest = [against[at] - highest * products[at][0] for at in (1, 2)]
@@ -139,11 +141,6 @@ class _Rows:
             [[1.0, 0.0, 0.0], [0.0, *products[1][1:]], [0.0, *products[2][1:]]], [0.0, *rest]
         )
         return highest, first, second
-
-    def _highest_base(self, load: Floats) -> float:
-        traffic = self._columns[1] + self._columns[2]
-        some_idle = bool((traffic < IDLE * traffic.mean()).any())
-        return max(HIGHEST_BASE, float(load.min())) if some_idle else HIGHEST_BASE
 
     def ratios(self, factors: tuple[float, float, float]) -> Floats:
         """float64[brokers]: predicted ÷ seen usage, weighted by traffic; 1 for brokers that never

@@ -228,7 +228,7 @@ class _Round:
         cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
             return self._quiet([reasons.no_plan(view.cluster, gap)])
-        plan = best_plan(cluster.brokers, profile)
+        plan = best_plan(cluster.brokers, profile, follows=gap.code == "follow-up")
         whole = cache(lambda: self._certified(cluster, plan))
 
         def certify(moving: Collection[str]) -> Certificate:

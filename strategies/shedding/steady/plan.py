@@ -9,7 +9,7 @@ enough, and others by ones with less traffic.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,11 +32,13 @@ _WIDTHS = (1.0, 0.7, 1.3)
 #: What a plan costs: points per part of all load that moves, per move, and per point above the
 #: band.
 _MOVED_COST, _MOVE_COST, _WIDE_COST = 150.0, 1.0, 3.0
-#: A move is dropped if the plan's spread grows by less than this part of what its moves cut it by
-#: on average: for the clients of a bundle, a pause that changes next to nothing is still a pause.
+#: A move is dropped if the plan's spread grows by less than this part of what each of the others
+#: cuts it by on average: for the clients of a bundle, a pause that changes next to nothing is still
+#: a pause.
 _FAIR_SHARE = 0.4
 #: Moves are not dropped for that reason if a spread above this part of the limit of follow-ups
-#: would remain: the next gap would call for them.
+#: would remain: the next gap would call for them. A follow-up may leave all of the limit: no other
+#: one comes after it.
 _THIN_UP_TO = 0.75
 #: Of plans of up to this number of moves, each two are tried to be replaced by one: of the bundles
 #: nearest in size to both, this number is tried.
@@ -45,36 +47,49 @@ _FEW, _NEAREST = 16, 3
 LEAST_CUT = 0.2
 
 
-def best_plan(brokers: LoadedBrokers, profile: Profile) -> MovePlan:
-    """The cheapest plan; without moves if none cuts the spread by a fifth."""
-    width, few = profile.band, len(brokers.usage) <= MANY
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """The width of the band that a plan aims at, and the spread that it may leave where a further
+    move brings little; in points.
+    """
+
+    band: float
+    enough: float
+
+
+def best_plan(brokers: LoadedBrokers, profile: Profile, *, follows: bool = False) -> MovePlan:
+    """The cheapest plan; without moves if none cuts the spread by a fifth. `follows`: whether it
+    follows another plan of its episode.
+    """
+    goal = _Goal(profile.band, profile.follow_up * (1.0 if follows else _THIN_UP_TO))
+    width, few = goal.band, len(brokers.usage) <= MANY
     found = [searched(brokers, width * factor) for factor in (_WIDTHS if few else _WIDTHS[:1])]
-    best = _cheapest(brokers, found, profile)
+    best = _cheapest(brokers, found, goal)
     if few and best.spread > width:
         bold = [searched(brokers, width, first) for first in starts(brokers)]
-        best = _cheapest(brokers, [*found, *bold], profile)
+        best = _cheapest(brokers, [*found, *bold], goal)
     if len(best.moves) <= _FEW:
-        best = _with_fewer_moves(brokers, best, profile)
+        best = _with_fewer_moves(brokers, best, goal)
     return replace(best, refused=any(plan.refused for plan in found))
 
 
-def _cheapest(brokers: LoadedBrokers, plans: Sequence[MovePlan], profile: Profile) -> MovePlan:
+def _cheapest(brokers: LoadedBrokers, plans: Sequence[MovePlan], goal: _Goal) -> MovePlan:
     before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
     best, least = no_moves(brokers), float("inf")
-    for plan in (_polished(brokers, one, profile) for one in plans):
+    for plan in (_polished(brokers, one, goal) for one in plans):
         if not plan.moves or plan.spread > (1.0 - LEAST_CUT) * before:
             continue
         cost = (
             _MOVED_COST * plan.moved / max(total, TINY)
             + _MOVE_COST * len(plan.moves)
-            + _WIDE_COST * max(0.0, plan.unsure_spread - profile.band)
+            + _WIDE_COST * max(0.0, plan.unsure_spread - goal.band)
         )
         if cost < least:
             best, least = plan, cost
     return best
 
 
-def _polished(brokers: LoadedBrokers, plan: MovePlan, profile: Profile) -> MovePlan:
+def _polished(brokers: LoadedBrokers, plan: MovePlan, goal: _Goal) -> MovePlan:
     """The plan without moves that are not needed, and with bundles of less traffic where they
     suffice.
     """
@@ -85,26 +100,45 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, profile: Profile) -> MoveP
         if move.exchange:
             continue
         rest = [one for one in moves if one is not move]
-        if _keeps(brokers, rest, _spread_without(brokers, moves, spread, profile)):
+        if _keeps(brokers, rest, _spread_without(brokers, 1, moves, spread, goal)):
             moves, spread = rest, unsure_spread(*after_moves(brokers, rest))
-    moves = _with_less_traffic(brokers, moves, max(profile.band, spread) + TINY)
+    moves = _without_small_ones(brokers, moves, goal)
+    spread = unsure_spread(*after_moves(brokers, moves))
+    moves = _with_less_traffic(brokers, moves, max(goal.band, spread) + TINY)
     return MovePlan(tuple(moves), *after_moves(brokers, moves), plan.refused)
 
 
+def _without_small_ones(
+    brokers: LoadedBrokers, moves: list[PlannedMove], goal: _Goal
+) -> list[PlannedMove]:
+    """The moves without the smallest ones that can be dropped together."""
+    small = sorted(moves, key=lambda one: (one.size, one.bundle))
+    spread = unsure_spread(*after_moves(brokers, moves))
+    for count in range(len(moves) - 1, 0, -1):
+        dropped = small[:count]
+        rest = [one for one in moves if one not in dropped]
+        if not any(one.exchange for one in dropped) and _keeps(
+            brokers, rest, _spread_without(brokers, count, moves, spread, goal)
+        ):
+            return rest
+    return moves
+
+
 def _spread_without(
-    brokers: LoadedBrokers, moves: Sequence[PlannedMove], spread: float, profile: Profile
+    brokers: LoadedBrokers, count: int, moves: Sequence[PlannedMove], spread: float, goal: _Goal
 ) -> float:
-    """The spread that may remain with one move less, where all of them leave `spread`."""
-    share = _FAIR_SHARE * max(0.0, spread_of(brokers.usage) - spread) / len(moves)
-    return max(profile.band, spread, min(spread + share, _THIN_UP_TO * profile.follow_up)) + TINY
+    """The spread that may remain with this number of moves less, where all leave `spread`."""
+    cut, dropped = max(0.0, spread_of(brokers.usage) - spread), _FAIR_SHARE * count
+    share = dropped * cut / (len(moves) - count + dropped)
+    return max(goal.band, spread, min(spread + share, goal.enough)) + TINY
 
 
-def _with_fewer_moves(brokers: LoadedBrokers, plan: MovePlan, profile: Profile) -> MovePlan:
+def _with_fewer_moves(brokers: LoadedBrokers, plan: MovePlan, goal: _Goal) -> MovePlan:
     """The plan with one bundle in place of two of the same broker, wherever that is good enough."""
     moves, most = list(plan.moves), (1.0 - LEAST_CUT) * spread_of(brokers.usage)
     while len(moves) > 1:
         spread = unsure_spread(*after_moves(brokers, moves))
-        allowed = min(most, _spread_without(brokers, moves, spread, profile))
+        allowed = min(most, _spread_without(brokers, 1, moves, spread, goal))
         fewer = next(
             (trial for trial in _merged(brokers, moves) if _keeps(brokers, trial, allowed)), None
         )

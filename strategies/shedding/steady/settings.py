@@ -81,7 +81,7 @@ class Profile:
 PROFILES: Mapping[Steadiness, Profile] = MappingProxyType(
     {
         "background": Profile(plain=25.0, huge=40.0, lasting=18.0, follow_up=12.0, band=6.0),
-        "default": Profile(plain=14.5, huge=30.0, lasting=13.0, follow_up=8.0, band=3.0),
+        "default": Profile(plain=14.5, huge=30.0, lasting=14.0, follow_up=8.0, band=3.0),
         "tight": Profile(2.2, huge=10.0, lasting=1.8, follow_up=1.5, band=1.0, rest=1 / 15),
     }
 )
