@@ -33,8 +33,9 @@ MESSAGE_BYTES = 100
 ROUNDS, _PARTS = 45, 3
 _MEASURED_S = 30
 #: Strategies have their own defaults, except for times, which are those of brokers that measure
-#: every ten seconds, and for the least traffic that is worth moving, which is more than there is. A
-#: sample is three reports: for about a minute, a bundle costs its new owner more (its JVM warms up).
+#: every ten seconds, and for the least traffic that is worth moving, which is more than there is.
+#: A sample is three reports: a bundle costs its new owner more for about a minute, until its JVM
+#: has warmed up.
 SETTINGS: Mapping[str, object] = {
     "round__interval_ms": 1000 * CPU_SECONDS,
     "round__lateness_ms": 5_000,
