@@ -104,8 +104,8 @@ def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> 
     assert "points: no assignment of whole bundles has a smaller one.\n" in first
     assert "Estimated spread" not in second
     assert (
-        "points after the planned moves: at most 3.1 above what whole bundles can reach (0.0 or "
-        "more); they move 1.1 MB/s, at least 1.1 MB/s are necessary.\n"
+        "points after the planned moves: at most 6.9 above what whole bundles can reach (0.0 or "
+        "more); they move 999.4 kB/s, at least 979.9 kB/s are necessary.\n"
     ) in last
     said = rebalancer("explain", "latest", "--from", tmp_path, "--json").json["sentences"]
     (line,) = (one for line in last.splitlines() if (one := line.strip()).startswith("Estimated"))
@@ -183,7 +183,7 @@ def test_a_back_test_shows_what_moves_brought_and_its_report_what_rounds_prove(
     assert "returns" in table.out
     assert "useless: moves that brought less than a tenth" in table.words
     (cluster,) = figures["runs"][0]["clusters"]
-    assert (cluster["moved"], cluster["returns"], cluster["useless_moves"]) == (3, 0, None)
+    assert (cluster["moved"], cluster["returns"], cluster["useless_moves"]) == (2, 0, None)
     assert cluster["prediction_error_points"] is None
-    proof = "Estimated spread 3.1 points after the planned moves: at most 3.1 above"
+    proof = "Estimated spread 6.9 points after the planned moves: at most 6.9 above"
     assert proof in page.read_text("utf-8")
