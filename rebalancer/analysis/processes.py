@@ -66,12 +66,12 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
                 "a worker process was ended from outside, perhaps for lack of memory; try --jobs 1"
             ) from error
         finally:
-            # After an error, calls that have not started are cancelled.
-            pool.shutdown(wait=False, cancel_futures=True)
             if sys.exc_info()[0] is not None:
                 for worker in multiprocessing.active_children():
                     worker.kill()
-            pool.shutdown()
+            # One call: a second one would not wait for the pool's thread any more, and the end of
+            # Python would disturb it. After an error, calls that have not started are cancelled.
+            pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
