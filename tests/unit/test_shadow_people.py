@@ -77,8 +77,7 @@ class TestPeople:
         assert list(by_people([one, other, later], (), GRACE_MS, watch)) == [one]
 
     def test_the_unloads_of_a_recorded_person_are_not_compared_with_ours(self) -> None:
-        avg = ("--set", "shedding.strategy=avg")
-        told = rebalancer("shadow", RECORDINGS / "modular-broker-joins.jsonl.gz", *avg)
+        told = rebalancer("shadow", RECORDINGS / "modular-broker-joins.jsonl.gz")
         assert (
             "0 only by Pulsar, 0 only by ours, 2 by a person, which are not compared." in told.words
         )
