@@ -47,8 +47,9 @@ def test_what_one_raises_is_raised_without_waiting_for_the_others() -> None:
 def test_no_thread_is_left_when_one_raises() -> None:
     """Python's end would disturb it, and print a traceback."""
     before = threading.enumerate()
+    calls: list[Callable[[], None]] = [partial(time.sleep, 600), _fails]
     with pytest.raises(ValueError, match="fails at once"):
-        run_each([partial(time.sleep, 600), _fails], 2, lambda _place, _answer: None)
+        run_each(calls, 2, lambda _place, _answer: None)
     assert threading.enumerate() == before
 
 
