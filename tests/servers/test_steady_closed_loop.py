@@ -95,14 +95,17 @@ def brokers(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bro
         yield Brokers(processes, groups)
 
 
-def test_steady_ends_more_even_than_avg_and_uniform(brokers: Brokers, tmp_path: Path) -> None:
-    """With 6 to 11 moves; the others stop after 5."""
+def test_steady_ends_more_even_than_avg_which_stops_early_and_uniform_which_moves_all(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    """Fails in its last line so far: 6 to 11 moves against 5 (docs/STRATEGIES.md)."""
     steady, avg, uniform = (
         balanced_by(name, brokers, tmp_path / name) for name in ("steady", "avg", "uniform")
     )
     assert steady.moves
     assert steady.spread < avg.spread
     assert steady.spread < uniform.spread
+    assert steady.moves < uniform.moves
 
 
 def balanced_by(strategy: str, brokers: Brokers, folder: Path) -> End:

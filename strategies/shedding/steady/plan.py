@@ -102,18 +102,17 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, goal: _Goal) -> MovePlan:
         rest = [one for one in moves if one is not move]
         if _keeps(brokers, rest, _spread_without(brokers, 1, moves, spread, goal)):
             moves, spread = rest, unsure_spread(*after_moves(brokers, rest))
-    moves = _without_small_ones(brokers, moves, goal)
+    moves = _without_small_ones(brokers, moves, spread, goal)
     spread = unsure_spread(*after_moves(brokers, moves))
     moves = _with_less_traffic(brokers, moves, max(goal.band, spread) + TINY)
     return MovePlan(tuple(moves), *after_moves(brokers, moves), plan.refused)
 
 
 def _without_small_ones(
-    brokers: LoadedBrokers, moves: list[PlannedMove], goal: _Goal
+    brokers: LoadedBrokers, moves: list[PlannedMove], spread: float, goal: _Goal
 ) -> list[PlannedMove]:
-    """The moves without the smallest ones that can be dropped together."""
+    """The moves without the smallest that can be dropped together. `spread`: what all leave."""
     small = sorted(moves, key=lambda one: (one.size, one.bundle))
-    spread = unsure_spread(*after_moves(brokers, moves))
     for count in range(len(moves) - 1, 0, -1):
         dropped = small[:count]
         rest = [one for one in moves if one not in dropped]
