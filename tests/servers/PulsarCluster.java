@@ -10,6 +10,7 @@ import org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl;
 import org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerWrapper;
 import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
 import org.apache.pulsar.zookeeper.LocalBookkeeperEnsemble;
+import org.apache.zookeeper.ZooKeeper;
 
 /** ZooKeeper, one bookie and a broker for each configuration file, in this JVM, until it is killed. */
 public class PulsarCluster {
@@ -62,11 +63,38 @@ class PulsarStorage {
 /** One broker. Arguments: its configuration file, and, with the modular load manager, how often it measures its CPU, in seconds. */
 class PulsarBroker {
     public static void main(String[] given) throws Exception {
-        PulsarService broker = PulsarCluster.startBroker(given[0]);
+        awaitEndOfPredecessor(given[0]);
+        PulsarService broker = start(given[0]);
         if (given.length > 1) {
             measure(broker, Long.parseLong(given[1]));
         } else {
             PulsarCluster.stay("The broker is ready");
+        }
+    }
+
+    /**
+     * A broker deletes the registration of a killed predecessor when it starts. Its start fails if the predecessor's
+     * session expires at that moment and deletes the registration first.
+     */
+    static void awaitEndOfPredecessor(String file) throws Exception {
+        ServiceConfiguration settings = PulsarConfigurationLoader.create(file, ServiceConfiguration.class);
+        String id = settings.getAdvertisedAddress() + ":" + settings.getWebServicePort().get();
+        String servers = settings.getMetadataStoreUrl().replaceFirst("^zk:", "");
+        try (ZooKeeper metadata = new ZooKeeper(servers, 30_000, event -> { })) {
+            while (metadata.exists("/loadbalance/brokers/" + id, false) != null) {
+                Thread.sleep(100);
+            }
+        }
+    }
+
+    /** Ends the process if the start fails, as Pulsar's own launcher does: threads of the failed broker run on. */
+    static PulsarService start(String file) {
+        try {
+            return PulsarCluster.startBroker(file);
+        } catch (Exception error) {
+            error.printStackTrace();
+            Runtime.getRuntime().halt(1);
+            throw new AssertionError(error);
         }
     }
 

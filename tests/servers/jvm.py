@@ -134,6 +134,11 @@ class Server:
         return self.folder / "server.log"
 
     @property
+    def findings(self) -> set[Path]:
+        """What a failed test refers to: the log, and dumps of threads."""
+        return {self.log, *self.folder.glob("threads-*.txt")}
+
+    @property
     def pid(self) -> int:
         assert self._process is not None, "the server does not run"
         return self._process.pid

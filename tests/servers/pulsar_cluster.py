@@ -227,7 +227,7 @@ def pulsar_cluster(
         yield PulsarCluster(server, ids, f"pulsar://{hosts[0]}:{ports[brokers]}", guarded, tls)
     finally:
         server.stop()
-        clear(folder, {server.log, *files})
+        clear(folder, {*server.findings, *files})
 
 
 def token_of(role: str, **claims: int) -> str:

@@ -116,8 +116,8 @@ def pulsar_processes(
         for server in (*servers.values(), storage):
             server.stop()
         for server in servers.values():
-            clear(server.folder, {server.log})
-        clear(folder, {storage.log, *files, *(server.folder for server in servers.values())})
+            clear(server.folder, server.findings)
+        clear(folder, {*storage.findings, *files, *(server.folder for server in servers.values())})
 
 
 def _write(file: Path, settings: dict[str, str], web: int, binary: int) -> Path:
