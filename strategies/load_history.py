@@ -4,10 +4,20 @@ its recent moves, and how well they worked.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Floats
 
 #: Figures above this are nonsense and count as this; sums of their squares stay finite.
 LARGEST = 1e15
+_ROW = Struct("<4d")
+#: Bytes of a packed sample or level.
+ROW_BYTES = _ROW.size
+packed, unpacked_at = _ROW.pack, _ROW.unpack_from
 
 
 class LoadSample(NamedTuple):
@@ -33,18 +43,57 @@ class LoadLevel(NamedTuple):
 
 
 class LoadHistory(NamedTuple):
-    """The load of one broker over time."""
+    """The load of one broker over time. Samples and levels are packed, because a round adds to
+    those of thousands of brokers: four little-endian float64 each, in the order of their fields.
+    """
 
     #: Newest last. The moves made since are counted in.
-    samples: tuple[LoadSample, ...] = ()
+    packed_samples: bytes = b""
     #: Newest last, one per level of traffic.
-    levels: tuple[LoadLevel, ...] = ()
+    packed_levels: bytes = b""
     #: Samples up to this time do not show the broker's last move, or gain or loss of bundles.
     changed_at_ms: int = -1
     #: Number of bundles in the newest report.
     bundles: int = 0
     #: The newest report showed a jump of usage without a change of traffic, which was not believed.
     doubted: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        samples: Iterable[LoadSample] = (),
+        levels: Iterable[LoadLevel] = (),
+        *,
+        changed_at_ms: int = -1,
+        bundles: int = 0,
+        doubted: bool = False,
+    ) -> Self:
+        """A history with these samples and levels, oldest first."""
+        return cls(_joined(samples), _joined(levels), changed_at_ms, bundles, doubted)
+
+    @property
+    def samples(self) -> list[LoadSample]:
+        """Newest last."""
+        return [LoadSample(int(at_ms), *load) for at_ms, *load in rows(self.packed_samples)]
+
+    @property
+    def levels(self) -> list[LoadLevel]:
+        """Newest last."""
+        return [LoadLevel(*level) for level in rows(self.packed_levels)]
+
+
+def _joined(figures: Iterable[Iterable[float]]) -> bytes:
+    return b"".join(packed(*one) for one in figures)
+
+
+def rows(packed: bytes) -> Iterable[tuple[float, ...]]:
+    """The figures of each sample or level."""
+    return _ROW.iter_unpack(packed)
+
+
+def columns(packed: bytes) -> Floats:
+    """float64[n, 4]: samples or levels, read-only."""
+    return np.frombuffer(packed, "<f8").reshape(-1, 4)
 
 
 class RecentMove(NamedTuple):

@@ -36,7 +36,7 @@ _OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
 _FORMAT = 1
 #: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
 #: cannot read older rows.
-ROWS_VERSION = 5
+ROWS_VERSION = 6
 _EPOCH = "round.epoch"
 _UNFINISHED_BATCH = (
     "contains an unfinished micro-batch, which must be repeated unchanged: run once with the "

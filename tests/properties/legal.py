@@ -230,7 +230,13 @@ def a_load_history(chance: random.Random) -> LoadHistory:
         for _ in range(min(count, 10))
     )
     changed = chance.choice((-1, -1, -1, -1, NOW_MS - 90_000, NOW_MS - 500_000))
-    return LoadHistory(samples, levels, changed, chance.randint(0, 8), chance.random() < 0.1)
+    return LoadHistory.of(
+        samples,
+        levels,
+        changed_at_ms=changed,
+        bundles=chance.randint(0, 8),
+        doubted=chance.random() < 0.1,
+    )
 
 
 def fitting(memory: Memory, view: ClusterView) -> Memory:

@@ -15,7 +15,7 @@ def history(*usages: float, changed_at: int = 0) -> LoadHistory:
     samples = (
         LoadSample(MINUTE_MS * at, usage, 1e6, 1e3) for at, usage in enumerate(usages, first)
     )
-    return LoadHistory(tuple(samples), changed_at_ms=MINUTE_MS * changed_at)
+    return LoadHistory.of(samples, changed_at_ms=MINUTE_MS * changed_at)
 
 
 def move(bundle: str, source: str, destination: str, at: int = 0) -> RecentMove:
@@ -46,7 +46,7 @@ def test_moves_are_not_judged_once_traffic_is_another() -> None:
     """The gap remains because the traffic of a broker doubled, not because moves bring nothing."""
     busier = history(0.5, 0.5, 0.7, 0.7)
     doubled = (one._replace(throughput=2e6, msg_rate=2e3) for one in busier.samples[2:])
-    grown = busier._replace(samples=(*busier.samples[:2], *doubled))
+    grown = LoadHistory.of((*busier.samples[:2], *doubled), changed_at_ms=busier.changed_at_ms)
     histories = {"a": history(0.3, 0.3, 0.3, 0.3), "b": history(0.4, 0.4, 0.4, 0.4), "c": grown}
 
     same = judged_moves(ASKED, {**histories, "c": busier}, MOVES, 3 * MINUTE_MS)

@@ -59,8 +59,8 @@ def test_after_foreign_moves_a_gap_of_seven_points_is_enough_and_after_its_own_e
 def _follow_up(points: float, episode: Episode) -> LoadGap | None:
     """The gap that counts between brokers of 30 and 30 + `points`."""
     histories = {
-        name: LoadHistory(
-            tuple(LoadSample(minute * _MINUTE_MS, usage / 100, 1e6, 1e3) for minute in (1, 2, 3))
+        name: LoadHistory.of(
+            LoadSample(minute * _MINUTE_MS, usage / 100, 1e6, 1e3) for minute in (1, 2, 3)
         )
         for name, usage in (("b0:1", 30.0 + points), ("b1:1", 30.0))
     }

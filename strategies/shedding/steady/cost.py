@@ -15,7 +15,7 @@ from math import inf, sqrt
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.load_history import LoadHistory, LoadLevel, LoadSample
+from strategies.load_history import ROW_BYTES, LoadHistory, LoadSample, columns
 
 #: Usage without traffic that is assumed before anything is known.
 PRIOR_BASE = 0.08
@@ -75,8 +75,8 @@ class LoadCost:
 
 def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
     """The cost of load that all brokers have shown so far."""
-    names = sorted(name for name, one in histories.items() if one.levels)
-    rows = _Rows([histories[name].levels for name in names])
+    names = sorted(name for name, one in histories.items() if one.packed_levels)
+    rows = _Rows([histories[name].packed_levels for name in names])
     if not rows.count:
         return LoadCost(0.0, 0.0, 0.0, {})
     powers = np.ones(len(names))
@@ -101,11 +101,10 @@ class _Rows:
     costs nothing.
     """
 
-    def __init__(self, levels: Sequence[Sequence[LoadLevel]]) -> None:
-        figures = np.array([level for one in levels for level in one], dtype=np.float64)
-        figures = figures.reshape(-1, 4)
+    def __init__(self, levels: Sequence[bytes]) -> None:
+        figures = columns(b"".join(levels))
         self.count = len(figures)
-        self._broker = np.repeat(np.arange(len(levels)), [len(one) for one in levels])
+        self._broker = np.repeat(np.arange(len(levels)), [len(one) // ROW_BYTES for one in levels])
         self._weight = figures[:, 3] if self.count else np.zeros(0)
         self._units = (_unit(figures[:, 0]), _unit(figures[:, 1]))
         self._columns = [

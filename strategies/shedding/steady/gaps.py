@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, nan
 
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.load_history import Episode, LoadHistory, LoadSample
-from strategies.shedding.steady.samples import SAMPLES, judged
+from strategies.load_history import Episode, LoadHistory, LoadSample, columns, packed
+from strategies.shedding.steady.samples import SAMPLES
 from strategies.shedding.steady.settings import Profile
 
 #: Samples of the plain, the huge and the lasting test, and samples per block mean of the last one.
@@ -31,6 +31,7 @@ OWN_MOVES_MS = 180_000
 #: Part of the limit of follow-ups that is enough after something else moved bundles: unlike the
 #: strategy's own moves, those were not to even anything out.
 FOREIGN = 0.8
+_MISSING = SAMPLES * packed(nan, nan, nan, nan)
 
 
 #: Rows of two brokers, and the points that the first is above the second.
@@ -94,11 +95,7 @@ def widest_gap(
     if _may_follow_up(episode, now_ms):
         foreign = episode.began_at_ms > episode.last_at_ms
         tests.append(_Test("follow-up", profile.follow_up * (FOREIGN if foreign else 1.0), PLAIN))
-    shown = {
-        name: samples
-        for name, one in histories.items()
-        if not one.doubted and len(samples := judged(one)) >= HUGE
-    }
+    shown = {name: one for name, one in histories.items() if not one.doubted}
     windows = _Windows(shown, expected)
     believed, nearest = None, None
     for test in tests:
@@ -129,7 +126,7 @@ def followed(
     `before`: with the strategy's own moves counted in.
     """
     moved = now_ms - episode.last_at_ms > OWN_MOVES_MS and any(
-        old.samples and after[name].bundles != old.bundles
+        old.packed_samples and after[name].bundles != old.bundles
         for name, old in before.items()
         if name in after
     )
@@ -150,12 +147,11 @@ class _Windows:
     """
 
     def __init__(
-        self,
-        shown: Mapping[str, Sequence[LoadSample]],
-        expected: Callable[[str, LoadSample], float],
+        self, histories: Mapping[str, LoadHistory], expected: Callable[[str, LoadSample], float]
     ) -> None:
-        self._shown, self._expected, self._names = shown, expected, list(shown)
-        self._usages = 100.0 * _newest([[one.usage for one in few] for few in shown.values()])
+        self._expected, self._names = expected, list(histories)
+        self._samples = _samples(histories.values())
+        self._usages = 100.0 * self._samples[:, :, 1]
         self._pairs: dict[tuple[int, int, bool], _Pair | None] = {}
         self._explained: dict[int, Floats] = {}
 
@@ -195,22 +191,26 @@ class _Windows:
     def _usages_by_traffic(self, samples: int) -> Floats:
         """float64[n, SAMPLES]: the newest usages (fractions) that traffic explains."""
         if samples not in self._explained:
-            self._explained[samples] = _newest(
-                [
-                    [self._expected(name, one) for one in shown[-samples:]]
-                    for name, shown in self._shown.items()
-                ]
-            )
+            explained = np.full(self._usages.shape, nan)
+            for row, name in enumerate(self._names):
+                for at in range(SAMPLES - samples, SAMPLES):
+                    sample = LoadSample(*self._samples[row, at].tolist())
+                    explained[row, at] = self._expected(name, sample)
+            self._explained[samples] = explained
         return self._explained[samples]
 
 
-def _newest(series: Sequence[Sequence[float]]) -> Floats:
-    """float64[n, SAMPLES]: the newest values of each series on the right, NaN where there are
-    fewer.
+def _samples(histories: Collection[LoadHistory]) -> Floats:
+    """float64[n, SAMPLES, 4]: the samples after each broker's last change, the newest on the right,
+    NaN where there are fewer.
     """
-    missing = [nan] * SAMPLES
-    rows = [[*missing[len(values) :], *values] for values in series]
-    return np.array(rows).reshape(-1, SAMPLES)
+    figures = b"".join(
+        _MISSING[len(one.packed_samples) :] + one.packed_samples for one in histories
+    )
+    samples = columns(figures).reshape(-1, SAMPLES, 4).copy()
+    changed_at_ms = np.array([one.changed_at_ms for one in histories], dtype=np.float64)
+    samples[samples[:, :, 0] <= changed_at_ms[:, None]] = nan
+    return samples
 
 
 def _widest_in(usages: Sequence[Floats], rows: Ints, samples: int, block: int) -> _Pair | None:

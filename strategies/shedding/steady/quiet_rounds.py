@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from strategies.load_history import LoadHistory, LoadSample
+from strategies.load_history import LoadHistory
 from strategies.model import NO_MEMORY, Memory, Skip
 from strategies.shedding.contract import QuietScreen, RoundColumns
 from strategies.shedding.memory import with_histories
@@ -64,9 +64,7 @@ def _advanced(
         histories = {
             name: histories[name]
             if settles
-            else continued(
-                histories[name], LoadSample(at, usage, bytes_, rate), int(count), new, period_ms
-            )
+            else continued(histories[name], (at, usage, bytes_, rate), int(count), new, period_ms)
             for name, at, usage, bytes_, rate, count, new, settles in zip(
                 rounds.brokers, *rows, strict=True
             )

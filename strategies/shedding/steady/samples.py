@@ -7,7 +7,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from strategies.load_history import LARGEST, LoadHistory, LoadLevel, LoadSample, RecentMove
+import numpy as np
+
+from strategies.load_history import (
+    LARGEST,
+    ROW_BYTES,
+    LoadHistory,
+    LoadSample,
+    RecentMove,
+    columns,
+    packed,
+    rows,
+    unpacked_at,
+)
 from strategies.model import BrokerLoad
 
 #: Number of samples in memory: five blocks of four.
@@ -33,9 +45,11 @@ NO_SAMPLES = LoadHistory()
 #: Weights of the newest samples in a broker's load: what alternates from sample to sample cancels
 #: out, a step shows after two samples.
 _WEIGHTS = (0.375, 0.5, 0.125)
-#: `LoadSample(…)` takes four times as long. Every round makes a few for each of thousands of
+#: `LoadHistory(…)` takes three times as long. Every round makes one for each of thousands of
 #: brokers, which is most of what it costs: loops over figures are written out for the same reason.
 _new = tuple.__new__
+#: A sample as a tuple, in the order of `LoadSample`.
+_Load = tuple[float, float, float, float]
 
 
 def recorded(
@@ -47,43 +61,40 @@ def recorded(
         return old
     at_ms = now_ms if broker.reported_at_ms is None else broker.reported_at_ms
     traffic = broker.figures.traffic
-    sample = _new(
-        LoadSample,
-        (
-            at_ms,
-            usage,
-            traffic.msg_throughput_in + traffic.msg_throughput_out,
-            traffic.msg_rate_in + traffic.msg_rate_out,
-        ),
+    load = (
+        at_ms,
+        usage,
+        traffic.msg_throughput_in + traffic.msg_throughput_out,
+        traffic.msg_rate_in + traffic.msg_rate_out,
     )
-    return continued(old, sample, broker.figures.bundle_count, broker.fresh, period_ms)
+    return continued(old, load, broker.figures.bundle_count, broker.fresh, period_ms)
 
 
 def continued(
-    old: LoadHistory, sample: LoadSample, bundles: int, fresh: bool, period_ms: float
+    old: LoadHistory, load: _Load, bundles: int, fresh: bool, period_ms: float
 ) -> LoadHistory:
-    """The history after a report with this load and number of bundles. A report that is not a new
-    sample, or mixes the time before and after a change, adds nothing.
+    """The history after a report with this load (as in `LoadSample`) and number of bundles. A
+    report that is not a new sample, or mixes the time before and after a change, adds nothing.
     """
     samples, levels, changed_at_ms, old_bundles, _ = old
-    at_ms, usage, throughput, rate = sample
+    at_ms, usage, throughput, rate = load
     if not (0.0 <= usage <= LARGEST and 0.0 <= throughput <= LARGEST and 0.0 <= rate <= LARGEST):
-        sample = LoadSample(at_ms, _bounded(usage), _bounded(throughput), _bounded(rate))
-        _, usage, throughput, rate = sample
+        usage, throughput, rate = _bounded(usage), _bounded(throughput), _bounded(rate)
+        load = (at_ms, usage, throughput, rate)
     if not samples:
-        return LoadHistory((sample,), _levels(levels, sample), changed_at_ms, bundles)
-    last = samples[-1]
+        return LoadHistory(packed(*load), _levels(levels, load), changed_at_ms, bundles)
+    last = unpacked_at(samples, len(samples) - ROW_BYTES)
     last_at_ms, last_usage, last_throughput, last_rate = last
     if at_ms <= last_at_ms or (not fresh and at_ms - last_at_ms < 0.75 * period_ms):
         return old
     if changed_at_ms >= 0 and at_ms < changed_at_ms + MIXED * period_ms:
         return old if bundles == old_bundles else old._replace(bundles=bundles)
-    if bundles != old_bundles and not _stands_still(sample, last):
+    if bundles != old_bundles and not _stands_still(load, last):
         # Bundles came or left: older samples show another set, this one shows a mixture.
-        return LoadHistory((), levels, at_ms, bundles)
-    if abs(usage - last_usage) > JUMP and _is_doubtful(sample, old):
+        return LoadHistory(b"", levels, int(at_ms), bundles)
+    if abs(usage - last_usage) > JUMP and _is_doubtful(load, old):
         # Not believed the first time.
-        kept = _appended(samples, sample._replace(usage=last_usage), period_ms)
+        kept = _appended(samples, (at_ms, last_usage, throughput, rate), last, period_ms)
         return LoadHistory(kept, levels, changed_at_ms, bundles, True)
     is_step = (
         throughput > STEP * last_throughput
@@ -92,8 +103,8 @@ def continued(
         or last_rate > STEP * rate
     )
     if not is_step:  # at a step, usage may be a period older than traffic
-        levels = _levels(levels, sample)
-    added = _appended(samples, sample, period_ms)
+        levels = _levels(levels, load)
+    added = _appended(samples, load, last, period_ms)
     return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
 
 
@@ -106,16 +117,11 @@ def counted(history: LoadHistory, move: RecentMove, sign: int) -> LoadHistory:
     `sign`: −1 for the source, +1 for the destination.
     """
     usage = move.destination_gains if sign > 0 else move.source_loses
+    figures = columns(history.packed_samples).copy()
+    more = sign * np.array([usage, move.throughput, move.msg_rate])
+    figures[:, 1:] = np.maximum(0.0, figures[:, 1:] + more)
     return history._replace(
-        samples=tuple(
-            LoadSample(
-                one.at_ms,
-                max(0.0, one.usage + sign * usage),
-                max(0.0, one.throughput + sign * move.throughput),
-                max(0.0, one.msg_rate + sign * move.msg_rate),
-            )
-            for one in history.samples
-        ),
+        packed_samples=figures.tobytes(),
         changed_at_ms=max(history.changed_at_ms, move.at_ms),
         bundles=max(0, history.bundles + sign),
     )
@@ -123,8 +129,6 @@ def counted(history: LoadHistory, move: RecentMove, sign: int) -> LoadHistory:
 
 def judged(history: LoadHistory) -> Sequence[LoadSample]:
     """The samples that show the broker after its last change, newest last."""
-    if not history.samples or history.samples[0].at_ms > history.changed_at_ms:
-        return history.samples
     return [one for one in history.samples if one.at_ms > history.changed_at_ms]
 
 
@@ -132,77 +136,73 @@ def load_of(history: LoadHistory) -> LoadSample | None:
     """The weighted mean of the newest samples, of those after the last change if there are two;
     None without a sample.
     """
-    shown = judged(history)
-    newest = (shown if len(shown) > 1 else history.samples)[: -len(_WEIGHTS) - 1 : -1]
+    newest = list(rows(history.packed_samples[-len(_WEIGHTS) * ROW_BYTES :]))[::-1]
     if not newest:
         return None
+    shown = [one for one in newest if one[0] > history.changed_at_ms]
+    if len(shown) > 1:
+        newest = shown
     weights = _WEIGHTS[: len(newest)]
     total = sum(weights)
     usage, throughput, rate = (
-        sum(weight * float(one[figure]) for weight, one in zip(weights, newest, strict=True))
-        / total
+        sum(weight * one[figure] for weight, one in zip(weights, newest, strict=True)) / total
         for figure in (1, 2, 3)
     )
-    return LoadSample(newest[0].at_ms, usage, throughput, rate)
+    return LoadSample(int(newest[0][0]), usage, throughput, rate)
 
 
-def _appended(
-    samples: tuple[LoadSample, ...], sample: LoadSample, period_ms: float
-) -> tuple[LoadSample, ...]:
+def _appended(samples: bytes, load: _Load, last: tuple[float, ...], period_ms: float) -> bytes:
     """The samples with one more; reports of the same period become one sample, weighted by time.
     The first sample keeps its time: with a later one, frequent reports would never be two samples.
     """
-    if len(samples) > 1:
-        before, last = samples[-2:]
-        if sample.at_ms - before.at_ms <= 1.25 * period_ms:
-            part = (sample.at_ms - last.at_ms) / (sample.at_ms - before.at_ms)
-            return samples[:-1] + (_between(last, sample, part, sample.at_ms),)  # noqa: RUF005
-    elif samples and sample.at_ms - samples[0].at_ms < 0.5 * period_ms:
-        return (_between(samples[0], sample, 0.5, samples[0].at_ms),)
-    return samples[-SAMPLES + 1 :] + (sample,)  # noqa: RUF005
+    at_ms, count = load[0], len(samples) // ROW_BYTES
+    if count > 1:
+        before_at_ms = unpacked_at(samples, (count - 2) * ROW_BYTES)[0]
+        if at_ms - before_at_ms <= 1.25 * period_ms:
+            part = (at_ms - last[0]) / (at_ms - before_at_ms)
+            return samples[:-ROW_BYTES] + _between(last, load, part, at_ms)
+    elif at_ms - last[0] < 0.5 * period_ms:
+        return _between(last, load, 0.5, last[0])
+    return samples[-ROW_BYTES * (SAMPLES - 1) :] + packed(*load)
 
 
-def _between(one: LoadSample, other: LoadSample, part: float, at_ms: int) -> LoadSample:
+def _between(one: Sequence[float], other: Sequence[float], part: float, at_ms: float) -> bytes:
     """The sample at this part of the way from one to the other, with this time."""
-    return LoadSample(
+    return packed(
         at_ms, *(low + (high - low) * part for low, high in zip(one[1:], other[1:], strict=True))
     )
 
 
-def _is_doubtful(sample: LoadSample, old: LoadHistory) -> bool:
+def _is_doubtful(load: Sequence[float], old: LoadHistory) -> bool:
     """Whether usage jumps while traffic stands still, and did not do so the last time. The return
     to what most of the recent samples show is no jump: a spike lasts no longer than it did.
     """
-    if old.doubted or len(old.samples) < _COMPARED_FROM:
+    samples = list(rows(old.packed_samples))
+    if old.doubted or len(samples) < _COMPARED_FROM:
         return False
-    usual = median(one.usage for one in old.samples[-_RECENT:])
-    return abs(sample.usage - usual) > JUMP and _stands_still(sample, old.samples[-1])
+    usual = median(usage for _, usage, _, _ in samples[-_RECENT:])
+    return abs(load[1] - usual) > JUMP and _stands_still(load, samples[-1])
 
 
-def _stands_still(sample: LoadSample, last: LoadSample) -> bool:
-    return all(
-        abs(new - old) <= STANDSTILL * max(new, old)
-        for new, old in ((sample.throughput, last.throughput), (sample.msg_rate, last.msg_rate))
-    )
+def _stands_still(load: Sequence[float], last: Sequence[float]) -> bool:
+    """Whether throughput and message rate are about the same."""
+    return all(abs(load[at] - last[at]) <= STANDSTILL * max(load[at], last[at]) for at in (2, 3))
 
 
-def _levels(levels: tuple[LoadLevel, ...], sample: LoadSample) -> tuple[LoadLevel, ...]:
+def _levels(levels: bytes, load: _Load) -> bytes:
     """The levels with one more sample: averaged into the newest one if the traffic is the same."""
-    _, usage, throughput, rate = sample
+    _, usage, throughput, rate = load
     if levels:
-        old_throughput, old_rate, old_usage, weight = levels[-1]
+        newest = unpacked_at(levels, len(levels) - ROW_BYTES)
+        old_throughput, old_rate, old_usage, weight = newest
         more, faster = throughput - old_throughput, rate - old_rate
         same = abs(more) <= SAME_LEVEL * (throughput if more > 0 else old_throughput)
         if same and abs(faster) <= SAME_LEVEL * (rate if faster > 0 else old_rate):
             weight = weight + 1.0 if weight < LEVEL_WEIGHT else LEVEL_WEIGHT
-            level = _new(
-                LoadLevel,
-                (
-                    old_throughput + more / weight,
-                    old_rate + faster / weight,
-                    old_usage + (usage - old_usage) / weight,
-                    weight,
-                ),
+            return levels[:-ROW_BYTES] + packed(
+                old_throughput + more / weight,
+                old_rate + faster / weight,
+                old_usage + (usage - old_usage) / weight,
+                weight,
             )
-            return levels[:-1] + (level,)  # noqa: RUF005
-    return (*levels[-LEVELS + 1 :], LoadLevel(throughput, rate, usage, 1.0))
+    return levels[-ROW_BYTES * (LEVELS - 1) :] + packed(throughput, rate, usage, 1.0)
