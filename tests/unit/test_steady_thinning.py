@@ -9,9 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from strategies.load_history import Episode, RecentMove
+from strategies.model import ClusterMemory, Memory, Shedding
+from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.plan import best_plan
-from strategies.shedding.steady.settings import PROFILES
+from strategies.shedding.steady.settings import PROFILES, SteadySettings
+from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
 
 _PROFILE = PROFILES["default"]
 
@@ -58,3 +62,48 @@ def test_a_follow_up_leaves_what_small_moves_would_bring() -> None:
     assert [one.size for one in first.moves] == [6.3, 0.7]
     assert [one.size for one in follow_up.moves] == [6.3]
     assert follow_up.spread < _PROFILE.follow_up
+
+
+def test_moves_of_a_follow_up_are_worth_their_pauses() -> None:
+    """Figures of real brokers: three moves were to cut the spread by 36 points. Most of what is
+    left rests; six of the other bundles together would bring 4 points.
+    """
+    held = [[0.3] * 8, [1.5, 1.0, 0.5], [0.5] * 4, [0.5, 0.5, 0.4, 0.4, 0.3, 0.3, 0.3]]
+    usage = np.array([32.0, 25.5, 30.0, 35.0])
+    brokers = replace(_cluster(held, 0.0), usage=usage)
+
+    any_, worth = (best_plan(brokers, _PROFILE, follows=True, least=least) for least in (0.0, 1.2))
+
+    assert len(any_.moves) > 4
+    assert worth.moves == ()
+
+
+def _third_round_after(moves: int) -> Shedding:
+    """After a plan of this number of moves that was to cut the spread by 40 points, three rounds
+    with a gap of 10 points between two brokers with bundles of about one point.
+    """
+    last = RecentMove("t/ns/moved", "b1:1", "b2:1", 0, 1e6, 1e3, 0.01, 0.01, counted=True)
+    episode = Episode(began_at_ms=0, last_at_ms=0, spread_before=0.5, spread_predicted=0.1)
+    memory = Memory({}, ClusterMemory(moves=(last,) * moves, episode=episode))
+    rule = SteadyShedder(SteadySettings(), WEIGHTS)
+    for now_ms in (60_000, 120_000, 180_000):
+        brokers = (
+            replace(one, reported_at_ms=now_ms)
+            for one in (
+                broker("b1", 40.0, 40.0, bundles(*[1.0] * 40)),
+                broker("b2", 30.0, 30.0, bundles(*[1.0] * 30, first=50)),
+            )
+        )
+        shed = rule.shed(replace(view(*brokers), now_ms=now_ms), memory)
+        memory = shed.memory
+    return shed
+
+
+def test_what_a_follow_up_asks_of_its_moves_grows_with_what_the_moves_before_brought() -> None:
+    many, few = _third_round_after(40), _third_round_after(2)
+
+    assert [one.code for one in many.decisions] == ["follow-up"] * len(many.decisions) != []
+    assert few.decisions == ()
+    assert "tenth of what the last moves" in next(
+        one.text for one in few.skips if one.code == "no-better-plan"
+    )

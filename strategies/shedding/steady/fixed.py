@@ -43,6 +43,10 @@ _MINUTE_MS = 60_000
 #: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
 #: hurts more than another pause of their clients.
 URGENT_GAP, URGENT_REST = 20.0, 1 / 15
+#: Part of what the last plan's moves were predicted to cut the spread by on average that a
+#: follow-up's moves must: a small correction is as long a pause for a bundle's clients as a large
+#: one.
+WORTH_OF_LAST = 0.1
 #: In larger clusters, a round compares and plans for this many of the fullest, and of the emptiest
 #: brokers.
 _ENDS = 100
@@ -228,7 +232,10 @@ class _Round:
         cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
             return self._quiet([reasons.no_plan(view.cluster, gap)])
-        plan = best_plan(cluster.brokers, profile, follows=gap.code == "follow-up")
+        follows = gap.code == "follow-up"
+        plan = best_plan(
+            cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
+        )
         whole = cache(lambda: self._certified(cluster, plan))
 
         def certify(moving: Collection[str]) -> Certificate:
@@ -251,6 +258,12 @@ class _Round:
             _after_moves(self.episode, gap, cluster, plan, view.now_ms),
             certify,
         )
+
+    def _least_cut(self) -> float:
+        """What each move of a follow-up must cut the spread by, in points."""
+        last = [one for one in self.moves if one.at_ms == self.episode.last_at_ms]
+        cut = 100 * (self.episode.spread_before - self.episode.spread_predicted)
+        return WORTH_OF_LAST * cut / len(last) if last else 0.0
 
     def _quiet(self, skips: list[Skip]) -> _Decided:
         """A round without moves, which reads no table unless its bounds are asked for."""

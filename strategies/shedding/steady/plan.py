@@ -49,19 +49,23 @@ LEAST_CUT = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _Goal:
-    """The width of the band that a plan aims at, and the spread that it may leave where a further
-    move brings little; in points.
+    """The width of the band that a plan aims at, the spread that it may leave where a further move
+    brings little, and what each move must cut the spread by on average; in points.
     """
 
     band: float
     enough: float
+    least: float
 
 
-def best_plan(brokers: LoadedBrokers, profile: Profile, *, follows: bool = False) -> MovePlan:
+def best_plan(
+    brokers: LoadedBrokers, profile: Profile, *, follows: bool = False, least: float = 0.0
+) -> MovePlan:
     """The cheapest plan; without moves if none cuts the spread by a fifth. `follows`: whether it
-    follows another plan of its episode.
+    follows another plan of its episode; `least`: what each of its moves must cut the spread by on
+    average, in points.
     """
-    goal = _Goal(profile.band, profile.follow_up * (1.0 if follows else _THIN_UP_TO))
+    goal = _Goal(profile.band, profile.follow_up * (1.0 if follows else _THIN_UP_TO), least)
     width, few = goal.band, len(brokers.usage) <= MANY
     found = [searched(brokers, width * factor) for factor in (_WIDTHS if few else _WIDTHS[:1])]
     best = _cheapest(brokers, found, goal)
@@ -70,6 +74,8 @@ def best_plan(brokers: LoadedBrokers, profile: Profile, *, follows: bool = False
         best = _cheapest(brokers, [*found, *bold], goal)
     if len(best.moves) <= _FEW:
         best = _with_fewer_moves(brokers, best, goal)
+    if spread_of(brokers.usage) - best.spread < least * len(best.moves):
+        best = no_moves(brokers)
     return replace(best, refused=any(plan.refused for plan in found))
 
 
@@ -129,7 +135,8 @@ def _spread_without(
     """The spread that may remain with this number of moves less, where all leave `spread`."""
     cut, dropped = max(0.0, spread_of(brokers.usage) - spread), _FAIR_SHARE * count
     share = dropped * cut / (len(moves) - count + dropped)
-    return max(goal.band, spread, min(spread + share, goal.enough)) + TINY
+    least = spread + count * goal.least
+    return max(goal.band, least, min(spread + share, goal.enough)) + TINY
 
 
 def _with_fewer_moves(brokers: LoadedBrokers, plan: MovePlan, goal: _Goal) -> MovePlan:

@@ -131,7 +131,7 @@ def no_better_plan(
     """
     skips = [no_plan(cluster.view.cluster, gap)]
     if gap.over in cluster.names:
-        text = "no plan that moves it cuts the spread by a fifth"
+        text = f"no plan that moves it cuts the spread by {_enough(gap)}"
         row = cluster.names.index(gap.over)
         skips += _bundles(cluster, row, advised, rest, ("no-better-plan", text))
     return skips
@@ -184,8 +184,13 @@ def _doubts(doubted: Sequence[str]) -> str:
 
 def no_plan(cluster: str, gap: LoadGap) -> Skip:
     """Skip of a cluster in which a gap lasts, but no moves cut it by enough."""
-    text = f"{gap_text(gap)}, but no plan cuts the spread by a fifth"
+    text = f"{gap_text(gap)}, but no plan cuts the spread by {_enough(gap)}"
     return Skip("cluster", (cluster,), "no-better-plan", text, None, {"gap_points": gap.points})
+
+
+def _enough(gap: LoadGap) -> str:
+    per_move = ", and per move by a tenth of what the last moves were to bring"
+    return f"a fifth{per_move if gap.code == 'follow-up' else ''}"
 
 
 def resting(cluster: str, episode: Episode, now_ms: int) -> Skip:
