@@ -5,6 +5,7 @@ below which a cluster is balanced.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from strategies.engine import EngineSettings
 from strategies.model import Round
@@ -14,13 +15,14 @@ from strategies.shedding.contract import GoalFigure
 @dataclass(frozen=True, slots=True)
 class Goal:
     """A strategy's goal. `threshold`: in points (percent of usage); None for a strategy that
-    compares traffic in several ways.
+    compares brokers in several ways. `balances`: what it compares.
     """
 
     strategy: str
     summary: str
     threshold: float | None
     rule: GoalFigure
+    balances: Literal["usage", "traffic"]
 
     @property
     def measure(self) -> str:
@@ -30,7 +32,7 @@ class Goal:
     def text(self) -> str:
         """`spread (max − min of the brokers' usage) below the strategy's threshold of 15 points`"""
         if self.threshold is None:
-            return "no two brokers with traffic that the strategy considers uneven"
+            return f"no two brokers with {self.balances} that the strategy considers uneven"
         return (
             f"spread ({self.measure}) {self._relation} the strategy's {self.rule.limit_name} of "
             f"{self.threshold:g} points"
@@ -68,4 +70,4 @@ def goal_of(settings: EngineSettings) -> Goal:
     """The goal of a strategy under its settings."""
     entry, rule = settings.entry, settings.entry.goal
     threshold = None if rule.key is None else rule.scale * float(getattr(settings.chosen, rule.key))
-    return Goal(entry.java_class, entry.summary, threshold, rule)
+    return Goal(entry.java_class, entry.summary, threshold, rule, entry.balances)

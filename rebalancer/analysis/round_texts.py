@@ -40,6 +40,33 @@ def _effort(bounds: Certificate) -> str:
     return f"; they move {data_rate(bounds.moved)}{needed}"
 
 
+def optimum_text(bounds: Certificate) -> str:
+    """`the spread of recent samples is 6.2 points, and no assignment of whole bundles has one more
+    than 1.2 points smaller`; empty if the bounds were not computed.
+    """
+    if bounds.gap is None:
+        return ""
+    how_much = "a smaller one"
+    if bounds.gap >= _NOTHING:
+        how_much = f"one more than {figure(100 * bounds.gap)} points smaller"
+    return (
+        f"the spread of recent samples is {figure(100 * bounds.spread)} points, and no assignment "
+        f"of whole bundles has {how_much}"
+    )
+
+
+def least_text(bounds: Certificate) -> str:
+    """`moved 340.0 MB/s, and no plan reaches its spread with less than 310.0 MB/s`; empty if
+    nothing moved or the bound was not computed.
+    """
+    if not bounds.moved or not bounds.least_to_move:
+        return ""
+    return (
+        f"moved {data_rate(bounds.moved)}, and no plan reaches its spread with less than "
+        f"{data_rate(bounds.least_to_move)}"
+    )
+
+
 def forecast_text(forecast: Forecast) -> str:
     """`The last predictions were 2.1 points off on average; 3 useless moves in 2 rounds in a row; 1
     move took a bundle back.`; empty where there is nothing to say.

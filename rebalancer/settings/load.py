@@ -60,6 +60,26 @@ class Settings:
         """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
         return {entry.leaf.path: entry.value for entry in self.entries}[path]
 
+    @property
+    def warnings(self) -> list[str]:
+        """One sentence per table with settings of a strategy that does not run, while no source
+        names a strategy.
+        """
+        kinds = {entry.leaf.path: entry.kind for entry in self.entries}
+        if kinds["shedding.strategy"] != "default":
+            return []
+        others = {f"shedding.{name}": name for name in self.engine.shedders}
+        tables = dict.fromkeys(
+            entry.leaf.section for entry in self.entries if entry.kind != "default"
+        )
+        return [
+            f"{table} has no effect: shedding.strategy is {complaints.shown(self.engine.strategy)},"
+            f" the default; to use {table}, set shedding.strategy = "
+            f"{complaints.shown(others[table])}"
+            for table in tables
+            if table in others and others[table] != self.engine.strategy
+        ]
+
 
 def load(
     file: Path | None = None,

@@ -24,7 +24,7 @@ SHEDDERS: Registry[SheddingStrategy] = Registry(
     STEADY,
 )
 #: The strategy that runs unless the settings name another.
-DEFAULT = AVG.name
+DEFAULT = STEADY.name
 #: The strategy that the extensible load manager runs instead of a class made for the modular one
 #: (UnloadScheduler).
 EXTENSIBLE = next(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.settings.load import load
+from strategies.shedding.registry import DEFAULT
 from tests.unit.command_line import rebalancer
 
 PAGE = (Path(__file__).parents[2] / "docs/CHOOSING.md").read_text("utf-8")
@@ -30,9 +31,11 @@ def test_a_small_cluster_does_what_the_page_says(
     assert (figures[3], figures[5]) == (bundles, spread)
 
 
-def test_the_first_row_is_the_one_that_moves_nothing() -> None:
-    assert len(ROWS) == 5
-    assert ROWS[0][:2] == ("--strategy avg/fixed", "0")
+def test_the_default_strategy_moves_where_the_defaults_of_avg_move_nothing() -> None:
+    assert len(ROWS) == 6
+    assert ROWS[0][0] == f"--strategy {DEFAULT}/fixed"
+    assert int(ROWS[0][1]) > 0
+    assert ROWS[1][:2] == ("--strategy avg/fixed", "0")
 
 
 @pytest.mark.parametrize("settings", SETTINGS)

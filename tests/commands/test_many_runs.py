@@ -26,9 +26,9 @@ def test_backtest_compares_strategies_and_says_which_loop_it_is(tmp_path: Path) 
     assert "avg" in answer.out
     assert (tmp_path / "report.html").stat().st_size > 1_000_000
     answer = rebalancer(
-        "backtest", path, "--loop", "open", "--json", "--variant", "shedding.avg.low_threshold=5"
+        "backtest", path, "--loop", "open", "--json", "--variant", "shedding.steady.rest_minutes=30"
     )
-    assert [one["title"] for one in answer.json["runs"]] == ["avg", "avg, low_threshold=5"]
+    assert [one["title"] for one in answer.json["runs"]] == ["steady", "steady, rest_minutes=30"]
     assert "do not react" in answer.json["meaning"]
 
 

@@ -22,6 +22,7 @@ from tests.faults.real_job import environment_of_a_short_run
 from tests.servers.jvm import dying_with_us
 from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
 from tests.servers.skewed_users import skewed_users
+from tests.trial_settings import for_a_trial
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
@@ -116,8 +117,9 @@ def running(command: str, log: Path) -> Iterator[None]:
 
 
 def settings(manager: Manager, names: Mapping[str, str]) -> str:
-    """The example with what the page says to change."""
-    example = here((PROJECT / "examples/pulsar.toml").read_text("utf-8"), names)
+    """The example with what the page says to change; the brokers of a test are nearly idle."""
+    text = for_a_trial((PROJECT / "examples/pulsar.toml").read_text("utf-8"))
+    example = here(text, names)
     assert 'load_manager = "modular"' in example
     return example.replace('load_manager = "modular"', f'load_manager = "{manager}"') + ONE_HOST
 

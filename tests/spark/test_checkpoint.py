@@ -87,6 +87,22 @@ def test_of_another_strategy_only_the_choice_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_checkpoint_from_before_the_default_changed_goes_on_under_the_strategy_it_was_made_with(
+    tmp_path: Path,
+) -> None:
+    """The default was AvgShedder: settings that name no strategy now mean another one."""
+    avg = EngineSettings(strategy="avg")
+    begin(tmp_path, a_guard(avg))
+
+    with pytest.raises(SettingsError) as refused:
+        begin(tmp_path, a_guard(EngineSettings()))
+
+    change, advice = refused.value.complaints
+    assert change == 'shedding.strategy: "steady", but the checkpoint was written with "avg"'
+    assert "restore them, or name a new folder as job.checkpoint" in advice
+    begin(tmp_path, a_guard(avg))
+
+
 CAREFUL = replace(
     THRESHOLD, limits=LimitSettings(moves_per_round=3), throttling=AdviceSettings(advise=False)
 )

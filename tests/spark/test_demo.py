@@ -77,7 +77,9 @@ def test_the_job_balances_the_cluster_as_the_plain_loop_does(tmp_path: Path) -> 
     told, said = spark.communicate(timeout=WAIT_SECONDS)
     assert spark.returncode == 0, said + (tmp_path / "spark" / "job.log").read_text()
     result = json.loads(told)
-    assert result["spread_last_points"] < result["threshold_points"] < result["spread_first_points"]
+    assert result["balanced"]
+    assert result["spread_last_points"] < 10 < result["spread_first_points"]
+    assert result["proof"].startswith("Proven: ")
     assert result["rounds"] == json.loads(expected)["rounds"]
     assert topics(tmp_path / "spark") == topics(tmp_path / "plain")
     eventually(lambda: all(is_gone(pid) for pid in started), WAIT_SECONDS)

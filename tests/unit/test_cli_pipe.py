@@ -106,8 +106,8 @@ def ended(pipe: Pipe) -> tuple[int, str]:
 def test_two_hundred_rounds_in_a_loop_equal_a_replay_of_the_same_log(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text(
-        "[round]\ncool_down_ms = 120000\n[shedding.avg]\nlow_threshold = 5\nmax_unload = "
-        "0.5\nmin_msg_rate = 1\n",
+        "[round]\ncool_down_ms = 120000\n[shedding]\nstrategy = 'avg'\n[shedding.avg]\n"
+        "low_threshold = 5\nmax_unload = 0.5\nmin_msg_rate = 1\n",
         "utf-8",
     )
     cluster = skewed_cluster(bundles=48, usage=(0.89, 0.4, 0.1))

@@ -19,6 +19,7 @@ from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "recordings"
+AVG = ("--set", "shedding.strategy=avg")
 RECORDINGS = [*sorted((ROOT / "tests/data/recordings").glob("*.gz")), *sorted(SHARED.glob("*.gz"))]
 
 
@@ -87,7 +88,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_second_replay_replaces_the_files_of_the_first(tmp_path: Path) -> None:
     log = recorded(tmp_path, uneven())
     rebalancer("replay", log, "--out", tmp_path / "out", *EAGER_WORDS)
-    rebalancer("replay", log, "--out", tmp_path / "out", "--set", "round.epoch=2")
+    rebalancer("replay", log, "--out", tmp_path / "out", *AVG, "--set", "round.epoch=2")
 
     files = contents(tmp_path / "out")
     assert sorted(files) == ["commands.jsonl", "rejected.jsonl", "rounds.jsonl"]
@@ -125,7 +126,7 @@ def test_the_summary_as_json(tmp_path: Path) -> None:
         "v": 1,
         "recording": str(log),
         "records": 11,
-        "strategy": "avg",
+        "strategy": "steady",
         "mode": "fixed",
         "rounds": 3,
         "rejected": {"total": 2, "by_code": {"not-json": 1, "not-object": 1}},
@@ -133,20 +134,43 @@ def test_the_summary_as_json(tmp_path: Path) -> None:
     nobody, cluster = answer.json["clusters"]
     assert (nobody["cluster"], nobody["rejected"], nobody["last_spread"]) == (None, 2, None)
     assert (cluster["cluster"], cluster["rounds"], cluster["rejected"]) == ("c", 3, 0)
-    assert cluster["first_spread"]["range"] > cluster["last_spread"]["range"] > 0.5
+    assert cluster["first_spread"]["range"] > 0.5 > cluster["last_spread"]["range"]
 
 
 def test_fail_on_imbalance(tmp_path: Path) -> None:
     log = recorded(tmp_path, uneven())
 
-    uneven_enough = rebalancer("replay", log, "--json", "--fail-on-imbalance")
-    even_enough = rebalancer(
-        "replay", log, "--json", "--fail-on-imbalance", "--set", "shedding.avg.low_threshold=95"
-    )
+    words = ("replay", log, "--json", "--fail-on-imbalance", *AVG)
+
+    uneven_enough = rebalancer(*words)
+    even_enough = rebalancer(*words, "--set", "shedding.avg.low_threshold=95")
 
     assert uneven_enough.code == 3
     assert uneven_enough.err.startswith("c: a spread of 8")
     assert (even_enough.code, even_enough.err) == (0, "")
+
+
+def test_fail_on_imbalance_of_the_default_strategy(tmp_path: Path) -> None:
+    """SteadyShedder judges gaps that last: after one round it cannot call a cluster even."""
+    log = recorded(tmp_path, uneven(rounds=1))
+
+    answer = rebalancer("replay", log, "--json", "--fail-on-imbalance")
+
+    assert answer.code == 3
+    assert answer.err.endswith("which SteadyShedder does not consider even\n")
+
+
+def test_settings_of_a_strategy_that_does_not_run_are_named(tmp_path: Path) -> None:
+    """As in a settings file from before the default was `steady`."""
+    log, avg = recorded(tmp_path, uneven()), ("--set", "shedding.avg.hit_count_high=1")
+
+    assert rebalancer("replay", log, *avg).err == (
+        'warning: shedding.avg has no effect: shedding.strategy is "steady", the default; to use '
+        'shedding.avg, set shedding.strategy = "avg"\n'
+    )
+    for named in ("avg", "threshold"):
+        answer = rebalancer("replay", log, *avg, "--set", f"shedding.strategy={named}")
+        assert (answer.code, answer.err) == (0, "")
 
 
 def test_nothing_to_decide(tmp_path: Path) -> None:

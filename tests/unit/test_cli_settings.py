@@ -20,7 +20,6 @@ from rebalancer.settings.tree import json_schema
 from sinks.topics.connections import Connections
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
-from strategies.placement.registry import PLACERS
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings
 from tests.unit.command_line import rebalancer
@@ -43,9 +42,7 @@ def complaints(*args: object, **kwargs: object) -> list[str]:
 def test_without_any_source_everything_is_at_the_default_of_its_class() -> None:
     made = load()
 
-    assert made.engine == EngineSettings(
-        shedding=SHEDDERS["avg"].settings(), placing=PLACERS["avg"].settings()
-    )
+    assert made.engine == EngineSettings(shedding=SHEDDERS["steady"].settings())
     assert made.job == JobSettings()
     assert {entry.kind for entry in made.entries} == {"default"}
 

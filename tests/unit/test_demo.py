@@ -34,7 +34,10 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome, decode_round
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
-from strategies.shedding.registry import SHEDDERS
+from strategies.shedding.registry import DEFAULT, SHEDDERS
+from tests.unit.command_line import rebalancer
+
+AVG = ("--strategy", "avg")
 
 
 def demo(*arguments: str) -> Result:
@@ -57,13 +60,46 @@ class Silence:
 def test_it_ends_with_one_sentence_and_where_to_go_from_here(tmp_path: Path) -> None:
     result = demo("--out", str(tmp_path / "demo"))
     assert result.exit_code == 0, result.output
+    assert "strategy  SteadyShedder, fixed mode: " in result.stdout
+    assert "demo.toml, all at their defaults\n" in result.stdout
     assert (
-        "Balanced: the spread (max − min of the brokers' usage) went from 80.7 to 5.0 points"
-        in result.stdout
+        "Balanced: the spread (max − min of the brokers' usage) went from 80.7 to " in result.stdout
+    )
+    assert "\nProven: the spread of recent samples is " in result.stdout, (
+        "the certificate of the last round"
     )
     assert f"Files are in {tmp_path / 'demo'}" in result.stdout
     assert " explain " in result.stdout
     assert " replay " in result.stdout
+
+
+def test_the_help_names_the_default_strategy() -> None:
+    assert f"default {DEFAULT}." in rebalancer("demo", "--help").words
+
+
+def test_the_proof_says_what_the_certificates_of_the_rounds_say(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path / "demo", "steady")
+    settings = load(plan.settings_file).engine
+    result = run_demo(plan, settings, goal_of(settings), Silence())
+    (moving,) = (step.round for step in result.steps if step.commands)
+    last, plan_of = result.steps[-1].round.certificate, moving.certificate
+    assert last is not None
+    assert last.gap is not None
+    assert plan_of is not None
+    assert plan_of.least_to_move is not None
+
+    assert result.proof() == (
+        f"Proven: the spread of recent samples is {100 * last.spread:.1f} points, and no "
+        f"assignment of whole bundles has one more than {100 * last.gap:.1f} points smaller; "
+        f"round {moving.round} moved {plan_of.moved / 1e6:.1f} MB/s, and no plan reaches its "
+        f"spread with less than {plan_of.least_to_move / 1e6:.1f} MB/s."
+    )
+    assert result.as_json()["proof"] == result.proof()
+
+
+def test_strategies_without_a_certificate_prove_nothing(tmp_path: Path) -> None:
+    result = demo("--out", str(tmp_path / "demo"), "--strategy", "avg", "--json")
+    assert json.loads(result.stdout)["proof"] is None
 
 
 @pytest.mark.parametrize("strategy", list(SHEDDERS))
@@ -114,7 +150,15 @@ def test_settings_are_set_as_for_every_command(tmp_path: Path, strategy: str) ->
 
 
 def test_what_is_set_counts_more_than_the_demos_own_choice(tmp_path: Path) -> None:
-    demo("--out", str(tmp_path / "demo"), "--rounds", "2", "--set", "shedding.avg.max_unload=0.3")
+    demo(
+        "--out",
+        str(tmp_path / "demo"),
+        "--rounds",
+        "2",
+        *AVG,
+        "--set",
+        "shedding.avg.max_unload=0.3",
+    )
     assert load(tmp_path / "demo" / SETTINGS_NAME).value("shedding.avg.max_unload") == 0.3
 
 

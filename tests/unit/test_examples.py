@@ -15,6 +15,9 @@ import pytest
 from rebalancer.settings.load import load
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import encode_command, encode_round
+from strategies.shedding.registry import DEFAULT
+from strategies.shedding.uniform.settings import UniformSettings
+from tests.trial_settings import for_a_trial
 from tests.unit.test_wire_encoding import COMMAND, ROUND
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -86,3 +89,13 @@ def test_the_settings_of_a_small_cluster_are_settings() -> None:
         uri.startswith("pulsar://broker-1:6650,broker-2:6650/ops/rebalancer/") for uri in uris
     )
     assert settings.connections.pulsar.cluster == "c"
+    assert settings.engine.strategy == DEFAULT
+
+
+def test_the_settings_for_a_trial_cluster_are_settings(tmp_path: Path) -> None:
+    file = tmp_path / "trial.toml"
+    file.write_text(for_a_trial((EXAMPLES / "pulsar.toml").read_text("utf-8")), "utf-8")
+
+    assert load(file).engine.shedding == UniformSettings(
+        throughput_ratio=1.5, max_unload=0.5, min_throughput=10_000, min_msg_rate=10
+    )

@@ -55,6 +55,15 @@ def test_uniform_goes_by_its_own_verdict_on_traffic() -> None:
     assert goal("uniform").verdict(busy) == "which UniformLoadShedder does not consider even"
 
 
+def test_steady_goes_by_its_own_verdict_on_gaps_that_last() -> None:
+    even = Skip("cluster", ("c",), "even", "no gap lasts")
+    assert goal("steady").reached(seen(90, 10, skips=(even,)))
+    assert not goal("steady").reached(seen(50, 50))
+    assert goal("steady").spread(seen(90, 10)) == pytest.approx(80)
+    assert goal("steady").text == "no two brokers with usage that the strategy considers uneven"
+    assert goal("uniform").text == "no two brokers with traffic that the strategy considers uneven"
+
+
 def test_the_words_of_a_goal() -> None:
     assert (
         goal("avg").text

@@ -78,10 +78,7 @@ def test_an_exit_code_that_nothing_uses_is_gone() -> None:
 #: How the pages name the default of a setting; the first group is the value. A blank is any white
 #: space: lines are wrapped.
 CLAIMS = {
-    "shedding.avg.high_threshold": r"urgent; the default is (\d+)",
-    "shedding.avg.hit_count_high": r"in a row; the default is (\d+)",
-    "shedding.avg.min_msg_rate": r"was small, the default is (\d+)",
-    "shedding.avg.min_throughput": r"bytes/s; the default is (1 MiB)/s",
+    "shedding.steady.rest_minutes": r"stays for this time; the default is (\d+)",
     "job.shuffle_partitions": r"With (\d+), the default, one task",
     "job.trigger_ms": r"`job\.trigger_ms` \|[^`]*?\| (\d+) ms, the default \|",
     "kafka.outage_ms": r"After `kafka\.outage_ms` without an answer \((10 minutes)\)",
@@ -95,7 +92,7 @@ def test_a_default_that_the_pages_name_is_that_of_the_setting(path: str, claim: 
     (found,) = places(claim)
     number, _, unit = found[1].partition(" ")
 
-    assert load().value(path) == int(number) * {"": 1, "MiB": 2**20, "minutes": 60_000}[unit]
+    assert load().value(path) == int(number) * {"": 1, "minutes": 60_000}[unit]
 
 
 def test_every_figure_that_the_pages_call_a_default_is_compared() -> None:

@@ -244,8 +244,8 @@ def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_
 
 def test_the_mode_of_the_command_line_wins_over_the_scenarios(small: Path) -> None:
     for flags, label in (
-        ([], "avg/fixed+avg"),
-        (["--mode", "parity"], "avg/parity+avg"),
+        ([], "steady/fixed+none"),
+        (["--mode", "parity"], "steady/parity+none"),
         (["--strategy", "avg/fixed", "--mode", "parity"], "avg/fixed+avg"),
     ):
         answer = CliRunner().invoke(app, ["simulate", str(small), "--seeds", "1", "--json", *flags])

@@ -9,6 +9,7 @@ from tests.telemetry_lines import bundle, load_report, sweep
 
 #: An AvgShedder that acts on the first round with a difference of 5 points.
 EAGER = (
+    "shedding.strategy=avg",
     "shedding.avg.low_threshold=5",
     "shedding.avg.high_threshold=5",
     "shedding.avg.hit_count_high=1",

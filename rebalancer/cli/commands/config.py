@@ -60,8 +60,10 @@ def check(
     """Check a settings file without the environment. Exit code 2 and one line per complaint if
     something is wrong.
     """
-    entries = load(file).entries
+    settings = load(file)
+    entries = settings.entries
     given = sum(entry.kind == "file" for entry in entries)
+    console.warn(settings.warnings)
     print(f"{file}: valid, sets {given} of {len(entries)} settings")
 
 

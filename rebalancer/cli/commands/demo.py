@@ -25,7 +25,7 @@ def demo(
     strategy: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default avg."
+            metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default steady."
         ),
     ] = None,
     mode: Annotated[
@@ -69,7 +69,7 @@ def demo(
     """Balance a simulated cluster on this machine, without servers.
 
     Simulated brokers report their load, the Spark job decides, a simulated executor moves bundles,
-    and the next reports show the effect. Exit code 0: the spread fell below the strategy's target;
+    and the next reports show the effect. Exit code 0: the last round reached the strategy's goal;
     3: it did not.
     """
     from rebalancer.analysis.goal import goal_of

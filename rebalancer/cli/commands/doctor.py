@@ -225,5 +225,9 @@ def _settings(
         ok(
             "settings",
             f"valid, {given} of {len(settings.entries)} given{f' ({config})' if config else ''}",
-        )
+        ),
+        *(
+            Finding("settings", "warn", text, remedy)
+            for text, _, remedy in (warning.rpartition("; ") for warning in settings.warnings)
+        ),
     ]

@@ -86,7 +86,9 @@ def replay(
         _refuse_with_pipe(
             out=out, html=html, engine=engine, as_json=as_json, fail_on_imbalance=fail_on_imbalance
         )
-        _pipe(options.settings(config, overrides, *flags), rejected)
+        settings = options.settings(config, overrides, *flags)
+        console.warn(settings.warnings)
+        _pipe(settings, rejected)
         return
     if (recording is None) == (from_topic is None):
         raise typer.BadParameter("name either a recording or --from-topic", param_hint="RECORDING")
@@ -96,6 +98,7 @@ def replay(
         )
     check_target(html)
     settings = options.settings(config, overrides, *flags)
+    console.warn(settings.warnings)
     origin = recording or str(from_topic)
     read = (
         plain.of_recording(recording)

@@ -81,6 +81,8 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
             fields={"strategy": strategy, "mode": mode},
         )
     )
+    for warning in settings.warnings:
+        log.write(Line(warning, level="warning"))
     return run_job(
         settings.job,
         settings.engine,

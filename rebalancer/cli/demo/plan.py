@@ -36,8 +36,9 @@ class Override:
         return self.path.rpartition(".")[2]
 
 
-#: Applies to every strategy, in addition to the overrides of its entry in the registry.
-EVERYWHERE = Override(
+#: For strategies that also spread bundles by number, in addition to the overrides of their entry in
+#: the registry.
+BY_LOAD_ONLY = Override(
     "filters.distribute_evenly",
     False,
     "even distribution counts bundles, not load; the published experiments switch it off",
@@ -87,11 +88,14 @@ class Plan:
 
     @property
     def overrides(self) -> tuple[Override, ...]:
-        own = (
-            Override(f"shedding.{self.strategy}.{key}", value, why)
-            for key, (value, why) in SHEDDERS[self.strategy].demo.items()
-        )
-        return tuple(one for one in (*own, EVERYWHERE) if one.path not in self.requested)
+        entry = SHEDDERS[self.strategy]
+        overrides = [
+            Override(f"shedding.{entry.name}.{key}", value, why)
+            for key, (value, why) in entry.demo.items()
+        ]
+        if entry.distributes_evenly:
+            overrides.append(BY_LOAD_ONLY)
+        return tuple(one for one in overrides if one.path not in self.requested)
 
     def topic(self, name: str) -> Path:
         """The folder of one of the five topics."""

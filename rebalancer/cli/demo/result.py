@@ -7,20 +7,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rebalancer.analysis.goal import Goal
-from rebalancer.analysis.round_texts import sentences
+from rebalancer.analysis.round_texts import least_text, optimum_text, sentences
 from rebalancer.cli.demo.plan import TOPICS, Plan
 from rebalancer.simulation.closed_loop import Step
 from rebalancer.simulation.tracing import proof_of
 
-#: The spread must stay below the threshold for this many rounds without a command before the demo
-#: ends early.
+#: The strategy's goal must be reached for this many rounds without a command before the demo ends
+#: early.
 QUIET_ROUNDS = 2
 
 
 def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
-    """Whether the spread of the last rounds was below the threshold and none of them moved a
-    bundle.
-    """
+    """Whether the last rounds reached the strategy's goal and none of them moved a bundle."""
     last = steps[-QUIET_ROUNDS:]
     return len(last) == QUIET_ROUNDS and all(
         goal.reached(step.round) and not step.commands for step in last
@@ -63,6 +61,17 @@ class Result:
             else f"Not balanced yet: {outcome} Try more rounds: --rounds {2 * self.plan.rounds}."
         )
 
+    def proof(self) -> str:
+        """What the rounds prove: the last one how near the optimum the cluster is, the one that
+        moved most how much of that was necessary. Empty if the strategy states nothing of this.
+        """
+        rounds = [step.round for step in self.steps]
+        near = "" if rounds[-1].certificate is None else optimum_text(rounds[-1].certificate)
+        biggest = max(rounds, key=lambda one: one.certificate.moved if one.certificate else 0.0)
+        effort = "" if biggest.certificate is None else least_text(biggest.certificate)
+        said = [near, f"round {biggest.round} {effort}" if effort else ""]
+        return f"Proven: {'; '.join(filter(None, said))}." if near else ""
+
     def as_json(self) -> dict[str, Any]:
         """The body of `rebalancer demo --json`."""
         first, last = self.spreads
@@ -84,6 +93,7 @@ class Result:
             "folder": str(self.plan.folder),
             "files": files(self.plan),
             "text": self.sentence(),
+            "proof": self.proof() or None,
         }
 
 

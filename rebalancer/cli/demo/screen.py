@@ -104,7 +104,7 @@ class Screen:
         )
 
     def end(self, result: Result, program: str) -> None:
-        """Prints the final table, the sentence with the result, the files and the next commands."""
+        """Prints the final table, the result and its proof, the files and the next commands."""
         self._console.print()
         self._console.print(self._brokers())
         self._console.print()
@@ -112,6 +112,8 @@ class Screen:
             Text(result.sentence(), style="bold green" if result.balanced else "bold red"),
             soft_wrap=not self._console.is_terminal,
         )
+        if result.proof():
+            self.say([result.proof()])
         self._console.print()
         self.say(closing(result, program, Path.cwd()), wrap=False)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from rebalancer.analysis.goal import Goal
-from rebalancer.analysis.round_texts import sentences
+from rebalancer.analysis.round_texts import advice_text, sentences
 from rebalancer.cli.demo.plan import BROKERS, BUNDLES, Plan
 from rebalancer.cli.demo.result import Result, files
 from rebalancer.simulation.closed_loop import Step
@@ -63,7 +63,8 @@ def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
         ("goal", goal.text),
         (
             "settings",
-            f"{plan.settings_file}, all at their defaults except {'; '.join(others)}",
+            f"{plan.settings_file}, all at their defaults"
+            + (f" except {'; '.join(others)}" if others else ""),
         ),
     ]
 
@@ -87,16 +88,19 @@ def decided(step: Step, goal: Goal) -> str:
 
 
 def reasons(step: Step, goal: Goal) -> list[str]:
-    """One line per source broker with the reason of its first command; without commands, why the
-    busiest broker keeps its bundles. Then what the round proves, if its strategy states it.
+    """One line per source broker with the reason of its first command, and what the round proves,
+    if its strategy states it; without commands, why the busiest broker keeps its bundles, and what
+    to do where moving bundles cannot help.
     """
+    proof = proof_of(step.round)
     if step.commands:
         lines = [
             _moves_of(source, step) for source in dict.fromkeys(one.source for one in step.commands)
         ]
+        lines += sentences(proof)
     else:
         lines = [] if goal.reached(step.round) else _why_not(step.round)
-    lines += sentences(proof_of(step.round))
+        lines += [advice_text(skip, proof.certificate) for skip in proof.advice]
     return [_shortened(line, step.round.brokers) for line in lines]
 
 
