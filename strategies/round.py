@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -36,6 +36,7 @@ from strategies.model import (
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
 from strategies.round_input import RoundInput, RoundResult, Rules
+from strategies.round_state import RoundFacts, RoundState, state_of
 from strategies.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
@@ -142,6 +143,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         version=rules.version,
         certificate=shedding.certify(leaving.kept),
         forecast=shedding.forecast,
+        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips)),
     )
     kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))
     return RoundResult(
@@ -157,6 +159,20 @@ class _Order:
     decision: Decision
     algorithm: str | None = None
     limits: Mapping[str, Scalar] | None = None
+
+
+def _state(
+    judged: Judged, orders: Sequence[_Order], usage: Mapping[str, float], refused: Sequence[Skip]
+) -> RoundState:
+    facts = RoundFacts(
+        actions=[order.action for order in orders],
+        brokers=[broker.broker for broker in judged.view.brokers],
+        stale=judged.screened.stale,
+        usage=usage,
+        skips=(*judged.screened.skips, *judged.shedding.skips),
+        refused=refused,
+    )
+    return state_of(facts)
 
 
 def _move(decision: Decision) -> _Order:
