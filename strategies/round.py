@@ -53,13 +53,14 @@ _LONGEST_TEXT = 2_000
 @dataclass(frozen=True, slots=True)
 class Judged:
     """The first half of a round: the brokers that take part, the view of the cluster, and the
-    strategy's result.
+    strategy's result. `under_way`: number of moves that the view counts as done.
     """
 
     screened: Screened
     view: ClusterView
     destinations: Destinations
     shedding: Shedding
+    under_way: int
 
 
 def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
@@ -77,7 +78,9 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         on_the_way=on_the_way(given, view, rules),
     )
     view = replace(view, takers=destinations.takers, even=destinations.even)
-    return Judged(screened, view, destinations, _shed(view, destinations.memory, shedder))
+    shedding = _shed(view, destinations.memory, shedder)
+    under_way = len(given.in_flight) if rules.by_mode.counts_moves else 0
+    return Judged(screened, view, destinations, shedding, under_way)
 
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
@@ -171,6 +174,7 @@ def _state(
         usage=usage,
         skips=(*judged.screened.skips, *judged.shedding.skips),
         refused=refused,
+        under_way=judged.under_way,
     )
     return state_of(facts)
 

@@ -19,6 +19,7 @@ STATES: tuple[StateCode, ...] = get_args(StateCode)
 
 _NOTHING = "Nothing to do."
 _NEXT = "Nothing to do: the next rounds decide."
+_UNDER_WAY = "Wait; if it lasts, check with `rebalancer status` that an executor applies commands."
 _COLLECT = "Check with `rebalancer doctor` that `rebalancer collect` runs and reaches every broker."
 _POLICIES = "Check the isolation and anti-affinity policies of the namespace, or add brokers."
 _FILTERS = "Check filters.* and the brokers that the reason names."
@@ -202,7 +203,8 @@ class RoundState:
 class RoundFacts:
     """What a round has decided. `actions`: of its commands; `brokers`: those that take part;
     `stale`: brokers without fresh figures, with the reason; `usage`: fraction per broker;
-    `skips`: of screening and shedding; `refused`: of selected bundles that stay.
+    `skips`: of screening and shedding; `refused`: of selected bundles that stay; `under_way`:
+    number of moves that `usage` counts as done.
     """
 
     actions: Sequence[str]
@@ -211,6 +213,7 @@ class RoundFacts:
     usage: Mapping[str, float]
     skips: Sequence[Skip]
     refused: Sequence[Skip] = ()
+    under_way: int = 0
 
 
 def state_of(facts: RoundFacts) -> RoundState:
@@ -262,9 +265,9 @@ def _decided(facts: RoundFacts) -> RoundState:
         return _unknown(facts.skips)
     skip = min(found, key=lambda one: MEANINGS[one.code][1])
     code, _, advice = MEANINGS[skip.code]
-    if code == "balanced" and (gap := _unconfirmed_gap(skip, facts.usage)) is not None:
-        newest = f"the newest usages are {100 * gap:.1f} points apart, which does not count yet"
-        return RoundState("waiting", f"{_LEADS['waiting']}: {newest}: {_reason(skip)}", _NEXT)
+    if code == "balanced" and (doubt := _doubt(skip, facts)):
+        why, advice = doubt
+        return RoundState("waiting", f"{_LEADS['waiting']}: {why}: {_reason(skip)}", advice)
     return RoundState(code, f"{_LEADS[code]}: {_reason(skip)}", advice)
 
 
@@ -279,19 +282,25 @@ def _deciding(facts: RoundFacts) -> Iterator[Skip]:
             yield skip
 
 
-def _unconfirmed_gap(skip: Skip, usage: Mapping[str, float]) -> float | None:
-    """The distance (fraction) of the newest usages, where the strategy compares averages or several
-    samples, finds no gap in them, but the newest usages alone have one; else None.
+def _doubt(skip: Skip, facts: RoundFacts) -> tuple[str, str] | None:
+    """Why a cluster in which the strategy finds no gap is not balanced yet, and what to do: moves
+    under way count as done, or only the newest usages have a gap, while the strategy compares
+    averages or several samples. None if it is balanced.
     """
-    values = list(usage.values())
+    if facts.under_way:
+        moves = "1 move is" if facts.under_way == 1 else f"{facts.under_way:,} moves are"
+        return f"{moves} under way and counted as done", _UNDER_WAY
+    values, evidence = list(facts.usage.values()), skip.evidence
     if not values:
         return None
-    apart, evidence = max(values) - min(values), skip.evidence
+    apart = max(values) - min(values)
     if skip.code == "below-threshold":
         above, limit = max(values) - sum(values) / len(values), evidence.get("threshold_percent")
     else:
         above, limit = apart, evidence.get("lasting_points")
-    return apart if isinstance(limit, int | float) and 100 * above > limit else None
+    if not isinstance(limit, int | float) or 100 * above <= limit:
+        return None
+    return f"the newest usages are {100 * apart:.1f} points apart, which does not count yet", _NEXT
 
 
 def _unknown(skips: Sequence[Skip]) -> RoundState:

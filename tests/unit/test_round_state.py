@@ -7,7 +7,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -103,10 +105,7 @@ def test_every_state_but_acting_has_codes_and_every_code_an_advice() -> None:
 
 
 def test_the_wire_knows_the_same_states() -> None:
-    (codes,) = [
-        getattr(one, "__forward_arg__", one) for one in [StateRecord.__annotations__["code"]]
-    ]
-    assert tuple(ast.literal_eval(codes.removeprefix("Literal"))) == STATES
+    assert get_args(get_type_hints(StateRecord)["code"]) == STATES
 
 
 def facts(
@@ -262,6 +261,14 @@ def test_a_gap_that_only_the_newest_figures_show_is_not_balanced(
 
     assert state.code == code
     assert ("the newest usages are 50.0 points apart" in state.text) == (code == "waiting")
+
+
+def test_moves_under_way_are_waited_for() -> None:
+    state = state_of(replace(facts(of_cluster("even")), under_way=2))
+
+    assert state.code == "waiting"
+    assert "2 moves are under way and counted as done: it is even [even]" in state.text
+    assert state_of(replace(facts(of_cluster("cluster-full")), under_way=2)).code == "cannot-help"
 
 
 def test_codes_of_a_foreign_strategy_wait_and_keep_their_words() -> None:
