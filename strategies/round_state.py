@@ -1,7 +1,7 @@
 """Derives the state of a round: what it amounts to, in one code, one sentence and what to do.
 
 Each round has exactly one state. It comes from the commands and skips of the round alone, so that
-the reason and the decision are the same (decision 0320).
+the reason and the decision are the same (decision 0222).
 """
 
 from __future__ import annotations
