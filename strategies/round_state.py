@@ -25,6 +25,7 @@ _POLICIES = "Check the isolation and anti-affinity policies of the namespace, or
 _FILTERS = "Check filters.* and the brokers that the reason names."
 _SPLIT = "Split large bundles, or give their topics more partitions."
 _LOWER = "Lower the minimum that the reason names, if such small moves are worth an interruption."
+_SETTING = "Change the setting that the reason names, if these bundles may move."
 _OUTSIDE = "Look for load that does not come from bundles, such as other processes on the machine."
 _EXCLUDED = "Remove the namespace from limits.excluded_namespaces, if its bundles may move."
 _BROKERS = "Add brokers, or reduce the traffic."
@@ -103,8 +104,8 @@ _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
         "not-allowed",
         {
             "excluded-namespace": _EXCLUDED,
-            "has-policies": "Set shedding.transfer.with_policies = true, if they may move.",
-            "enough-for-one-round": "Raise shedding.uniform.max_bundles.",
+            "has-policies": _SETTING,
+            "enough-for-one-round": _SETTING,
             "counts-on": _FILTERS,
             "exchange": _FILTERS,
         },
@@ -314,6 +315,7 @@ def _reason(skip: Skip) -> str:
     """The skip in words, with its names unless its sentence has them."""
     names, on = skip.names, f" on {skip.broker}" if skip.broker else ""
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-    about = "" if skip.subject == "cluster" or names[0] in skip.text else f"{names[0]}{more}{on}: "
+    named = skip.subject == "cluster" or not names or names[0] in skip.text
+    about = "" if named else f"{names[0]}{more}{on}: "
     reason = f"{about}{skip.text}"
     return f"{reason if len(reason) <= _LONGEST else reason[:_LONGEST] + '…'} [{skip.code}]"
