@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:  # the model of a round has its state
@@ -296,7 +297,7 @@ def _doubt(skip: Skip, facts: RoundFacts) -> tuple[str, str] | None:
         return None
     apart = max(values) - min(values)
     if skip.code == "below-threshold":
-        above, limit = max(values) - sum(values) / len(values), evidence.get("threshold_percent")
+        above, limit = max(values) - fsum(values) / len(values), evidence.get("threshold_percent")
     else:
         above, limit = apart, evidence.get("lasting_points")
     if not isinstance(limit, int | float) or 100 * above <= limit:
