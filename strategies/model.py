@@ -2,10 +2,9 @@
 with the reason.
 
 Units everywhere: rates in messages/s, throughput in bytes/s, times in milliseconds since the epoch,
-usage as a fraction
-(1.0 = 100 %) unless a name says percent. Resource figures keep Pulsar's own units (cpu: percent of
-one core, memory: MiB, bandwidth: kbit/s), because only usage and limit of the same resource are
-ever compared.
+usage as a fraction (1.0 = 100 %) unless a name says percent. Resource figures keep Pulsar's own
+units (cpu: percent of one core, memory: MiB, bandwidth: kbit/s), because only usage and limit of
+the same resource are ever compared.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSumm
 from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
 from strategies.load_history import Episode, LoadHistory, RecentMove
+from strategies.round_state import RoundState
 
 #: The latest time (ms since the epoch) of JavaScript's Date; no written record carries a later one.
 LARGEST_TIME = 8_640_000_000_000_000
@@ -355,8 +355,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The record of one round of one cluster: its input, its decisions, its skips, and the expected
-    effect.
+    """The record of one round of one cluster: its input, decisions, skips and expected effect.
 
     `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`:
     brokers left out, with the reason; `digest`: of the whole input of the round.
@@ -381,6 +380,7 @@ class Round:
     version: str
     certificate: Certificate | None = None
     forecast: Forecast | None = None
+    state: RoundState | None = None
 
 
 @dataclass(frozen=True, slots=True)

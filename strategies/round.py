@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -36,6 +36,7 @@ from strategies.model import (
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
 from strategies.round_input import RoundInput, RoundResult, Rules
+from strategies.round_state import RoundFacts, RoundState, state_of
 from strategies.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
@@ -52,13 +53,14 @@ _LONGEST_TEXT = 2_000
 @dataclass(frozen=True, slots=True)
 class Judged:
     """The first half of a round: the brokers that take part, the view of the cluster, and the
-    strategy's result.
+    strategy's result. `under_way`: number of moves that the view counts as done.
     """
 
     screened: Screened
     view: ClusterView
     destinations: Destinations
     shedding: Shedding
+    under_way: int
 
 
 def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
@@ -76,7 +78,9 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         on_the_way=on_the_way(given, view, rules),
     )
     view = replace(view, takers=destinations.takers, even=destinations.even)
-    return Judged(screened, view, destinations, _shed(view, destinations.memory, shedder))
+    shedding = _shed(view, destinations.memory, shedder)
+    under_way = len(given.in_flight) if rules.by_mode.counts_moves else 0
+    return Judged(screened, view, destinations, shedding, under_way)
 
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
@@ -142,6 +146,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         version=rules.version,
         certificate=shedding.certify(leaving.kept),
         forecast=shedding.forecast,
+        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips)),
     )
     kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))
     return RoundResult(
@@ -157,6 +162,21 @@ class _Order:
     decision: Decision
     algorithm: str | None = None
     limits: Mapping[str, Scalar] | None = None
+
+
+def _state(
+    judged: Judged, orders: Sequence[_Order], usage: Mapping[str, float], refused: Sequence[Skip]
+) -> RoundState:
+    facts = RoundFacts(
+        actions=[order.action for order in orders],
+        brokers=[broker.broker for broker in judged.view.brokers],
+        stale=judged.screened.stale,
+        usage=usage,
+        skips=(*judged.screened.skips, *judged.shedding.skips),
+        refused=refused,
+        under_way=judged.under_way,
+    )
+    return state_of(facts)
 
 
 def _move(decision: Decision) -> _Order:

@@ -46,6 +46,11 @@ def warn(sentences: Iterable[str]) -> None:
         progress(f"warning: {sentence}")
 
 
+def printable(line: str) -> str:
+    """One line of text from records: line breaks and control characters are escaped."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in line)
+
+
 def show(*parts: RenderableType) -> None:
     """Prints tables and sentences to standard output, without trailing blanks."""
     console = out()

@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
     "backtest": "Test strategies on a recording: their decisions and the resulting load.",
     "tune": "Search for better settings on a recording.",
     "state": "Show the state of each broker in a checkpoint.",
+    "status": "Show the state of each cluster, and what to do.",
     "explain": "Explain a command, or why a broker, bundle or round has none.",
     "shadow": "Compare our decisions with the moves of Pulsar's own shedder.",
     "conformance": "Compare decisions with those of Pulsar's own classes.",

@@ -20,6 +20,7 @@ from sinks.wire.contracts.rounds import (
     RoundRecord,
     SkipRecord,
     SpreadRecord,
+    StateRecord,
 )
 from sinks.wire.contracts.telemetry import OutcomeReportRecord
 from sinks.wire.origin import LARGEST_ORIGINAL, Origin
@@ -36,6 +37,7 @@ from strategies.model import (
     Skip,
     Spread,
 )
+from strategies.round_state import RoundState
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -99,6 +101,7 @@ def encode_round(done: Round) -> bytes:
         version=done.version,
         certificate=UNSET if done.certificate is None else _certificate(done.certificate),
         forecast=UNSET if done.forecast is None else ForecastRecord(**asdict(done.forecast)),
+        state=UNSET if done.state is None else StateRecord(**asdict(done.state)),
     )
     return _ENCODER.encode(record)
 
@@ -195,6 +198,7 @@ def to_round(record: RoundRecord) -> Round:
         forecast=None
         if record.forecast is UNSET
         else Forecast(*msgspec.structs.astuple(record.forecast)),
+        state=None if record.state is UNSET else RoundState(*msgspec.structs.astuple(record.state)),
     )
 
 

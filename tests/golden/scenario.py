@@ -276,6 +276,8 @@ def _print(answer: RoundAnswer) -> Iterator[str]:
     yield "  usage " + " · ".join(
         f"{broker} {100 * usage:.1f} %" for broker, usage in answer.round.usage.items()
     )
+    assert answer.round.state is not None
+    yield f"  {answer.round.state.line}"
     for line in sentences(proof):
         yield f"  {line}"
     for broker, reason in answer.round.stale.items():

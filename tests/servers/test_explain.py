@@ -1,4 +1,4 @@
-"""Decisions and their outcomes on real topics, explained from there."""
+"""Decisions and their outcomes on real topics, explained from there; the status of the cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_from_the_topics_of_a_server(control: Control, tmp_path: Path) -> None:
         ],
     )
 
-    explained = asking(control, tmp_path)
+    explained = asking(control, "explain")
     assert "outcome: 2026-11-18" in explained(refused.id)
     assert f"{refused.bundle}: refused (paused: a test)" in explained("1")
     assert "UTC: applied, now on idle:1" in explained(topic_in(moved.bundle))
@@ -60,17 +60,24 @@ def test_from_the_topics_of_a_server(control: Control, tmp_path: Path) -> None:
     assert explained().startswith("round 5 of cluster c")
     assert "it was on idle:1 when that last reported" in explained("t/ns/0x09000000_0x0a000000")
 
+    status = asking(control, "status")()
+    assert "cluster c: was waiting" in status
+    assert "3 moves are under way and counted as done" in status
+    assert f"{refused.bundle} of hot:1 to idle:1: refused (paused: a test)" in status
+    assert "newest sweep" in status
+    assert "2 brokers" in status
 
-def asking(control: Control, folder: Path) -> Callable[..., str]:
-    """`rebalancer explain` with the settings of these topics."""
+
+def asking(control: Control, command: str) -> Callable[..., str]:
+    """A command with the settings of these topics."""
     values = {f"topics.{name}": control.uri(name) for name in TOPICS}
     if control.access.pulsar.token_file:
         values |= {"pulsar.token_file": control.access.pulsar.token_file}
     words = set_words(values)
 
-    def explained(*subject: str) -> str:
-        answer = rebalancer("explain", *subject, *words)
+    def answered(*subject: str) -> str:
+        answer = rebalancer(command, *subject, *words)
         assert answer.code == 0, answer.err
         return answer.out
 
-    return explained
+    return answered

@@ -22,10 +22,12 @@ from sinks.plain_loop import PlainLoop
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
+from sinks.wire.codec import decode_round
 from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.engine import EngineSettings
+from strategies.round_state import RoundFacts, state_of
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
@@ -54,6 +56,7 @@ UNIFORM = EngineSettings(strategy="uniform", round=ROUND)
 TRANSFER = EngineSettings(
     strategy="transfer", shedding=TransferSettings(target_std=0.05), round=ROUND
 )
+STEADY = EngineSettings(strategy="steady", round=ROUND)
 RECORDINGS = sorted((ROOT / "tests/data/recordings").glob("*.jsonl.gz"))
 
 
@@ -154,6 +157,27 @@ def test_rounds_that_are_passed_over_change_no_row_and_no_state(
     assert len(rows) == len(every) - passed
     step_by_step = folded(path, settings, leap=False)[2]
     assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
+
+
+@pytest.mark.parametrize(
+    "settings", [UNIFORM, TRANSFER, STEADY], ids=lambda settings: settings.strategy
+)
+def test_rounds_that_are_passed_over_have_the_state_of_the_plain_loop(
+    tmp_path: Path, settings: EngineSettings
+) -> None:
+    """The screens of the other strategies name no skips, from which a state comes."""
+    lines, path = recorded(tmp_path, an_hour())
+    rounds = [decode_round(row.value) for row in plain(lines, settings) if row.kind == "rounds"]
+    states, compared = {done.ts: done.state for done in rounds}, 0
+    for happened in ColumnarFold(settings).fold(read_blocks(path)):
+        if not isinstance(happened, Quiet):
+            continue
+        for at, ts in enumerate(happened.times_ms.tolist()):
+            usage = dict(zip(happened.brokers, happened.usage[at].tolist(), strict=True))
+            facts = RoundFacts((), happened.brokers, {}, usage, happened.skips[at])
+            assert state_of(facts) == states[ts]
+            compared += 1
+    assert compared > 10
 
 
 def everything(store: InMemoryStore) -> object:

@@ -17,7 +17,7 @@ from itertools import groupby
 import numpy as np
 
 from rebalancer.analysis.backtest.bulk_averages import BulkAverages
-from rebalancer.analysis.backtest.quiet_round_finder import QuietRoundFinder, Rounds, RoundState
+from rebalancer.analysis.backtest.quiet_round_finder import QuietRoundFinder, Rounds, SettledCluster
 from rebalancer.analysis.backtest.segments import SWEEP, Known, Regular, regular_rounds
 from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
@@ -123,7 +123,7 @@ class ColumnarFold:
             np.asarray(block.figures[regular.rows]),
             regular.fresh,
         )
-        found = self._finder.find(self._ahead.round_state, rounds)
+        found = self._finder.find(self._ahead.settled, rounds)
         self._reach = min(2 * self._reach, _FURTHEST) if found.count == len(regular) else 1
         if not found.count:
             return None
@@ -156,7 +156,7 @@ class _SkippedRounds:
     """Progress of skipped rounds, for a store that has the state before them."""
 
     known: Known
-    round_state: RoundState
+    settled: SettledCluster
     passed: tuple[_SkippedPart, ...] = ()
     averages: BulkAverages | None = None
     newest: tuple[Figures, ...] = ()
@@ -210,7 +210,7 @@ class _SkippedRounds:
             np.array([one.sampled_at_ms for one in brokers]),
             np.array([one.sampled_round for one in brokers]),
         )
-        return cls(known, RoundState(cluster, state, brokers, memory, state.round, *sampled))
+        return cls(known, SettledCluster(cluster, state, brokers, memory, state.round, *sampled))
 
     def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _SkippedRounds:
         """The progress after `count` regular rounds of a block."""
@@ -220,7 +220,7 @@ class _SkippedRounds:
             block.ts[regular.rows[:count]],
         )
         last = np.where(fresh.any(axis=0), count - 1 - fresh[::-1].argmax(axis=0), -1)
-        old = self.round_state
+        old = self.settled
         sampled_at = np.where(last < 0, old.sampled_at, ts[last, np.arange(ts.shape[1])])
         sampled_round = np.where(last < 0, old.sampled_round, old.round + 1 + last)
         known = replace(
@@ -244,7 +244,7 @@ class _SkippedRounds:
         return replace(
             self,
             known=known,
-            round_state=replace(
+            settled=replace(
                 old,
                 memory=memory,
                 round=old.round + count,
@@ -270,13 +270,13 @@ class _SkippedRounds:
     def _histories(self, store: InMemoryStore) -> list[BundleHistory]:
         return [
             unpack_history(table)
-            for one in self.round_state.brokers
+            for one in self.settled.brokers
             if (table := store.get_table(one.broker)) is not None
         ]
 
     def write(self, store: InMemoryStore) -> None:
         """Writes the state after the skipped rounds to the store."""
-        round_state, averages = self.round_state, self.absorbed(store).averages
+        settled, averages = self.settled, self.absorbed(store).averages
         if averages is None:
             return
         histories = self._histories(store)
@@ -286,7 +286,7 @@ class _SkippedRounds:
             for text, history in zip(self.counts, histories, strict=True)
         ]
         for column, (one, history) in enumerate(
-            zip(round_state.brokers, averages.histories(names, counts), strict=True)
+            zip(settled.brokers, averages.histories(names, counts), strict=True)
         ):
             store.put_table(one.broker, history.pack())
             digest = f"{int(self.known.digests[column]):016x}"
@@ -295,29 +295,29 @@ class _SkippedRounds:
                 replace(
                     one,
                     reported_at_ms=at,
-                    reported_round=round_state.round,
+                    reported_round=settled.round,
                     bundles_at_ms=at,
-                    sampled_at_ms=int(round_state.sampled_at[column]),
-                    sampled_round=int(round_state.sampled_round[column]),
+                    sampled_at_ms=int(settled.sampled_at[column]),
+                    sampled_round=int(settled.sampled_round[column]),
                     digest=digest,
                     bundles_digest=digest,
                     figures=self.newest[column],
-                    memory=round_state.memory.brokers.get(one.broker, NO_MEMORY),
+                    memory=settled.memory.brokers.get(one.broker, NO_MEMORY),
                     table=history.summary(),
                 )
             )
         known = self.known
         store.put_cluster(
             replace(
-                round_state.state,
+                settled.state,
                 clock=Clock(known.now_ms),
-                round=round_state.round,
+                round=settled.round,
                 round_at_ms=known.now_ms,
                 sweep_at_ms=known.sweep_at_ms,
                 missing={},
                 live=len(known.names),
                 reported=0,
-                memory=round_state.memory.cluster,
+                memory=settled.memory.cluster,
             )
         )
 

@@ -31,7 +31,7 @@ _MSG_RATE, _THROUGHPUT, _BUNDLES = [10, 11], [12, 13], 14
 
 
 @dataclass(frozen=True)
-class RoundState:
+class SettledCluster:
     """A cluster right after a round, with nothing in progress. `brokers`: by name; `sampled_…`: the
     newest sample of each.
     """
@@ -94,7 +94,7 @@ class QuietRoundFinder:
         #: Splits read every table, and columns do not show brokers that are left out.
         self.possible = not (settings.splitting.enabled or settings.limits.excluded_brokers)
 
-    def find(self, before: RoundState, rounds: Rounds) -> QuietRounds:
+    def find(self, before: SettledCluster, rounds: Rounds) -> QuietRounds:
         """Finds the longest start of the rounds that decides nothing."""
         usage = usages_of(
             rounds.figures[..., _USED], rounds.figures[..., _LIMIT], self._settings.weights
@@ -105,7 +105,7 @@ class QuietRoundFinder:
         skips, memory = self._screen(_columns(before, rounds, usage[:count]), before.memory)
         return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), memory)
 
-    def _by_running(self, before: RoundState, rounds: Rounds, usage: Floats) -> QuietRounds:
+    def _by_running(self, before: SettledCluster, rounds: Rounds, usage: Floats) -> QuietRounds:
         states, skips = _States(before), list[tuple[Skip, ...]]()
         for number in range(len(usage)):
             given = RoundInput(
@@ -134,7 +134,7 @@ class QuietRoundFinder:
         return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), states.memory)
 
 
-def _columns(before: RoundState, rounds: Rounds, usage: Floats) -> RoundColumns:
+def _columns(before: SettledCluster, rounds: Rounds, usage: Floats) -> RoundColumns:
     """The rounds of which `usage` holds the usages, as input of a strategy's screen."""
     part = slice(0, len(usage))
     ts, fresh, figures = rounds.ts[part], rounds.fresh[part], rounds.figures[part]
@@ -158,7 +158,7 @@ class _States:
     without tables.
     """
 
-    def __init__(self, before: RoundState) -> None:
+    def __init__(self, before: SettledCluster) -> None:
         self.memory = before.memory
         self._brokers = sorted(enumerate(before.brokers), key=lambda one: one[1].order)
         self._round = before.round

@@ -125,6 +125,9 @@ class DecisionHistory:
         return {command.id: command for command in self.commands}
 
 
+NO_HISTORY = DecisionHistory((), ())
+
+
 def source_of(text: str) -> Source:
     """The source in a command line: a topic's URI or a path. Raises SettingsError."""
     return parse_topic(text) if "://" in text else Path(text)
@@ -138,18 +141,32 @@ def read_history(
 
     Records that are not rounds or commands are skipped, see `DecisionHistory.skipped`.
     """
-    rounds, commands = _located("rounds", rounds), _located("commands", commands)
-    not_rounds, not_commands = Skipped(str(rounds), "round"), Skipped(str(commands), "command")
+    return with_commands(with_rounds(NO_HISTORY, rounds, access), commands, access)
+
+
+def with_rounds(
+    history: DecisionHistory, source: Source, access: TopicAccess = NO_SECURITY
+) -> DecisionHistory:
+    """The history with the rounds of a source. Raises SettingsError, SinkError."""
+    source = _located("rounds", source)
+    no_rounds = Skipped(str(source), "round")
     by_number = {
         (one.cluster, one.epoch, one.round): one
-        for one in _decoded(rounds, decode_round, access, not_rounds)
+        for one in _decoded(source, decode_round, access, no_rounds)
     }
-    by_id = {one.id: one for one in _decoded(commands, decode_command, access, not_commands)}
-    return DecisionHistory(
-        tuple(by_number.values()),
-        tuple(by_id.values()),
-        skipped=(*not_rounds.lines(), *not_commands.lines()),
-    )
+    skipped = (*history.skipped, *no_rounds.lines())
+    return replace(history, rounds=tuple(by_number.values()), skipped=skipped)
+
+
+def with_commands(
+    history: DecisionHistory, source: Source, access: TopicAccess = NO_SECURITY
+) -> DecisionHistory:
+    """The history with the commands of a source. Raises SettingsError, SinkError."""
+    source = _located("commands", source)
+    no_commands = Skipped(str(source), "command")
+    by_id = {one.id: one for one in _decoded(source, decode_command, access, no_commands)}
+    skipped = (*history.skipped, *no_commands.lines())
+    return replace(history, commands=tuple(by_id.values()), skipped=skipped)
 
 
 def with_outcomes(

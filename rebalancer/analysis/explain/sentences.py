@@ -70,6 +70,7 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
         f"  closed because {_CLOSED_BY[done.closed_by]}; decided by {done.strategy} {done.version}",
         f"  spread {points(done.spread.range)} points before, "
         f"{points(done.spread_after.range)} expected after the commands",
+        *([f"  {done.state.line}"] if done.state is not None else []),
         *(f"  {line}" for line in sentences(proof)),
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),

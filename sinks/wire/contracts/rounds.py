@@ -73,6 +73,14 @@ class ForecastRecord(Struct, frozen=True):
     useless_moves: Annotated[Count, Meta(description="moves of the useless rounds")] = 0
 
 
+class StateRecord(Struct, frozen=True):
+    """What the round amounts to, and what to do."""
+
+    code: Literal["acting", "blind", "not-allowed", "waiting", "cannot-help", "balanced"]
+    text: Annotated[Text, Meta(description="with the code of the deciding skip in brackets")]
+    advice: Annotated[Text, Meta(description="what to do")]
+
+
 class RoundRecord(Struct, frozen=True):
     """One decision for one cluster: its input, commands, skips and expected effect."""
 
@@ -98,4 +106,5 @@ class RoundRecord(Struct, frozen=True):
     version: Annotated[str, Meta(description="of the product")]
     certificate: CertificateRecord | UnsetType = UNSET
     forecast: ForecastRecord | UnsetType = UNSET
+    state: StateRecord | UnsetType = UNSET
     sig: Signature | UnsetType = UNSET

@@ -171,7 +171,7 @@ def gap_or_reason(
     if gap is not None:
         return gap
     doubted = sorted(name for name, one in histories.items() if one.doubted)
-    return reasons.even(cluster, nearest, doubted)
+    return reasons.even(cluster, nearest, doubted, profile.lasting)
 
 
 @dataclass(frozen=True, slots=True)

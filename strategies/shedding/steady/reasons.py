@@ -161,9 +161,10 @@ def rest_text(minutes: float, settings: SteadySettings) -> str:
     return f"this strategy moved it in the last {minutes:.0f} min ({part}{named})"
 
 
-def even(cluster: str, nearest: LoadGap | None, doubted: Sequence[str]) -> Skip:
+def even(cluster: str, nearest: LoadGap | None, doubted: Sequence[str], lasting: float) -> Skip:
     """Skip of a cluster without a gap that lasts. `nearest`: the one nearest to its limit;
-    `doubted`: brokers whose usage jumped without their traffic.
+    `doubted`: brokers whose usage jumped without their traffic; `lasting`: gap (points) that counts
+    once it has lasted.
     """
     if nearest is None:
         text = "no two brokers have enough samples to compare yet"
@@ -171,7 +172,11 @@ def even(cluster: str, nearest: LoadGap | None, doubted: Sequence[str]) -> Skip:
     text = f"no gap lasts: {gap_text(nearest)}, and {nearest.limit:.1f} would count"
     if nearest.points < 0.05:  # reads as 0.0
         text = f"no broker is above another one in {_window(nearest)}"
-    evidence: Evidence = {"gap_points": nearest.points, "limit_points": nearest.limit}
+    evidence: Evidence = {
+        "gap_points": nearest.points,
+        "limit_points": nearest.limit,
+        "lasting_points": lasting,
+    }
     return Skip("cluster", (cluster,), "even", f"{text}{_doubts(doubted)}", None, evidence)
 
 

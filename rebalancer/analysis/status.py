@@ -1,0 +1,177 @@
+"""The present state of each cluster, from the topics: its newest round, reports, commands and
+rejected records.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
+
+import msgspec
+
+from rebalancer.analysis.explain.answers import decisive
+from rebalancer.analysis.explain.history import (
+    NO_HISTORY,
+    DecisionHistory,
+    is_there,
+    with_commands,
+    with_outcomes,
+    with_rounds,
+)
+from sinks.topics.access import open_reader
+from sinks.topics.connections import Connections
+from sinks.wire.raw import SourceSettings
+from strategies.model import Command, Outcome, Round
+
+#: Telemetry and rejected records published within this time are read; files of a file topic as a
+#: whole, if they were written within it.
+RECENT_MS = 3_600_000
+_REPORTS = frozenset({"load-report", "broker-load-data", "top-bundles-load-data"})
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class _TelemetryHead(msgspec.Struct):
+    """The fields of a telemetry record that a status needs; `brokers`, `missing`: of a sweep."""
+
+    cluster: str
+    ts: int
+    kind: str = ""
+    brokers: list[str] = []
+    missing: dict[str, str] = {}
+
+
+class _RejectedHead(msgspec.Struct):
+    code: str
+    cluster: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionPass:
+    """The newest sweep: its time (ms), the brokers that answered, and the others with reasons."""
+
+    ts: int
+    brokers: tuple[str, ...]
+    missing: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """One cluster. `newest`: its newest round, None before the first; `since_ms`: time of the first
+    of the `rounds` rounds in a row with the newest one's state, None without a state; `report_ms`:
+    time of the newest report; `commands`: the newest ones with their outcomes, oldest first;
+    `rejected`: reason code → number of records.
+    """
+
+    cluster: str
+    newest: Round | None = None
+    since_ms: int | None = None
+    rounds: int = 0
+    report_ms: int | None = None
+    sweep: CollectionPass | None = None
+    commands: tuple[tuple[Command, Outcome | None], ...] = ()
+    rejected: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All clusters by name. `rejected`: reason code → number of rejected records that name no
+    cluster; `skipped`: one line per kind of record that is no round, command or outcome.
+    """
+
+    clusters: tuple[ClusterStatus, ...]
+    rejected: Mapping[str, int]
+    skipped: tuple[str, ...]
+
+    def of(self, cluster: str) -> Status:
+        """The part of one cluster; empty if no topic mentions it."""
+        return replace(self, clusters=tuple(c for c in self.clusters if c.cluster == cluster))
+
+
+def read_status(connections: Connections, now_ms: int, last: int = 5) -> Status:
+    """Reads the topics; a file topic that does not exist yet is empty. `now_ms`: since the epoch;
+    `last`: number of commands per cluster. Raises SettingsError, SinkError.
+    """
+    history = _history(connections)
+    reports, sweeps = dict[str, int](), dict[str, CollectionPass]()
+    for one in _recent("telemetry", _TelemetryHead, connections, now_ms):
+        if one.kind in _REPORTS:
+            reports[one.cluster] = max(one.ts, reports.get(one.cluster, 0))
+        elif one.kind == "sweep" and (
+            one.cluster not in sweeps or one.ts >= sweeps[one.cluster].ts
+        ):
+            sweeps[one.cluster] = CollectionPass(one.ts, tuple(one.brokers), one.missing)
+    rejected: dict[str, Counter[str]] = {}
+    for bad in _recent("rejected", _RejectedHead, connections, now_ms):
+        rejected.setdefault(bad.cluster or "", Counter())[bad.code] += 1
+    clusters = [
+        replace(
+            _decided(name, history.of(name), last),
+            report_ms=reports.get(name),
+            sweep=sweeps.get(name),
+            rejected=_by_count(rejected.get(name, {})),
+        )
+        for name in sorted({*history.clusters, *reports, *sweeps, *rejected} - {""})
+    ]
+    return Status(tuple(clusters), _by_count(rejected.get("", {})), history.skipped)
+
+
+def _history(connections: Connections) -> DecisionHistory:
+    topics, access = connections.topics, connections.access
+    history = replace(NO_HISTORY, has_outcomes=True)
+    if is_there("rounds", topics.rounds):
+        history = with_rounds(history, topics.rounds, access)
+    if is_there("commands", topics.commands):
+        history = with_commands(history, topics.commands, access)
+    if is_there("outcomes", topics.outcomes):
+        history = with_outcomes(history, topics.outcomes, access)
+    return history
+
+
+def _decided(name: str, history: DecisionHistory, last: int) -> ClusterStatus:
+    """What the rounds and commands of one cluster say."""
+    rounds = sorted(history.rounds, key=lambda one: (one.epoch, one.round), reverse=True)
+    commands = sorted(history.commands, key=lambda one: (one.epoch, one.round))[-last:]
+    found = ClusterStatus(
+        name, commands=tuple((one, decisive(history.outcomes_of(one))) for one in commands)
+    )
+    if not rounds:
+        return found
+    newest, same = rounds[0], list[Round]()
+    for one in rounds:
+        if one.state is None or newest.state is None or one.state.code != newest.state.code:
+            break
+        same.append(one)
+    since_ms = same[-1].ts if same else None
+    return replace(found, newest=newest, since_ms=since_ms, rounds=len(same))
+
+
+def _recent(
+    kind: Literal["telemetry", "rejected"],
+    contract: type[T],
+    connections: Connections,
+    now_ms: int,
+) -> Iterator[T]:
+    """The records published within `RECENT_MS`, without those that are no such record."""
+    topic, decoder = getattr(connections.topics, kind), msgspec.json.Decoder(contract)
+    if not is_there("telemetry", topic):
+        return
+    reader = open_reader(
+        topic,
+        connections.access,
+        limits=connections.wire,
+        source=connections.source if kind == "telemetry" else SourceSettings(),
+        since_ms=now_ms - RECENT_MS,
+    )
+    with closing(reader):
+        while records := reader.read():
+            for record in records:
+                with suppress(ValueError, RecursionError):
+                    yield decoder.decode(record.value)
+
+
+def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
+    """The most frequent codes first."""
+    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))

@@ -1,0 +1,86 @@
+"""The state of a round, for every strategy in both modes: there is exactly one, and it agrees with
+the round's commands, with its skips and with the words of `explain`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.analysis.explain.history import DecisionHistory
+from rebalancer.analysis.explain.sentences import round_lines
+from sinks.wire.codec import decode_round, encode_round
+from strategies.engine import EngineSettings, rules_of
+from strategies.limits.settings import LimitSettings
+from strategies.round import judge_cluster, run_round
+from strategies.round_input import RoundInput
+from strategies.round_state import MEANINGS, SILENT, STATES
+from strategies.settings import Mode
+from strategies.shedding.registry import SHEDDERS, shedder
+from strategies.splitting.limits import SplitSettings
+from tests.properties.legal import EAGER, WEIGHTS, modes
+from tests.properties.test_round import SETTINGS, inputs
+
+#: Limits that a round may run into, one after the other.
+LIMITS = (
+    LimitSettings(),
+    LimitSettings(moves_per_round=1),
+    LimitSettings(windows="Mon 00:00-00:01"),
+    LimitSettings(excluded_namespaces="t/*"),
+    LimitSettings(excluded_brokers="a*"),
+)
+#: Reasons of bundles that a strategy does not select at all.
+UNSELECTED = {"excluded-namespace", "has-policies", "policies-hold", "enough-for-one-round"}
+any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
+
+
+def settings(strategy: str, mode: Mode, limits: LimitSettings, *, eager: bool) -> EngineSettings:
+    return EngineSettings(
+        strategy,
+        mode,
+        EAGER[strategy] if eager else None,
+        WEIGHTS,
+        SETTINGS,
+        limits=limits,
+        splitting=SplitSettings(enabled=eager),
+    )
+
+
+@any_strategy
+@given(
+    given_=inputs,
+    mode=modes,
+    limits=st.sampled_from(LIMITS),
+    eager=st.booleans(),
+)
+def test_a_round_has_one_state_and_it_is_that_of_its_decisions(
+    strategy: str, given_: RoundInput, mode: Mode, limits: LimitSettings, eager: bool
+) -> None:
+    chosen = settings(strategy, mode, limits, eager=eager)
+    rules, rule = rules_of(chosen), shedder(strategy, chosen.shedding, WEIGHTS, mode)
+    result = run_round(given_, rule, rules)
+    done, state = result.round, result.round.state
+
+    assert state is not None
+    assert state.code in STATES
+    assert (state.code == "acting") == bool(result.commands)
+    assert {skip.code for skip in done.skips} <= {*MEANINGS, *SILENT}
+    decisive = re.findall(r"\[([a-z-]+)\]", state.text)
+    assert all(code in {skip.code for skip in done.skips} for code in decisive)
+    if state.code not in ("acting", "blind"):
+        meant = MEANINGS[decisive[-1]][0]
+        assert state.code == meant or (state.code, meant) == ("waiting", "balanced")
+    if state.code == "not-allowed":
+        selected = judge_cluster(given_, rule, rules).shedding.decisions
+        assert selected or decisive[-1] in UNSELECTED or chosen.splitting.enabled
+
+    read = decode_round(encode_round(done))
+    assert read.state == state
+    history = DecisionHistory((read,), result.commands)
+    assert f"  {state.line}" in round_lines(read, history)
+    older = replace(read, state=None)
+    assert decode_round(encode_round(older)) == older

@@ -1,0 +1,285 @@
+"""The state of a round: every skip code of the product has one, and mixed reasons give the state
+that an operator acts on.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+
+from sinks.wire.contracts.rounds import StateRecord
+from strategies.model import Skip
+from strategies.round_state import (
+    MEANINGS,
+    SILENT,
+    STATES,
+    RoundFacts,
+    RoundState,
+    state_of,
+)
+from tests.architecture.layers import modules, parsed
+
+ROOT = Path(__file__).parents[2]
+#: Call → position of the code among its arguments.
+CODE_AT = {"Skip": 2, "Refusal": 0, "bundles_left_alone": 1, "broker_skips": 0}
+#: Modules whose codes belong to executors, clocks, rejected records and boundaries of splits.
+OTHERS = {"admission", "clock", "time_changes", "reports", "engine", "outcomes", "boundaries"}
+#: Codes of decisions and of placements that found a broker, names of topics and statuses.
+NO_SKIPS = {
+    "above-average",
+    "all-reported",
+    "already-done",
+    "apart-for-long",
+    "avg-scores",
+    "dry-run",
+    "far-apart",
+    "follow-up",
+    "hot-bundle",
+    "huge-gap",
+    "its-turn",
+    "lasting-gap",
+    "least-rate",
+    "least-used",
+    "lower-boundary",
+    "msg-rate",
+    "no-candidates",
+    "nobody-below-mean",
+    "non-persistent",
+    "overload-result",
+    "rate-uneven",
+    "threshold-result",
+    "throughput-uneven",
+    "well-below-mean",
+    "wide-gap",
+}
+KEBAB = re.compile(r"[a-z]+(-[a-z]+)+")
+
+
+def literals(node: ast.AST) -> Iterator[str]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
+            yield one.value
+
+
+def codes_in(tree: ast.AST) -> Iterator[str]:
+    """The codes of skips as they are written: at the place of a code, and anything that looks like
+    one.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            at = CODE_AT.get(node.func.id)
+            if at is not None and len(node.args) > at:
+                yield from literals(node.args[at])
+    yield from (text for text in literals(tree) if KEBAB.fullmatch(text))
+
+
+def all_codes() -> set[str]:
+    files = [
+        file
+        for file in modules(ROOT / "strategies")
+        if file.stem not in {*OTHERS, "round_state"} and file.parent.name != "java"
+    ]
+    files.append(ROOT / "sinks" / "wire" / "fitting.py")
+    return {code for file in files for code in codes_in(parsed(file))} - NO_SKIPS
+
+
+def test_every_code_has_a_state_or_is_silent_and_none_is_made_up() -> None:
+    assert all_codes() == {*MEANINGS, *SILENT}
+    assert not {*MEANINGS} & SILENT
+
+
+def test_a_new_code_is_seen() -> None:
+    written = 'Skip("broker", names, "odd", text)\nwhy = "brand-new" if a else Refusal("full")'
+    assert {*codes_in(ast.parse(written))} == {"odd", "brand-new", "full"}
+
+
+def test_every_state_but_acting_has_codes_and_every_code_an_advice() -> None:
+    assert {state for state, _, _ in MEANINGS.values()} == {*STATES} - {"acting"}
+    assert all(advice.endswith(".") for _, _, advice in MEANINGS.values())
+
+
+def test_the_wire_knows_the_same_states() -> None:
+    assert get_args(get_type_hints(StateRecord)["code"]) == STATES
+
+
+def facts(
+    *skips: Skip,
+    actions: tuple[str, ...] = (),
+    refused: tuple[Skip, ...] = (),
+    brokers: tuple[str, ...] = ("a:1", "b:1", "c:1"),
+    stale: dict[str, str] | None = None,
+    usage: tuple[float, ...] = (0.5, 0.5, 0.5),
+) -> RoundFacts:
+    figures = dict(zip(brokers, usage, strict=False))
+    return RoundFacts(actions, brokers, stale or {}, figures, skips, refused)
+
+
+def of_broker(code: str, name: str = "a:1") -> Skip:
+    return Skip("broker", (name,), code, f"it is {code}")
+
+
+def of_bundle(code: str, name: str = "t/n/0x0_0x1", broker: str = "a:1") -> Skip:
+    return Skip("bundle", (name,), code, f"it is {code}", broker)
+
+
+def of_cluster(code: str, **evidence: float) -> Skip:
+    return Skip("cluster", ("c",), code, f"it is {code}", None, evidence)
+
+
+def test_commands_are_acting_whatever_else_is_left_alone() -> None:
+    state = state_of(facts(of_cluster("cluster-full"), actions=("transfer", "split", "transfer")))
+
+    assert state == RoundState(
+        "acting",
+        "the round has 3 commands: 1 split, 2 transfers",
+        "Nothing to do: executors apply the commands.",
+    )
+
+
+def test_advice_alone_asks_the_operator_to_act() -> None:
+    state = state_of(facts(actions=("throttle",)))
+
+    assert state.text == "the round has 1 command: 1 advised dispatch limit"
+    assert state.advice.startswith("Set the advised dispatch limits by hand")
+
+
+def test_the_reason_names_its_broker_its_bundle_and_its_code() -> None:
+    state = state_of(facts(of_broker("sole-bundle"), of_broker("below-threshold", "b:1")))
+    assert state.text == "moving bundles cannot help: a:1: it is sole-bundle [sole-bundle]"
+
+    both = Skip("broker", ("a:1", "b:1", "c:1"), "settling", "they moved")
+    assert "a:1 and 2 more: they moved [settling]" in state_of(facts(both)).text
+
+    refused = of_bundle("no-relief")
+    assert "t/n/0x0_0x1 on a:1: it is no-relief" in state_of(facts(refused=(refused,))).text
+
+
+@pytest.mark.parametrize(
+    ("skips", "refused", "code"),
+    [
+        # What was selected and refused comes first, then what time changes.
+        (["waiting-for-hits"], ["outside-window", "no-relief"], "not-allowed"),
+        (["waiting-for-hits"], ["no-relief"], "waiting"),
+        (["close-together"], ["no-relief"], "cannot-help"),
+        (["settling", "close-together"], [], "waiting"),
+        (["sole-bundle", "below-threshold"], [], "cannot-help"),
+        (["not-overloaded", "excluded-broker"], [], "balanced"),
+        (["close-together", "unusable-figures"], [], "balanced"),
+        # An exchange that falls apart has the reason of the other bundle.
+        ([], ["exchange", "budget"], "not-allowed"),
+        ([], ["exchange", "on-two-brokers"], "waiting"),
+    ],
+)
+def test_of_several_reasons_a_fixed_order_decides(
+    skips: list[str], refused: list[str], code: str
+) -> None:
+    given = [of_broker(one, f"{at}:1") for at, one in enumerate(skips)]
+    kept = tuple(of_bundle(one) for one in refused)
+
+    assert state_of(facts(*given, refused=kept)).code == code
+
+
+@pytest.mark.parametrize(
+    ("bundles", "code"),
+    [
+        (["excluded-namespace"], "not-allowed"),
+        (["excluded-namespace", "cooling-down"], "waiting"),
+        (["excluded-namespace", "does-not-fit"], "cannot-help"),
+        (["idle", "system-bundle"], "cannot-help"),
+        ([], "cannot-help"),
+    ],
+)
+def test_a_broker_that_is_due_and_gives_nothing_has_the_reason_of_its_bundles(
+    bundles: list[str], code: str
+) -> None:
+    kept = [of_bundle(one) for one in bundles]
+
+    assert state_of(facts(of_broker("nothing-fits"), *kept)).code == code
+
+
+def test_bundles_of_a_plan_that_was_not_found_decide_nothing() -> None:
+    """SteadyShedder names the bundles of the fuller broker; the verdict on the cluster counts."""
+    state = state_of(facts(of_cluster("coarse-bundles"), of_bundle("excluded-namespace")))
+
+    assert (state.code, state.text.endswith("[coarse-bundles]")) == ("cannot-help", True)
+
+
+def test_old_figures_make_a_round_blind() -> None:
+    stale = {"b:1": "newest report is 300 s old", "c:1": "no load figures yet"}
+    state = state_of(facts(of_cluster("too-few-brokers"), brokers=("a:1",), stale=stale))
+
+    assert (state.code, state.text) == (
+        "blind",
+        "the brokers cannot be judged: 1 of 3 have usable figures; b:1: newest report is 300 s old",
+    )
+    assert "rebalancer collect" in state.advice
+
+
+def test_a_round_without_brokers_is_blind_but_one_alone_is_too_few() -> None:
+    few = of_cluster("too-few-brokers")
+
+    assert state_of(facts(few, brokers=())).code == "blind"
+    assert state_of(facts(few, brokers=("a:1",))).code == "cannot-help"
+    assert state_of(facts(of_broker("excluded-broker"), few, brokers=())).code == "cannot-help"
+
+
+def test_figures_that_cannot_be_used_count_as_none() -> None:
+    lost = Skip("broker", ("a:1", "b:1"), "unusable-figures", "no finite usage")
+
+    assert state_of(facts(lost, of_broker("close-together", "c:1"))).code == "blind"
+
+
+def test_brokers_without_figures_are_mentioned_in_every_state() -> None:
+    state = state_of(facts(of_cluster("even"), stale={"d:1": "old"}))
+
+    assert state.text == "nothing has to move: it is even [even]; 1 broker has no fresh figures"
+
+
+@pytest.mark.parametrize(
+    ("skip", "usage", "code"),
+    [
+        (of_cluster("even", lasting_points=14.0), (0.9, 0.5, 0.4), "waiting"),
+        (of_cluster("even", lasting_points=14.0), (0.5, 0.45, 0.4), "balanced"),
+        (of_cluster("even"), (0.9, 0.5, 0.4), "balanced"),
+        (
+            Skip("broker", ("a:1",), "below-threshold", "it", None, {"threshold_percent": 10.0}),
+            (0.9, 0.5, 0.4),
+            "waiting",
+        ),
+    ],
+)
+def test_a_gap_that_only_the_newest_figures_show_is_not_balanced(
+    skip: Skip, usage: tuple[float, ...], code: str
+) -> None:
+    state = state_of(facts(skip, usage=usage))
+
+    assert state.code == code
+    assert ("the newest usages are 50.0 points apart" in state.text) == (code == "waiting")
+
+
+def test_moves_under_way_are_waited_for() -> None:
+    state = state_of(replace(facts(of_cluster("even")), under_way=2))
+
+    assert state.code == "waiting"
+    assert "2 moves are under way and counted as done: it is even [even]" in state.text
+    assert state_of(replace(facts(of_cluster("cluster-full")), under_way=2)).code == "cannot-help"
+
+
+def test_codes_of_a_foreign_strategy_wait_and_keep_their_words() -> None:
+    state = state_of(facts(of_broker("clock-ahead"), of_broker("of-my-own")))
+
+    assert state.code == "waiting"
+    assert state.text == "nothing moves in this round: a:1: it is of-my-own [of-my-own]"
+    assert state_of(facts()).text.endswith("the strategy gives no reason")
+
+
+def test_a_sentence_has_a_bound() -> None:
+    long = Skip("broker", ("a" * 512,), "sole-bundle", "x" * 10_000)
+
+    assert len(state_of(facts(long)).line) < 3_000
