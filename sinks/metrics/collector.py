@@ -22,7 +22,7 @@ class CollectorMetrics:
     ) -> None:
         """`clusters`: all of the process; their figures begin at 0."""
         by = ["cluster"]
-        self._liveness = liveness
+        self.liveness = liveness
         self._passes = Counter(
             "pulsar_rebalancer_passes_total", "Complete passes", by, registry=registry
         )
@@ -70,7 +70,7 @@ class CollectorMetrics:
 
     def stepped(self, cluster: str, result: StepResult, took_s: float) -> None:
         """Takes a step. `took_s`: its duration in seconds."""
-        self._liveness.turned(cluster)
+        self.liveness.turned(cluster)
         self._complaints.labels(cluster).inc(len(result.complaints))
         done = result.done
         if done is None:
@@ -84,4 +84,4 @@ class CollectorMetrics:
             self._missing, cluster, codes.items(), self._codes.get(cluster, ())
         )
         self._policies.labels(cluster).inc(result.policies)
-        self._liveness.succeeded()
+        self.liveness.succeeded()

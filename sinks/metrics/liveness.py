@@ -34,10 +34,10 @@ class Liveness:
         self._turned = dict.fromkeys(loops, clock())
         self._ready = False
 
-    def turned(self, loop: str = "") -> None:
-        """Records a turn of a loop."""
+    def turned(self, *loops: str) -> None:
+        """Records a turn of these loops; of all, if none is named."""
         with self._lock:
-            self._turned[loop] = self._clock()
+            self._turned |= dict.fromkeys(loops or self._turned, self._clock())
 
     def succeeded(self) -> None:
         """Records that the first unit of work has succeeded; the process is ready from then on."""

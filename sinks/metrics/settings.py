@@ -31,6 +31,10 @@ class MetricsSettings:
     ] = False
 
 
+#: No server.
+METRICS_OFF = MetricsSettings()
+
+
 class ListenAddress(NamedTuple):
     """Where the server listens. Port 0: the operating system selects a free port."""
 

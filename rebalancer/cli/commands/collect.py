@@ -35,8 +35,7 @@ app = typer.Typer()
 
 #: Timeout of --once for brokers that publish their load at their own interval.
 _ONCE_TIMEOUT_S = 15.0
-#: Of a loop that works: the longest time between two steps is the sum of this, of this number of
-#: pass intervals, and of the longest outage.
+#: Longest time between two steps of a loop that works: this, and this number of pass intervals.
 _STILL_MS, _STILL_INTERVALS = 120_000, 3
 
 
@@ -96,7 +95,12 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
         closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher,
     ):
         known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], log=log.warn)
-        outage = RetryBackoff(connections.kafka.outage_ms / 1000, stop.wait, log.write)
+
+        def wait(seconds: float) -> bool:
+            metrics.liveness.turned()
+            return stop.wait(seconds)
+
+        outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         with watched([connections.topics.telemetry], connections.access, outage):
             collect_all(
                 settings.clusters,
@@ -114,14 +118,8 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
 def _measured(
     settings: Settings, clusters: list[str], stop: Stop, log: Log
 ) -> Iterator[CollectorMetrics]:
-    """The metrics of the collector, served if the settings say so. A step may take as long as an
-    outage of the topics.
-    """
-    limit_ms = (
-        _STILL_MS
-        + _STILL_INTERVALS * settings.collector.pass_interval_ms
-        + settings.connections.kafka.outage_ms
-    )
+    """The metrics of the collector, served if the settings say so."""
+    limit_ms = _STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms
     liveness = Liveness(limit_ms / 1000, "a pass", loops=clusters, is_stopping=stop.is_set)
     registry = process_registry(settings.engine.version)
     with metrics_served(settings.metrics, registry, liveness, log.write):

@@ -75,7 +75,12 @@ def execute(
         liveness = Liveness(_still_s(settings), "a step", is_stopping=stop.is_set)
         metrics = ExecutorMetrics(registry, connections.pulsar.cluster, liveness)
         stack.enter_context(metrics_served(settings.metrics, registry, liveness, log.write))
-        outage = RetryBackoff(connections.kafka.outage_ms / 1000, stop.wait, log.write)
+
+        def wait(seconds: float) -> bool:
+            liveness.turned()
+            return stop.wait(seconds)
+
+        outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         begun = False
         while not stop.is_set():
             try:
@@ -130,13 +135,12 @@ def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
 
 
 def _still_s(settings: Settings) -> float:
-    """Longest time (s) between two steps of a loop that works: its commands wait for their turn,
-    and the topics may have an outage.
+    """Longest time (s) between two steps of a loop that works: its commands wait for their turn
+    and for new owners.
     """
     given = settings.executor
     turns_s = given.max_concurrent * 60 / given.max_per_minute if given.max_per_minute else 0.0
-    arrival_s = given.arrival_timeout_ms / 1000
-    return _STILL_S + turns_s + arrival_s + settings.connections.kafka.outage_ms / 1000
+    return _STILL_S + turns_s + given.arrival_timeout_ms / 1000
 
 
 def _work(
