@@ -72,6 +72,7 @@ class MetricsServer(ThreadingHTTPServer):
     """Binds to an address of `getaddrinfo`. Raises OSError."""
 
     daemon_threads = True
+    request_queue_size = _MOST_CONNECTIONS
     # Two processes must not share a port unnoticed.
     allow_reuse_port = False
 
