@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sinks.metrics.labels import OTHER, BoundedLabel, code_of, set_all
 from sinks.metrics.liveness import Liveness
-from streaming.outputs.facts import BatchFacts, ClusterFacts, RoundFacts
+from streaming.outputs.facts import BatchFacts, ClusterCounts, RoundFacts
 from streaming.progress import BatchProgress
 
 _BATCH_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -137,7 +137,7 @@ class RoundMetrics:
         for one in facts.clusters:
             self._count(one)
 
-    def _count(self, facts: ClusterFacts) -> None:
+    def _count(self, facts: ClusterCounts) -> None:
         cluster = self._cluster(facts.cluster)
         self._rounds.labels(cluster).inc(facts.rounds)
         for action, number in facts.commands.items():

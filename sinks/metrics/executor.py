@@ -22,7 +22,7 @@ class ExecutorMetrics:
     def __init__(self, registry: CollectorRegistry, cluster: str, liveness: Liveness) -> None:
         by = ["cluster"]
         self._cluster = cluster
-        self._liveness = liveness
+        self.liveness = liveness
         self._outcomes = Counter(
             "pulsar_rebalancer_outcomes_total",
             "Published outcomes",
@@ -85,8 +85,8 @@ class ExecutorMetrics:
 
     def stepped(self) -> None:
         """Records a step of the executor's loop that did not fail."""
-        self._liveness.turned()
-        self._liveness.succeeded()
+        self.liveness.turned()
+        self.liveness.succeeded()
 
     def published(self, done: Done) -> None:
         """Takes a published outcome."""

@@ -39,6 +39,17 @@ class Liveness:
         with self._lock:
             self._turned |= dict.fromkeys(loops or self._turned, self._clock())
 
+    def turning(self, wait: Callable[[float], bool]) -> Callable[[float], bool]:
+        """The same function, which records a turn of all loops first: a loop that waits on purpose
+        works.
+        """
+
+        def turn_and_wait(seconds: float) -> bool:
+            self.turned()
+            return wait(seconds)
+
+        return turn_and_wait
+
     def succeeded(self) -> None:
         """Records that the first unit of work has succeeded; the process is ready from then on."""
         self._ready = True

@@ -31,7 +31,7 @@ class RoundFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     prediction_error: float | None = None
 
 
-class ClusterFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+class ClusterCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     """One cluster in one micro-batch. `commands`: number by action; `skips`: entries by code;
     `newest_report_ms`: time of the newest report (ms since the epoch) if there was one.
     """
@@ -50,7 +50,7 @@ class BatchFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     rejected: dict[str, int] = {}
-    clusters: list[ClusterFacts] = []
+    clusters: list[ClusterCounts] = []
 
 
 class _Coded(msgspec.Struct):
@@ -69,7 +69,7 @@ class _Forecast(msgspec.Struct):
     error: float | None = None
 
 
-class _Round(msgspec.Struct):
+class _RoundFields(msgspec.Struct):
     """The fields of a round's record that the facts need."""
 
     ts: int
@@ -79,14 +79,14 @@ class _Round(msgspec.Struct):
     forecast: _Forecast = msgspec.field(default_factory=_Forecast)
 
 
-class _RoundWithUsage(_Round, kw_only=True):
+class _RoundFieldsAndUsage(_RoundFields, kw_only=True):
     usage: dict[str, float]
 
 
 _REJECTED = msgspec.json.Decoder(_Coded)
 _COMMAND = msgspec.json.Decoder(_Command)
-_ROUND = msgspec.json.Decoder(_Round)
-_ROUND_WITH_USAGE = msgspec.json.Decoder(_RoundWithUsage)
+_ROUND = msgspec.json.Decoder(_RoundFields)
+_ROUND_WITH_USAGE = msgspec.json.Decoder(_RoundFieldsAndUsage)
 _FACTS = msgspec.json.Decoder(BatchFacts)
 
 
@@ -96,7 +96,7 @@ class BatchTally:
     def __init__(self, *, per_broker: bool) -> None:
         self._per_broker = per_broker
         self._rejected: Counter[str] = Counter()
-        self._clusters: list[ClusterFacts] = []
+        self._clusters: list[ClusterCounts] = []
 
     def add(self, cluster: str, rows: Sequence[OutputRow], newest_report_ms: int | None) -> None:
         """Adds the rows of a cluster, in order. `cluster`: empty if it is unknown."""
@@ -112,14 +112,14 @@ class BatchTally:
         skips = Counter(skip.code for one in rounds for skip in one.skips)
         newest = _facts_of(rounds[-1]) if rounds else None
         self._clusters.append(
-            ClusterFacts(cluster, len(rounds), commands, skips, newest_report_ms, newest)
+            ClusterCounts(cluster, len(rounds), commands, skips, newest_report_ms, newest)
         )
 
     def value(self) -> bytes:
         """The facts as compact JSON."""
         return msgspec.json.encode(BatchFacts(self._rejected, self._clusters))
 
-    def _round(self, value: bytes) -> _Round:
+    def _round(self, value: bytes) -> _RoundFields:
         return (_ROUND_WITH_USAGE if self._per_broker else _ROUND).decode(value)
 
 
@@ -128,11 +128,11 @@ def read_facts(value: str) -> BatchFacts:
     return _FACTS.decode(value)
 
 
-def _facts_of(done: _Round) -> RoundFacts:
+def _facts_of(done: _RoundFields) -> RoundFacts:
     return RoundFacts(
         done.ts,
         done.spread.range,
         done.spread_after.range,
-        done.usage if isinstance(done, _RoundWithUsage) else {},
+        done.usage if isinstance(done, _RoundFieldsAndUsage) else {},
         done.forecast.error,
     )

@@ -18,7 +18,7 @@ from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.liveness import Liveness
 from sinks.wire.output_rows import OutputRow
 from streaming.metrics import JobMetrics
-from streaming.outputs.facts import BatchFacts, BatchTally, ClusterFacts, RoundFacts, read_facts
+from streaming.outputs.facts import BatchFacts, BatchTally, ClusterCounts, RoundFacts, read_facts
 from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
 from tests.control_topic import Control, command
@@ -180,7 +180,7 @@ class TestFacts:
         assert read_facts(tally.value().decode()) == BatchFacts(
             {"late": 2, "not-json": 1},
             [
-                ClusterFacts(
+                ClusterCounts(
                     "c",
                     2,
                     {"unload": 1},
@@ -210,7 +210,7 @@ def a_batch(*facts: BatchFacts, took_ms: int = 500, behind: int | None = 7) -> B
 
 def a_newest(**usage: float) -> BatchFacts:
     newest = RoundFacts(60_000, 0.5, 0.25, usage)
-    return BatchFacts({}, [ClusterFacts("c", 1, newest_round=newest)])
+    return BatchFacts({}, [ClusterCounts("c", 1, newest_round=newest)])
 
 
 class TestJob:
@@ -244,8 +244,8 @@ class TestJob:
     def test_counts_of_all_tasks_are_added(self) -> None:
         registry = CollectorRegistry()
         metrics = JobMetrics(registry, 0, patient())
-        one = BatchFacts({"late": 2}, [ClusterFacts("c", 1, {"unload": 3}, {"p": 4})])
-        other = BatchFacts({"late": 1, "Not A Code": 1}, [ClusterFacts("d", 2)])
+        one = BatchFacts({"late": 2}, [ClusterCounts("c", 1, {"unload": 3}, {"p": 4})])
+        other = BatchFacts({"late": 1, "Not A Code": 1}, [ClusterCounts("d", 2)])
         for batch in (a_batch(one, other), a_batch(one), a_batch()):
             metrics.take(batch)
 
@@ -266,7 +266,7 @@ class TestJob:
         registry = CollectorRegistry()
         metrics = JobMetrics(registry, 0, patient())
         newest = RoundFacts(60_000, 0.5, 0.25)
-        many = [ClusterFacts(f"c{i}", 1, newest_round=newest) for i in range(103)]
+        many = [ClusterCounts(f"c{i}", 1, newest_round=newest) for i in range(103)]
         metrics.take(a_batch(BatchFacts({}, many)))
         assert samples(registry, "rounds_total")["other",] == 3
         assert len(samples(registry, "rounds_total")) == 101

@@ -92,6 +92,13 @@ def test_a_process_works_as_long_as_each_of_its_loops_turns(process: Process) ->
     assert get(process.address, "/healthz")[0] == 200
 
 
+def test_a_loop_that_waits_on_purpose_works(process: Process) -> None:
+    process.now_s = 60
+    assert process.liveness.turning(lambda seconds: seconds == 5)(5)
+    process.now_s = 120
+    assert process.liveness.not_healthy() == ""
+
+
 def test_a_process_with_one_loop_names_none() -> None:
     now = iter([0.0, 61.0])
     assert (

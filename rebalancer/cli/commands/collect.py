@@ -95,11 +95,7 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
         closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher,
     ):
         known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], log=log.warn)
-
-        def wait(seconds: float) -> bool:
-            metrics.liveness.turned()
-            return stop.wait(seconds)
-
+        wait = metrics.liveness.turning(stop.wait)
         outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         with watched([connections.topics.telemetry], connections.access, outage):
             collect_all(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from rebalancer.cli.executor_assembly import Assembled, assembled
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
-from sinks.executor.executor import Executor, Stopped
+from sinks.executor.executor import Stopped
 from sinks.executor.publish import Done
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
@@ -70,16 +71,9 @@ def execute(
             log.show(outcome_line(done))
 
     connections = settings.connections
-    registry = process_registry(settings.engine.version)
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        liveness = Liveness(_still_s(settings), "a step", is_stopping=stop.is_set)
-        metrics = ExecutorMetrics(registry, connections.pulsar.cluster, liveness)
-        stack.enter_context(metrics_served(settings.metrics, registry, liveness, log.write))
-
-        def wait(seconds: float) -> bool:
-            liveness.turned()
-            return stop.wait(seconds)
-
+        metrics = stack.enter_context(_measured(settings, stop, log))
+        wait = metrics.liveness.turning(stop.wait)
         outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         begun = False
         while not stop.is_set():
@@ -87,11 +81,6 @@ def execute(
                 with assembled(
                     settings, apply, stop.wait, report, log.warn, on_refused=metrics.refused
                 ) as ready:
-                    metrics.follow(
-                        lambda: ready.executor.in_flight,
-                        ready.pause_file.exists,
-                        ready.journal.size_bytes,
-                    )
                     if not begun:
                         log.write(
                             Line(
@@ -108,7 +97,7 @@ def execute(
                             )
                         )
                     begun = True
-                    _work(ready.executor, stop, once, outage, metrics)
+                    _work(ready, stop, once, outage, metrics)
                 break
             except SinkError as error:
                 if not begun:
@@ -134,6 +123,15 @@ def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
     return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}"
 
 
+@contextmanager
+def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[ExecutorMetrics]:
+    """The metrics of the executor, served if the settings say so."""
+    liveness = Liveness(_still_s(settings), "a step", is_stopping=stop.is_set)
+    registry = process_registry(settings.engine.version)
+    with metrics_served(settings.metrics, registry, liveness, log.write):
+        yield ExecutorMetrics(registry, settings.connections.pulsar.cluster, liveness)
+
+
 def _still_s(settings: Settings) -> float:
     """Longest time (s) between two steps of a loop that works: its commands wait for their turn
     and for new owners.
@@ -144,8 +142,10 @@ def _still_s(settings: Settings) -> float:
 
 
 def _work(
-    executor: Executor, stop: Stop, once: bool, outage: RetryBackoff, metrics: ExecutorMetrics
+    ready: Assembled, stop: Stop, once: bool, outage: RetryBackoff, metrics: ExecutorMetrics
 ) -> None:
+    executor = ready.executor
+    metrics.follow(lambda: executor.in_flight, ready.pause_file.exists, ready.journal.size_bytes)
     try:
         executor.recover()
         while not stop.is_set():
