@@ -19,13 +19,16 @@ from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from streaming.job import run_job
 from streaming.metrics import JobMetrics
 from streaming.progress import BatchProgress
+from tests.set_words import set_words
 from tests.spark.workshop import Workshop, eager, recording, uneven
+from tests.unit.metric_samples import get, samples, scraped
+from tests.unit.test_metrics_commands import served
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
 ON = MetricsSettings("127.0.0.1:0")
 PER_BROKER = MetricsSettings("127.0.0.1:0", per_broker=True)
-PREFIX = "pulsar_rebalancer_"
 
 
 class Measured:
@@ -55,12 +58,7 @@ class Measured:
 
     def samples(self, name: str) -> Mapping[tuple[str, ...], float]:
         """Values by labels."""
-        return {
-            tuple(sample.labels.values()): sample.value
-            for metric in self.registry.collect()
-            for sample in metric.samples
-            if sample.name == PREFIX + name
-        }
+        return samples(self.registry, name)
 
 
 def records(workshop: Workshop, kind: str) -> list[dict[str, Any]]:
@@ -147,3 +145,21 @@ def test_metrics_change_no_byte_and_may_be_switched_at_a_restart(
 
     assert published(workshop) == published(without)
     assert all(published(without).values())
+
+
+def test_the_command_serves_the_metrics_of_its_job(workshop: Workshop) -> None:
+    workshop.put(uneven(3))
+    topics = {
+        f"topics.{name}": workshop.uri(name)
+        for name in ("telemetry", "commands", "rounds", "rejected")
+    }
+    given = {**topics, "job.checkpoint": workshop.checkpoint, "log.format": "json"}
+    with served("run", *set_words({**given, "metrics.listen": "127.0.0.1:0"})) as address:
+        assert get(address, "/readyz")[0] == 503
+        eventually(lambda: get(address, "/readyz")[0] == 200)
+        found = scraped(get(address, "/metrics")[2])
+        assert get(address, "/healthz")[0] == 200
+    rounds = records(workshop, "rounds")
+    assert found["pulsar_rebalancer_records_total",] == len(uneven(3))
+    assert found["pulsar_rebalancer_rounds_total", "c"] == len(rounds) > 0
+    assert found["pulsar_rebalancer_build_info", rounds[0]["version"]] == 1
