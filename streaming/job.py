@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.stopping import Stop, stopping
 from sinks.topics.connections import Connections
 from sinks.topics.epochs import next_epoch
@@ -72,6 +73,7 @@ class Run:
     engine: EngineSettings
     folder: Path
     drain: bool
+    metrics: MetricsSettings
 
 
 def run_job(
@@ -83,12 +85,16 @@ def run_job(
     stop: Stop | None = None,
     session: SparkSession | None = None,
     log: Callable[[str], None] = lambda _: None,
+    metrics: MetricsSettings = METRICS_OFF,
+    on_poll: Callable[[], None] = lambda: None,
 ) -> JobResult:
     """Runs the job until it is stopped, or, with `drain`, until all present records are processed.
 
     `on_progress`: called with every micro-batch, from another thread. `stop`: ends the run; so do
     SIGTERM and SIGINT in the main thread. `session`: a running Spark session to use instead of
     starting (and stopping) one. `log`: gets messages for people: the epoch, and why the job waits.
+    `metrics`: if they are on, micro-batches have facts. `on_poll`: called at every turn of the main
+    loop.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
@@ -100,7 +106,11 @@ def run_job(
             guarded(folder, guard_of(job, engine), lambda: _next_epoch(job.connections))
         )
         run = Run(
-            job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain
+            job,
+            replace(engine, round=replace(engine.round, epoch=held.epoch)),
+            folder,
+            drain,
+            metrics,
         )
         log(f"epoch {held.epoch}: executors refuse commands of older epochs")
         for line in held.change.lines() if held.change is not None else ():
@@ -110,7 +120,7 @@ def run_job(
             _running(run, held.lock) if session is None else _shared_session(session, job)
         )
         stack.enter_context(stopping(stop))
-        return _run(spark, run, report, stop, log)
+        return _run(spark, run, Progress(report, on_poll), stop, log)
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> None:
@@ -185,7 +195,12 @@ def _topic_complaints(topics: Topics) -> list[str]:
     return complaints
 
 
-def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> DataFrame:
+def decided(
+    records: DataFrame,
+    job: JobSettings,
+    engine: EngineSettings,
+    metrics: MetricsSettings = METRICS_OFF,
+) -> DataFrame:
     """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
     one stage with one task.
     """
@@ -199,7 +214,7 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
             packer(used.wire, used.source, side_by_side=side_by_side), PACKED
         ).withColumn("shard", F.col("cluster"))
         read_rows = unpacking
-    processor = ClusterProcessor(engine, used.signing, read_rows)
+    processor = ClusterProcessor(engine, used.signing, read_rows, metrics=metrics)
     with _own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
@@ -218,14 +233,14 @@ def _own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
 
 
 def _run(
-    spark: SparkSession, run: Run, report: OnProgress, stop: Stop, log: Callable[[str], None]
+    spark: SparkSession, run: Run, progress: Progress, stop: Stop, log: Callable[[str], None]
 ) -> JobResult:
     output = open_output(run.job, stop, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
         check_workers(spark, run.job, run.folder, stop)
-    progress = Progress(report)
 
     def once() -> PySparkException | None:
+        progress.on_poll()
         return (
             None if stop.is_set() else _follow(_start(spark, run, output), output, progress, stop)
         )
@@ -266,9 +281,8 @@ def _run_with_restarts(
 
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
     job = run.job
-    rows = output.writer(counted(decided(_telemetry(spark, job), job, run.engine))).outputMode(
-        "update"
-    )
+    found = decided(_telemetry(spark, job), job, run.engine, run.metrics)
+    rows = output.writer(counted(found, with_facts=bool(run.metrics.listen))).outputMode("update")
     # Without the scheme, Hadoop's default file system would be used.
     rows = rows.option("checkpointLocation", f"file://{run.folder}")
     if run.drain:

@@ -13,11 +13,15 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
+from strategies.model import LoadReport
+from strategies.reports import newest_report_ms
 from strategies.store import StateStore
 from streaming.decode import Decoded, ReadRows
+from streaming.outputs.facts import FACTS, BatchTally
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, StoreCache
 
@@ -48,12 +52,17 @@ class ClusterProcessor(StatefulProcessor):
         signing: SigningSettings,
         read_rows: ReadRows,
         kept: StoreCache | None = None,
+        *,
+        metrics: MetricsSettings = METRICS_OFF,
     ) -> None:
-        """`kept`: replaces the process-wide cache of stores; only within one process."""
+        """`kept`: replaces the process-wide cache of stores; only within one process. `metrics`: if
+        they are on, each call adds one row of facts.
+        """
         self._settings = settings
         self._signing = signing
         self._read_rows = read_rows
         self._kept = kept
+        self._metrics = metrics
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._engine = Engine(self._settings)
@@ -62,25 +71,34 @@ class ClusterProcessor(StatefulProcessor):
         self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        tally = BatchTally(per_broker=self._metrics.per_broker) if self._metrics.listen else None
         outputs = (
             row
             for cluster, records in by_cluster(self._read_rows(rows)).items()
-            for row in self._fold(cluster, records)
+            for row in self._fold(cluster, records, tally)
         )
-        return iter(
-            [
-                Row(kind=row.kind, key=row.key, value=row.value, seq=seq)
-                for seq, row in enumerate(outputs)
-            ]
-        )
+        found = [
+            Row(kind=row.kind, key=row.key, value=row.value, seq=seq)
+            for seq, row in enumerate(outputs)
+        ]
+        if tally is not None:
+            found.append(Row(kind=FACTS, key="", value=tally.value(), seq=len(found)))
+        return iter(found)
 
-    def _fold(self, cluster: str, records: Sequence[Decoded]) -> list[OutputRow]:
+    def _fold(
+        self, cluster: str, records: Sequence[Decoded], tally: BatchTally | None
+    ) -> list[OutputRow]:
         if not cluster:  # the cluster is unknown: rejected rows only
-            return [OutputRow("rejected", cluster, one.rejected) for one in records]
+            outputs = [OutputRow("rejected", cluster, one.rejected) for one in records]
+            if tally is not None:
+                tally.add(cluster, outputs, None)
+            return outputs
         kept = _KEPT if self._kept is None else self._kept
         rows = Rows(self._state, cluster)
         store = kept.open(cluster, rows)
         outputs = list(fold(self._engine, records, store, self._key))
+        if tally is not None:
+            tally.add(cluster, outputs, _newest_report_ms(records, store))
         store.flush(rows)
         kept.keep(cluster, store)
         return outputs
@@ -98,6 +116,16 @@ def fold(
             yield OutputRow("rejected", one.cluster, one.rejected)
         else:
             yield from (event_row(event, key) for event in engine.fold(one.record, store))
+
+
+def _newest_report_ms(records: Iterable[Decoded], store: StateStore) -> int | None:
+    """Time of the newest report that the engine has accepted from the brokers of these records."""
+    brokers = dict.fromkeys(
+        one.record.broker for one in records if isinstance(one.record, LoadReport)
+    )
+    states = [state for broker in brokers if (state := store.get_broker(broker)) is not None]
+    newest = max(map(newest_report_ms, states), default=-1)
+    return None if newest < 0 else newest
 
 
 def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strategies.errors import SinkError
-from streaming.outputs.output_counts import Written, observed
+from streaming.outputs.facts import BatchFacts
+from streaming.outputs.output_counts import Written, observed, observed_facts
 
 OnProgress = Callable[["BatchProgress"], None]
 
@@ -26,7 +27,8 @@ class BatchProgress:
     (`addBatch` is the work).
 
     `records`: telemetry records in it; `behind_records`: complete records after it in the topic,
-    None if the source does not count them. `state_rows`: entries of all state variables.
+    None if the source does not count them. `state_rows`: entries of all state variables;
+    `state_memory_bytes`: memory of the state store. `facts`: only with metrics.
     """
 
     batch: int
@@ -37,6 +39,8 @@ class BatchProgress:
     phases_ms: Mapping[str, int]
     state_rows: int
     written: Written
+    state_memory_bytes: int = 0
+    facts: tuple[BatchFacts, ...] = ()
 
     def line(self) -> str:
         """One line of text for standard error."""
@@ -54,9 +58,15 @@ class BatchProgress:
             "state rows"
         )
 
+    def fields(self) -> dict[str, Any]:
+        """The figures for log lines and the progress file; not those that only metrics have."""
+        fields = asdict(replace(self, facts=()))
+        del fields["facts"], fields["state_memory_bytes"]
+        return fields
+
     def json(self) -> str:
         """One JSON line for the progress file."""
-        return json.dumps({"v": 1, **asdict(self)}, separators=(",", ":"))
+        return json.dumps({"v": 1, **self.fields()}, separators=(",", ":"))
 
 
 class Progress:
@@ -67,8 +77,10 @@ class Progress:
     parallel to the next micro-batch.
     """
 
-    def __init__(self, report: OnProgress) -> None:
+    def __init__(self, report: OnProgress, on_poll: Callable[[], None] = lambda: None) -> None:
+        """`on_poll`: called at the begin of each poll."""
         self._report = report
+        self.on_poll = on_poll
         #: Number of committed micro-batches.
         self.batches = 0
         #: Number of published records.
@@ -81,6 +93,7 @@ class Progress:
         """Reports micro-batches committed since the last call. Call it at least once in a hundred
         micro-batches.
         """
+        self.on_poll()
         newest = query.lastProgress
         if newest is None or (newest.batchId, newest.timestamp) == self._looked_at:
             return
@@ -116,6 +129,8 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
         phases_ms=phases,
         state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
         written=observed(progress),
+        state_memory_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
+        facts=observed_facts(progress),
     )
 
 

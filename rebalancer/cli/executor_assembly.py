@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from rebalancer.settings.load import Settings
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.executor import Executor, ExecutorTopics
+from sinks.executor.intake import RefusedRecord
 from sinks.executor.journal import Journal
 from sinks.executor.publish import Done
 from sinks.executor.rate_limiter import RateLimiter
@@ -26,9 +28,13 @@ _AHEAD = 16
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """An executor that is ready to work, and the brokers it has found."""
+    """An executor that is ready to work, its journal and its pause file, and the brokers it has
+    found.
+    """
 
     executor: Executor
+    journal: Journal
+    pause_file: Path
     brokers: tuple[str, ...]
     signed: bool
 
@@ -40,6 +46,8 @@ def assembled(
     wait: Callable[[float], bool],
     on_outcome: Callable[[Done], None],
     say: Say = lambda _: None,
+    *,
+    on_refused: Callable[[RefusedRecord], None] = lambda _: None,
 ) -> Iterator[Assembled]:
     """Opens everything, asks the cluster who is there, and closes everything again. Raises
     SettingsError, AdminError, SinkError.
@@ -77,8 +85,9 @@ def assembled(
             limiter=RateLimiter(given.max_per_minute, wait),
             frozen=lambda live: str(watch.stuck(live) or ""),
             on_outcome=on_outcome,
+            on_refused=on_refused,
         )
-        yield Assembled(executor, brokers, key is not None)
+        yield Assembled(executor, journal, pause_file(given), brokers, key is not None)
 
 
 def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from rebalancer.settings.log import LogSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
+from sinks.metrics.settings import MetricsSettings
 from sinks.topics.connections import Connections
 from sinks.topics.uri import TopicUri
 from sinks.wire.signing import SigningSettings
@@ -79,6 +80,7 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "job": JobSettings,
         "collector": CollectorSettings,
         "executor": ExecutorSettings,
+        "metrics": MetricsSettings,
         "log": LogSettings,
     }
     return MappingProxyType(tables)

@@ -19,6 +19,7 @@ from rebalancer.settings.sources import Assignment, Kind, from_environment, from
 from rebalancer.settings.tree import build_model
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
+from sinks.metrics.settings import MetricsSettings, listen_address
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
@@ -53,6 +54,7 @@ class Settings:
     job: JobSettings
     collector: CollectorSettings
     executor: ExecutorSettings
+    metrics: MetricsSettings
     log: LogSettings
     clusters: tuple[PulsarSettings, ...]
 
@@ -115,8 +117,8 @@ def resolved(
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    collector, executor, log = (
-        _build(section, entries) for section in ("collector", "executor", "log")
+    collector, executor, metrics, log = (
+        _build(section, entries) for section in ("collector", "executor", "metrics", "log")
     )
     connections = Connections(
         topics=topics,
@@ -125,7 +127,15 @@ def resolved(
     job = _build("job", entries, jars=_build("jars", entries), connections=connections)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (connections.pulsar,)
     return Settings(
-        entries, _engine(entries, shedders), connections, job, collector, executor, log, known
+        entries,
+        _engine(entries, shedders),
+        connections,
+        job,
+        collector,
+        executor,
+        metrics,
+        log,
+        known,
     )
 
 
@@ -185,6 +195,7 @@ def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[s
         lambda: Engine(engine()),
         lambda: engine().entry.check_samples(engine().chosen, engine().round),
         lambda: admission_rules(_build("executor", entries)),
+        lambda: listen_address(_build("metrics", entries)),
     ):
         try:
             check()

@@ -14,7 +14,14 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from strategies.errors import AdminError
+from strategies.errors import AdminError, BrokerUnavailable, NotFound, Unauthorized
+
+#: Reason codes of failed calls; any other error is `refused`.
+_CODES: Mapping[type[Exception], str] = {
+    BrokerUnavailable: "broker-unavailable",
+    NotFound: "not-found",
+    Unauthorized: "unauthorized",
+}
 
 Kind = Literal["load-report", "broker-load-data", "top-bundles-load-data"]
 
@@ -37,6 +44,7 @@ class Pass:
     of the pass.
 
     `owned`: bundles of each broker where they changed; only if reports do not contain them.
+    `missing_codes`: broker → stable code of the reason.
     """
 
     number: int
@@ -45,6 +53,15 @@ class Pass:
     answered: tuple[str, ...]
     missing: Mapping[str, str]
     owned: tuple[Report, ...] = ()
+    missing_codes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingReport:
+    """Why a broker has no report: a stable code, and a sentence."""
+
+    code: str
+    text: str
 
 
 class Poll(Protocol):
@@ -63,9 +80,9 @@ class _Failures:
     reason.
     """
 
+    reason: MissingReport
     count: int = 0
     off: int = 0
-    reason: str = ""
 
 
 @dataclass
@@ -108,7 +125,8 @@ class BrokerPoll:
             self.clock_ms(),
             reports,
             tuple(report.broker for report in reports),
-            missing,
+            {broker: reason.text for broker, reason in missing.items()},
+            missing_codes={broker: reason.code for broker, reason in missing.items()},
         )
 
     def close(self) -> None:
@@ -121,29 +139,32 @@ class BrokerPoll:
         failures.off -= 1
         return True
 
-    def _ask(self, broker: str) -> Report | str:
+    def _ask(self, broker: str) -> Report | MissingReport:
         """The report, or the reason why there is none."""
         try:
             body = msgspec.json.format(self.ask(broker), indent=-1)
         except AdminError as error:
             if "UnsupportedOperationException" in str(error):
-                return (
+                return MissingReport(
+                    "other-load-manager",
                     f"{broker} runs the extensible load manager, which has no load report; set "
-                    "pulsar.load_manager to extensible"
+                    "pulsar.load_manager to extensible",
                 )
-            return str(error)
+            codes = (code for kind, code in _CODES.items() if isinstance(error, kind))
+            return MissingReport(next(codes, "refused"), str(error))
         except (ValueError, RecursionError) as error:
-            return (
+            return MissingReport(
+                "not-json",
                 f"{broker} sent an answer that is not JSON ({error}); check that the address is a "
-                "broker's"
+                "broker's",
             )
         return Report(broker, self.clock_ms(), body)
 
-    def _remember(self, broker: str, answer: Report | str) -> None:
+    def _remember(self, broker: str, answer: Report | MissingReport) -> None:
         if isinstance(answer, Report):
             self._failures.pop(broker, None)
             return
-        failures = self._failures.setdefault(broker, _Failures())
+        failures = self._failures.setdefault(broker, _Failures(answer))
         # The first failure may be an accident: the next pass asks again.
         failures.off = (
             min(self.most_passes_off, 2**failures.count - 1)

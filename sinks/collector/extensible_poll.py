@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from sinks.collector.broker_poll import BrokerPoll, Kind, Pass, Report
+from sinks.collector.broker_poll import BrokerPoll, Kind, MissingReport, Pass, Report
 from sinks.collector.load_topics import WITHDRAWN
 from sinks.pulsar_api.admin import PulsarAdmin
 
@@ -71,13 +71,16 @@ class ExtensiblePoll:
         arrived += [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
         repeated = self._still_valid({(report.kind, report.broker) for report in arrived})
-        missing = dict(polled.missing) | {
+        found = {
             broker: why
             for broker in brokers
             if broker not in polled.missing and (why := self._missing_reason(broker))
         }
+        missing = {**polled.missing, **{broker: why.text for broker, why in found.items()}}
+        codes = {**polled.missing_codes, **{broker: why.code for broker, why in found.items()}}
         answered = tuple(broker for broker in brokers if broker not in missing)
-        return Pass(polled.number, self.clock_ms(), (*arrived, *repeated), answered, missing, owned)
+        reports = (*arrived, *repeated)
+        return Pass(polled.number, self.clock_ms(), reports, answered, missing, owned, codes)
 
     def close(self) -> None:
         """Closes the readers."""
@@ -119,26 +122,29 @@ class ExtensiblePoll:
             self._newest[key] = replace(self._newest[key], ts=max(now, self._newest[key].ts + 1))
         return [self._newest[key] for key in held]
 
-    def _missing_reason(self, broker: str) -> str:
-        """Why a live broker has no figures; empty if it has."""
+    def _missing_reason(self, broker: str) -> MissingReport | None:
+        """Why a live broker has no figures; None if it has."""
         newest, published_ms = (
             self._newest.get((FIGURES, broker)),
             self._published_ms.get((FIGURES, broker)),
         )
         if newest is not None and newest.body != WITHDRAWN:
-            return ""
+            return None
         if published_ms is None:
-            return (
+            return MissingReport(
+                "not-published",
                 f"{broker} has not published its load since the collector started; it does so "
-                "when its load changes, or after 15 minutes"
+                "when its load changes, or after 15 minutes",
             )
         age_s = (self.clock_ms() - published_ms) / 1000
         if newest is not None:
-            return (
+            return MissingReport(
+                "withdrawn",
                 f"{broker} withdrew its figures {age_s:.0f} s ago, as brokers do when a bundle "
-                "moves; new ones follow"
+                "moves; new ones follow",
             )
-        return (
+        return MissingReport(
+            "too-old",
             f"{broker} last published its load {age_s:.0f} s ago, which is too old to use; check "
-            "the broker"
+            "the broker",
         )

@@ -69,11 +69,12 @@ class Executor:
         limiter: RateLimiter,
         frozen: Callable[[Sequence[str]], str] = lambda _: "",
         on_outcome: Callable[[Done], None] = lambda _: None,
+        on_refused: Callable[[RefusedRecord], None] = lambda _: None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is.
-        `on_outcome` is called with every outcome after it was published. `clock_ms`: ms since the
-        epoch.
+        `on_outcome` is called with every outcome after it was published, `on_refused` with every
+        record that is no command. `clock_ms`: ms since the epoch.
         """
         self._config = config
         self._commands = topics.commands
@@ -86,8 +87,15 @@ class Executor:
         )
         self._facts = Facts(config, journal, admin, frozen, clock_ms)
         self._publisher = ResultPublisher(
-            topics.outcomes, topics.telemetry, topics.rejected, journal, on_outcome
+            topics.outcomes, topics.telemetry, topics.rejected, journal, on_outcome, on_refused
         )
+        #: Ids of the commands that are being applied.
+        self._applying: set[str] = set()
+
+    @property
+    def in_flight(self) -> int:
+        """Number of commands that are being applied; any thread may ask."""
+        return len(self._applying)
 
     def recover(self) -> None:
         """What the last process left: looks after open commands, publishes decided ones. Raises
@@ -154,9 +162,13 @@ class Executor:
             return self._decided(task, refusal(objection, owner), owner)
         begun = time.monotonic()
         self._journal.intend(task.received, owner, self._clock_ms())
-        effect = self._applier.apply(
-            task.wire, lambda: self._facts.objection(task, brokers) is None
-        )
+        self._applying.add(task.command.id)
+        try:
+            effect = self._applier.apply(
+                task.wire, lambda: self._facts.objection(task, brokers) is None
+            )
+        finally:
+            self._applying.discard(task.command.id)
         return self._decided(task, effect, owner, int((time.monotonic() - begun) * 1000))
 
     def _decided(self, task: Task, effect: Effect, before: str | None, took_ms: int = 0) -> Outcome:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -100,6 +100,12 @@ class Journal:
     def close(self) -> None:
         """Closes the database and releases the folder."""
         self._db.close()
+
+    def size_bytes(self) -> int:
+        """Size of the database on disk, its write-ahead log included; 0 if it cannot be read."""
+        with suppress(OSError):
+            return sum(file.stat().st_size for file in self._file.parent.glob(f"{_FILE}*"))
+        return 0
 
     def earlier(self, received: Received) -> tuple[Entry | None, OutcomeStatus | None]:
         """The entry of this very record, and the verdict on the same id from another position (dry

@@ -24,13 +24,16 @@ class Done:
 
 @dataclass(frozen=True)
 class ResultPublisher:
-    """`on_outcome` is called with every outcome after it was published. Raises SinkError."""
+    """`on_outcome` is called with every outcome after it was published, `on_refused` with every
+    record that is no command. Raises SinkError.
+    """
 
     outcomes: Publisher
     telemetry: Publisher
     rejected: Publisher
     journal: Journal
     on_outcome: Callable[[Done], None]
+    on_refused: Callable[[RefusedRecord], None] = lambda _: None
 
     def publish(self, result: Done | RefusedRecord | None) -> None:
         """Returns when the result is on its topics; None is the result of a record that is left to
@@ -51,3 +54,4 @@ class ResultPublisher:
                 origin = Origin(record.position, record.value, record.size)
                 self.rejected.publish(cluster, encode_rejected(error, origin, cluster))
                 self.rejected.flush()
+                self.on_refused(result)

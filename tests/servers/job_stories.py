@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from strategies.engine import EngineSettings
@@ -30,12 +31,17 @@ def job_on(places: Topics, folder: Path) -> JobSettings:
     )
 
 
-def drain(spark: SparkSession, job: JobSettings, engine: EngineSettings) -> list[BatchProgress]:
+def drain(
+    spark: SparkSession,
+    job: JobSettings,
+    engine: EngineSettings,
+    metrics: MetricsSettings = METRICS_OFF,
+) -> list[BatchProgress]:
     progress: list[BatchProgress] = []
-    assert (
-        run_job(job, engine, drain=True, on_progress=progress.append, session=spark).stopped_by
-        == "drained"
+    result = run_job(
+        job, engine, drain=True, on_progress=progress.append, session=spark, metrics=metrics
     )
+    assert result.stopped_by == "drained"
     return progress
 
 

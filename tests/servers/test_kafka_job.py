@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.metrics.settings import MetricsSettings
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.settings import Topics
 from strategies.errors import SinkError
@@ -62,6 +63,22 @@ def test_ten_clusters_in_four_partitions_each_decide_as_alone(
     job = replace(job_on(places, tmp_path), max_records_per_batch=37, shuffle_partitions=2)
     drain(spark, job, engine)
     each_decided_as_alone(engine, values(places.commands), values(places.rounds))
+
+
+def test_facts_for_the_metrics_reach_no_topic(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    places, engine = topics(kafka, "metrics", 4), eager()
+    put(places.telemetry, [*in_turn(), b"nonsense"])
+    job = replace(job_on(places, tmp_path), max_records_per_batch=37, shuffle_partitions=2)
+    batches = drain(spark, job, engine, MetricsSettings("127.0.0.1:0"))
+    each_decided_as_alone(engine, values(places.commands), values(places.rounds))
+    facts = [one for batch in batches for one in batch.facts]
+    clusters = [one for some in facts for one in some.clusters]
+    assert sum(one.rounds for one in clusters) == len(values(places.rounds))
+    assert sum(sum(one.commands.values()) for one in clusters) == len(values(places.commands))
+    assert [some.rejected for some in facts if some.rejected] == [{"not-json": 1}]
+    assert len(values(places.rejected)) == 1
 
 
 def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(

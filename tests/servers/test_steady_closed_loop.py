@@ -98,7 +98,7 @@ def brokers(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bro
 def test_steady_ends_more_even_than_avg_which_stops_early_and_uniform_which_moves_all(
     brokers: Brokers, tmp_path: Path
 ) -> None:
-    """Fails in its last line so far: 6 to 11 moves against 5 (docs/STRATEGIES.md)."""
+    """With one move less, by a small margin (docs/STRATEGIES.md has the figures of a run)."""
     steady, avg, uniform = (
         balanced_by(name, brokers, tmp_path / name) for name in ("steady", "avg", "uniform")
     )

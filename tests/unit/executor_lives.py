@@ -15,6 +15,7 @@ from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
 from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
+from sinks.metrics.executor import ExecutorMetrics
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Consumer, Publisher, TopicRecord, open_consumer, open_publisher
@@ -129,6 +130,8 @@ def executor(
     config: ExecutorConfig = APPLY,
     life: Life = Life(),
     frozen: Callable[[Sequence[str]], str] = lambda _: "",
+    *,
+    metrics: ExecutorMetrics | None = None,
 ) -> Iterator[Executor]:
     """One life of an executor; the next one goes on where it stopped."""
     state = control.folder / "state"
@@ -162,6 +165,8 @@ def executor(
             limiter=life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
             frozen=frozen,
             clock_ms=lambda: now_ms() + life.later_ms,
+            on_outcome=metrics.published if metrics else lambda _: None,
+            on_refused=metrics.refused if metrics else lambda _: None,
         )
 
 

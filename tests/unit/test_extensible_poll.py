@@ -115,6 +115,7 @@ def test_who_has_not_said_anything_yet_is_named() -> None:
     done = cluster.run()
     assert done.answered == (A,)
     assert "has not published its load since the collector started" in done.missing[B]
+    assert done.missing_codes == {B: "not-published"}
 
 
 def test_who_withdrew_is_named_until_new_figures_come_and_is_not_repeated() -> None:
@@ -126,6 +127,7 @@ def test_who_withdrew_is_named_until_new_figures_come_and_is_not_repeated() -> N
     assert [broker for broker, _, _ in told(second)] == [B]
     assert second.missing.keys() == {A}
     assert "withdrew its figures 20 s ago" in second.missing[A]
+    assert second.missing_codes == {A: "withdrawn"}
     cluster.says(A, 3)
     assert cluster.run().missing == {}
 
@@ -136,6 +138,7 @@ def test_a_word_that_is_too_old_does_not_hold() -> None:
     assert cluster.run(after_s=40).missing == {}
     done = cluster.run(after_s=20)
     assert "last published its load 70 s ago" in done.missing[A]
+    assert done.missing_codes == {A: "too-old"}
     assert [broker for broker, _, _ in told(done)] == [B]
 
 

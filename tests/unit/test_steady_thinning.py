@@ -85,7 +85,7 @@ def _third_round_after(moves: int) -> Shedding:
     last = RecentMove("t/ns/moved", "b1:1", "b2:1", 0, 1e6, 1e3, 0.01, 0.01, counted=True)
     episode = Episode(began_at_ms=0, last_at_ms=0, spread_before=0.5, spread_predicted=0.1)
     memory = Memory({}, ClusterMemory(moves=(last,) * moves, episode=episode))
-    rule = SteadyShedder(SteadySettings(), WEIGHTS)
+    rule, shed = SteadyShedder(SteadySettings(), WEIGHTS), Shedding((), (), memory)
     for now_ms in (60_000, 120_000, 180_000):
         brokers = (
             replace(one, reported_at_ms=now_ms)
@@ -94,8 +94,7 @@ def _third_round_after(moves: int) -> Shedding:
                 broker("b2", 30.0, 30.0, bundles(*[1.0] * 30, first=50)),
             )
         )
-        shed = rule.shed(replace(view(*brokers), now_ms=now_ms), memory)
-        memory = shed.memory
+        shed = rule.shed(replace(view(*brokers), now_ms=now_ms), shed.memory)
     return shed
 
 

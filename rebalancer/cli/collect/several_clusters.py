@@ -21,6 +21,12 @@ from sinks.topics.retry_backoff import RetryBackoff
 from strategies.errors import RebalancerError, SinkError, Unauthorized
 
 Known = Callable[[PulsarSettings], KnownBrokers]
+#: Gets the name of a cluster, the result of a step, and its duration in seconds.
+OnStep = Callable[[str, StepResult, float], None]
+
+
+def _ignored(_cluster: str, _result: StepResult, _took_s: float) -> None:
+    """Does nothing with a step."""
 
 
 class SharedPublisher:
@@ -114,26 +120,28 @@ def collect_all(
     *,
     outage: RetryBackoff | None = None,
     known: Known = KnownBrokers,
+    on_step: OnStep = _ignored,
 ) -> None:
     """Collects until `stop` is set. Errors of a single cluster are raised; with several, they are
     logged and the cluster is retried.
 
     Raises SinkError if the telemetry topic fails permanently, or for longer than `outage` allows.
     Raises Unauthorized at the end if one of several clusters refuses our token, at once if all do.
-    `known`: the known brokers for a cluster's settings.
+    `known`: the known brokers for a cluster's settings. `on_step`: called in the cluster's thread,
+    also for a cluster that cannot be opened, which is a step with a complaint.
     """
     shared = SharedPublisher(publisher, outage or RetryBackoff(0, stop.wait, log), stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
             log(opened_line(source))
-            passes(source, shared, settings.pass_interval_ms / 1000, stop, log)
+            passes(source, shared, settings.pass_interval_ms / 1000, stop, log, on_step=on_step)
         return
     refusals = Refusals(len(clusters), stop, log)
     threads = [
         threading.Thread(
             target=_with_retries,
             args=(cluster, settings, shared, stop, log),
-            kwargs={"refusals": refusals, "known": known},
+            kwargs={"refusals": refusals, "known": known, "on_step": on_step},
             name=f"collect-{cluster.cluster}",
         )
         for cluster in clusters
@@ -150,14 +158,22 @@ def collect_all(
 
 
 def passes(
-    source: Source, publisher: Publisher, interval_s: float, stop: threading.Event, log: LogLine
+    source: Source,
+    publisher: Publisher,
+    interval_s: float,
+    stop: threading.Event,
+    log: LogLine,
+    *,
+    on_step: OnStep = _ignored,
 ) -> None:
     """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
     collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
     due = time.monotonic()
     while not stop.is_set():
         began = time.monotonic()
-        for line in _lines(collector.step(), time.monotonic() - began, changes):
+        result, took_s = collector.step(), time.monotonic() - began
+        on_step(source.cluster, result, took_s)
+        for line in _lines(result, took_s, changes):
             log(line)
         # After a pass that took too long the next one begins at once; missed ones are not made up
         # for.
@@ -174,6 +190,7 @@ def _with_retries(
     *,
     refusals: Refusals,
     known: Known,
+    on_step: OnStep,
 ) -> None:
     def named(entry: Line | str) -> None:
         log(replace(entry if isinstance(entry, Line) else Line(entry), cluster=cluster.cluster))
@@ -183,14 +200,18 @@ def _with_retries(
             with opened(cluster, settings, stop.wait, known(cluster)) as source:
                 refusals.accepted(cluster.cluster)
                 log(opened_line(source))
-                passes(source, shared, settings.pass_interval_ms / 1000, stop, named)
+                passes(
+                    source, shared, settings.pass_interval_ms / 1000, stop, named, on_step=on_step
+                )
         except Unauthorized as error:
+            on_step(cluster.cluster, StepResult(None, False, (str(error),)), 0)
             refusals.add(cluster.cluster, error)
             stop.wait(settings.pass_interval_ms / 1000)
         except RebalancerError as error:
             if shared.failed is not None:
                 stop.set()
                 return
+            on_step(cluster.cluster, StepResult(None, False, (str(error),)), 0)
             named(Line(str(error), "cluster-fails", "warning"))
             stop.wait(settings.pass_interval_ms / 1000)
 

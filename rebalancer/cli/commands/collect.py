@@ -4,7 +4,8 @@ them once as a table.
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,9 +16,13 @@ from rebalancer.cli.collect.several_clusters import collect_all, opened_line
 from rebalancer.cli.collect.table import as_json as fields_of
 from rebalancer.cli.collect.table import as_table, seen
 from rebalancer.cli.log_lines import Line, Log
+from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import collector_folder
+from sinks.metrics.collector import CollectorMetrics
+from sinks.metrics.labels import process_registry
+from sinks.metrics.liveness import Liveness
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.stopping import Stop, stopping
@@ -30,6 +35,8 @@ app = typer.Typer()
 
 #: Timeout of --once for brokers that publish their load at their own interval.
 _ONCE_TIMEOUT_S = 15.0
+#: Longest time between two steps of a loop that works: this, and this number of pass intervals.
+_STILL_MS, _STILL_INTERVALS = 120_000, 3
 
 
 @app.command()
@@ -83,9 +90,13 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
             fields={"clusters": names},
         )
     )
-    with closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher:
+    with (
+        _measured(settings, names, stop, log) as metrics,
+        closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher,
+    ):
         known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], log=log.warn)
-        outage = RetryBackoff(connections.kafka.outage_ms / 1000, stop.wait, log.write)
+        wait = metrics.liveness.turning(stop.wait)
+        outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         with watched([connections.topics.telemetry], connections.access, outage):
             collect_all(
                 settings.clusters,
@@ -95,7 +106,20 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
                 log.write,
                 outage=outage,
                 known=known,
+                on_step=metrics.stepped,
             )
+
+
+@contextmanager
+def _measured(
+    settings: Settings, clusters: list[str], stop: Stop, log: Log
+) -> Iterator[CollectorMetrics]:
+    """The metrics of the collector, served if the settings say so."""
+    limit_ms = _STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms
+    liveness = Liveness(limit_ms / 1000, "a pass", loops=clusters, is_stopping=stop.is_set)
+    registry = process_registry(settings.engine.version)
+    with metrics_served(settings.metrics, registry, liveness, log.write):
+        yield CollectorMetrics(registry, clusters, liveness)
 
 
 def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:

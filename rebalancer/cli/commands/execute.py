@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import typer
@@ -11,8 +12,13 @@ import typer
 from rebalancer.cli import exit_codes, options
 from rebalancer.cli.executor_assembly import Assembled, assembled
 from rebalancer.cli.log_lines import Line, Log
-from sinks.executor.executor import Executor, Stopped
+from rebalancer.cli.metrics_server import metrics_served
+from rebalancer.settings.load import Settings
+from sinks.executor.executor import Stopped
 from sinks.executor.publish import Done
+from sinks.metrics.executor import ExecutorMetrics
+from sinks.metrics.labels import process_registry
+from sinks.metrics.liveness import Liveness
 from sinks.stopping import Stop, stopping
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.watch import watched
@@ -21,6 +27,8 @@ from strategies.errors import SinkError
 
 app = typer.Typer()
 _WIDEST_STATUS = len("already-done")
+#: What calls to Pulsar, with their repetitions, may take at most in one step.
+_STILL_S = 300.0
 
 
 @app.command()
@@ -56,6 +64,7 @@ def execute(
 
     def report(done: Done) -> None:
         counts[done.outcome.status] += 1
+        metrics.published(done)
         if as_json:
             print(encode_outcome(done.outcome).decode(), flush=True)
         else:
@@ -63,11 +72,15 @@ def execute(
 
     connections = settings.connections
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        outage = RetryBackoff(connections.kafka.outage_ms / 1000, stop.wait, log.write)
+        metrics = stack.enter_context(_measured(settings, stop, log))
+        wait = metrics.liveness.turning(stop.wait)
+        outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         begun = False
         while not stop.is_set():
             try:
-                with assembled(settings, apply, stop.wait, report, log.warn) as ready:
+                with assembled(
+                    settings, apply, stop.wait, report, log.warn, on_refused=metrics.refused
+                ) as ready:
                     if not begun:
                         log.write(
                             Line(
@@ -84,7 +97,7 @@ def execute(
                             )
                         )
                     begun = True
-                    _work(ready.executor, stop, once, outage)
+                    _work(ready, stop, once, outage, metrics)
                 break
             except SinkError as error:
                 if not begun:
@@ -110,12 +123,35 @@ def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
     return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}"
 
 
-def _work(executor: Executor, stop: Stop, once: bool, outage: RetryBackoff) -> None:
+@contextmanager
+def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[ExecutorMetrics]:
+    """The metrics of the executor, served if the settings say so."""
+    liveness = Liveness(_still_s(settings), "a step", is_stopping=stop.is_set)
+    registry = process_registry(settings.engine.version)
+    with metrics_served(settings.metrics, registry, liveness, log.write):
+        yield ExecutorMetrics(registry, settings.connections.pulsar.cluster, liveness)
+
+
+def _still_s(settings: Settings) -> float:
+    """Longest time (s) between two steps of a loop that works: its commands wait for their turn
+    and for new owners.
+    """
+    given = settings.executor
+    turns_s = given.max_concurrent * 60 / given.max_per_minute if given.max_per_minute else 0.0
+    return _STILL_S + turns_s + given.arrival_timeout_ms / 1000
+
+
+def _work(
+    ready: Assembled, stop: Stop, once: bool, outage: RetryBackoff, metrics: ExecutorMetrics
+) -> None:
+    executor = ready.executor
+    metrics.follow(lambda: executor.in_flight, ready.pause_file.exists, ready.journal.size_bytes)
     try:
         executor.recover()
         while not stop.is_set():
             done = executor.step()
             outage.succeeded()
+            metrics.stepped()
             if done == 0 and once:
                 return
     except Stopped:

@@ -9,13 +9,19 @@ import typer
 
 from rebalancer.cli import exit_codes, options
 from rebalancer.cli.log_lines import Line, Log
+from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
+from sinks.metrics.labels import process_registry
+from sinks.metrics.liveness import Liveness
 from sinks.stopping import Stop, stopping
 
 if TYPE_CHECKING:
     from streaming.job import JobResult
+    from streaming.progress import BatchProgress
 
 app = typer.Typer()
+#: Longest time between two turns of a loop that works: Spark starts, or its topics do not answer.
+_STILL_S = 300.0
 
 
 @app.command()
@@ -72,6 +78,7 @@ def run(
 
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     from streaming.job import run_job
+    from streaming.metrics import JobMetrics
 
     strategy, mode = settings.engine.strategy, settings.engine.mode
     log.write(
@@ -83,13 +90,22 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     )
     for warning in settings.warnings:
         log.write(Line(warning, level="warning"))
-    return run_job(
-        settings.job,
-        settings.engine,
-        drain=drain,
-        on_progress=lambda batch: log.write(
-            Line(batch.line(), "micro-batch", fields=asdict(batch))
-        ),
-        stop=stop,
-        log=log.write,
-    )
+    liveness = Liveness(_STILL_S, "a micro-batch", is_stopping=stop.is_set)
+    registry = process_registry(settings.engine.version)
+    measured = JobMetrics(registry, settings.job.trigger_ms, liveness)
+
+    def report(batch: BatchProgress) -> None:
+        measured.take(batch)
+        log.write(Line(batch.line(), "micro-batch", fields=batch.fields()))
+
+    with metrics_served(settings.metrics, registry, liveness, log.write):
+        return run_job(
+            settings.job,
+            settings.engine,
+            drain=drain,
+            on_progress=report,
+            stop=stop,
+            log=log.write,
+            metrics=settings.metrics,
+            on_poll=liveness.turned,
+        )

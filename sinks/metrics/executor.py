@@ -1,0 +1,104 @@
+"""Metrics of the executor: outcomes, the duration of moves, and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from sinks.executor.intake import RefusedRecord
+from sinks.executor.publish import Done
+from sinks.metrics.labels import code_of
+from sinks.metrics.liveness import Liveness
+
+_MOVE_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+#: Reason codes of moves that did not end where the command said.
+_CAME_BACK, _ELSEWHERE = "came-back", "elsewhere"
+
+
+class ExecutorMetrics:
+    """Takes each published outcome and each record that is no command."""
+
+    def __init__(self, registry: CollectorRegistry, cluster: str, liveness: Liveness) -> None:
+        by = ["cluster"]
+        self._cluster = cluster
+        self.liveness = liveness
+        self._outcomes = Counter(
+            "pulsar_rebalancer_outcomes_total",
+            "Published outcomes",
+            [*by, "status", "code"],
+            registry=registry,
+        )
+        self._unreadable = Counter(
+            "pulsar_rebalancer_unreadable_commands_total",
+            "Records of the control topic that are no commands",
+            [*by, "code"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "pulsar_rebalancer_move_duration_seconds",
+            "Duration of applied moves, from the call to the new owner",
+            by,
+            buckets=_MOVE_SECONDS,
+            registry=registry,
+        ).labels(cluster)
+        self._came_back = Counter(
+            "pulsar_rebalancer_moves_came_back_total",
+            "Moves after which the source has the bundle again",
+            by,
+            registry=registry,
+        ).labels(cluster)
+        self._lost = Counter(
+            "pulsar_rebalancer_lost_destinations_total",
+            "Moves that ended at another broker than the commanded one",
+            by,
+            registry=registry,
+        ).labels(cluster)
+        self._in_flight = Gauge(
+            "pulsar_rebalancer_commands_in_flight",
+            "Commands that are being applied",
+            by,
+            registry=registry,
+        ).labels(cluster)
+        self._paused = Gauge(
+            "pulsar_rebalancer_paused",
+            "1 while the pause file exists, otherwise 0",
+            by,
+            registry=registry,
+        ).labels(cluster)
+        self._journal = Gauge(
+            "pulsar_rebalancer_journal_bytes", "Size of the journal on disk", by, registry=registry
+        ).labels(cluster)
+
+    def follow(
+        self,
+        in_flight: Callable[[], int],
+        is_paused: Callable[[], bool],
+        journal_bytes: Callable[[], int],
+    ) -> None:
+        """Reads these figures at every request from now on, instead of those of an earlier
+        executor.
+        """
+        self._in_flight.set_function(in_flight)
+        self._paused.set_function(is_paused)
+        self._journal.set_function(journal_bytes)
+
+    def stepped(self) -> None:
+        """Records a step of the executor's loop that did not fail."""
+        self.liveness.turned()
+        self.liveness.succeeded()
+
+    def published(self, done: Done) -> None:
+        """Takes a published outcome."""
+        outcome, code = done.outcome, code_of(done.outcome.reason)
+        self._outcomes.labels(self._cluster, outcome.status, code).inc()
+        if outcome.status == "applied" and done.task.command.is_move:
+            self._seconds.observe(outcome.took_ms / 1000)
+        if code == _CAME_BACK:
+            self._came_back.inc()
+        if code == _ELSEWHERE:
+            self._lost.inc()
+
+    def refused(self, record: RefusedRecord) -> None:
+        """Takes a record that is no command, after it was published as rejected."""
+        self._unreadable.labels(self._cluster, code_of(record.error.code)).inc()

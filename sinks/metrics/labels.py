@@ -1,0 +1,62 @@
+"""Registries and labels: a registry per process, and labels with a bounded number of values.
+
+Prometheus keeps a time series for every value of a label. Clusters and codes come from records, so
+their number is limited here, whatever the records contain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Gauge, Info
+
+#: Value of a label that stands for all values above the limit.
+OTHER = "other"
+_CODE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+
+
+class BoundedLabel:
+    """The first `most` values of a label are kept; all later ones become `other`."""
+
+    def __init__(self, most: int = 100) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        """The value, or `other`."""
+        if value not in self._known:
+            if len(self._known) >= self._most:
+                return OTHER
+            self._known.add(value)
+        return value
+
+
+def code_of(reason: str | None) -> str:
+    """The code of a reason (`code: sentence`): empty without a reason, `other` without a code."""
+    code = (reason or "").partition(":")[0]
+    return code if not code or _CODE.fullmatch(code) else OTHER
+
+
+def process_registry(version: str) -> CollectorRegistry:
+    """A new registry with the version of the product in it."""
+    registry = CollectorRegistry()
+    Info(
+        "pulsar_rebalancer_build", "Version of the process, as label; always 1", registry=registry
+    ).info({"version": version})
+    return registry
+
+
+def set_all(
+    gauge: Gauge, cluster: str, figures: Iterable[tuple[str, float]], before: Iterable[str]
+) -> list[str]:
+    """Sets the gauge for (cluster, name) of each figure; removes the names in `before` that have
+    none now. Returns the names.
+    """
+    now = dict(figures)
+    for name, figure in now.items():
+        gauge.labels(cluster, name).set(figure)
+    for name in before:
+        if name not in now:
+            gauge.remove(cluster, name)
+    return list(now)

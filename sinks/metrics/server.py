@@ -1,0 +1,163 @@
+"""The HTTP server of a process: `/metrics` for Prometheus, and the probes `/healthz` and
+`/readyz`.
+
+It runs in threads of its own, a limited number of them. No request ends it, and a request that
+stops arriving is given up after some seconds.
+"""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from sinks.metrics.liveness import Liveness
+from sinks.metrics.settings import ListenAddress
+from strategies.errors import SinkError
+
+_TEXT = "text/plain; charset=utf-8"
+_REQUEST_TIMEOUT_S = 10.0
+#: Connections at a time; more are closed without an answer.
+_MOST_CONNECTIONS = 32
+#: How often the server thread checks whether it is to end.
+_POLL_S = 0.1
+
+
+@contextmanager
+def serving(
+    address: ListenAddress, registry: CollectorRegistry, liveness: Liveness
+) -> Iterator[ListenAddress]:
+    """Serves until the block ends; gives the address with the port in use.
+
+    Raises SinkError if the address cannot be used.
+    """
+    server = _opened(address, registry, liveness)
+    thread = threading.Thread(
+        target=server.serve_forever, args=(_POLL_S,), name="metrics", daemon=True
+    )
+    thread.start()
+    try:
+        yield ListenAddress(address.host, server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _opened(
+    address: ListenAddress, registry: CollectorRegistry, liveness: Liveness
+) -> MetricsServer:
+    try:
+        family, _, _, _, place = socket.getaddrinfo(
+            *address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return MetricsServer(family, place, registry, liveness)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise SinkError(
+            f"metrics.listen: {address} cannot be used "
+            f"({getattr(error, 'strerror', None) or error}); name a free port and an address of "
+            "this machine, or leave it empty"
+        ) from error
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Binds to an address of `getaddrinfo`. Raises OSError."""
+
+    daemon_threads = True
+    request_queue_size = _MOST_CONNECTIONS
+    # Two processes must not share a port unnoticed.
+    allow_reuse_port = False
+
+    def __init__(
+        self, family: int, place: Any, registry: CollectorRegistry, liveness: Liveness
+    ) -> None:
+        self.address_family = family
+        self.registry = registry
+        self.liveness = liveness
+        self._free = threading.Semaphore(_MOST_CONNECTIONS)
+        super().__init__(place, MetricsRequest)
+
+    def server_bind(self) -> None:
+        """Binds without the look-up of the host's name in DNS."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers in a new thread, if there are not too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers, in the thread of the request."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignores the error: a client that goes away is no event of this process."""
+
+
+class MetricsRequest(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    timeout = _REQUEST_TIMEOUT_S
+    server: MetricsServer
+    error_content_type = _TEXT
+    error_message_format = "%(message)s\n"
+
+    def do_GET(self) -> None:
+        """Answers a known path; 404 with the known ones for others."""
+        liveness = self.server.liveness
+        match self.path.partition("?")[0]:
+            case "/metrics":
+                self._send_metrics()
+            case "/healthz":
+                self._send_state(liveness.not_healthy())
+            case "/readyz":
+                self._send_state(liveness.not_ready())
+            case _:
+                self._send(
+                    HTTPStatus.NOT_FOUND, _TEXT, b"Known paths: /metrics, /healthz, /readyz\n"
+                )
+
+    do_HEAD = do_GET
+
+    def version_string(self) -> str:
+        """The name in the header `Server`, without versions."""
+        return "pulsar-rebalancer"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Writes nothing: requests are no events of this process."""
+
+    def _send_metrics(self) -> None:
+        registry = self.server.registry
+        try:
+            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+            body = encode(registry)
+        except (TypeError, ValueError):  # the library compares versions that are no numbers
+            encode, content_type = choose_encoder("")
+            body = encode(registry)
+        self._send(HTTPStatus.OK, content_type, body)
+
+    def _send_state(self, complaint: str) -> None:
+        status = HTTPStatus.SERVICE_UNAVAILABLE if complaint else HTTPStatus.OK
+        self._send(status, _TEXT, f"{complaint or 'ok'}\n".encode())
+
+    def _send(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)

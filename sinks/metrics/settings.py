@@ -1,0 +1,61 @@
+"""Settings of the metrics: the address of the HTTP server, and what its labels contain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+from strategies.errors import SettingsError
+from strategies.settings import Setting
+
+_HOST_AND_PORT = re.compile(
+    r"(?:\[(?P<ip6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>\d{1,5})"
+)
+_LARGEST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """The HTTP server of `run`, `collect` and `execute`. It has neither authentication nor TLS."""
+
+    listen: Annotated[
+        str,
+        Setting(
+            "Address of the metrics and probes, as host:port (127.0.0.1:9090, 0.0.0.0:9090 for "
+            "all addresses, [::1]:9090; port 0 = any free port); empty = off"
+        ),
+    ] = ""
+    per_broker: Annotated[
+        bool, Setting("Whether run reports the usage of each broker, with the broker as label")
+    ] = False
+
+
+#: No server.
+METRICS_OFF = MetricsSettings()
+
+
+class ListenAddress(NamedTuple):
+    """Where the server listens. Port 0: the operating system selects a free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def listen_address(settings: MetricsSettings) -> ListenAddress | None:
+    """The address to listen on; None if metrics are off. Raises SettingsError."""
+    if not settings.listen:
+        return None
+    found = _HOST_AND_PORT.fullmatch(settings.listen)
+    if found is None or int(found["port"]) > _LARGEST_PORT:
+        raise SettingsError(
+            [
+                f"metrics.listen: {settings.listen!r} is not host:port with a port up to "
+                f"{_LARGEST_PORT}; write 127.0.0.1:9090 for this machine only, or 0.0.0.0:9090 "
+                "for all addresses"
+            ]
+        )
+    return ListenAddress(found["ip6"] or found["host"], int(found["port"]))

@@ -1,0 +1,178 @@
+"""Metrics of the job, from the progress of its micro-batches and the facts in it."""
+
+from __future__ import annotations
+
+import math
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from sinks.metrics.labels import OTHER, BoundedLabel, code_of, set_all
+from sinks.metrics.liveness import Liveness
+from streaming.outputs.facts import BatchFacts, ClusterCounts, RoundFigures
+from streaming.progress import BatchProgress
+
+_BATCH_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+class BatchMetrics:
+    """Figures of micro-batches: their durations, records, backlog and state."""
+
+    def __init__(self, registry: CollectorRegistry, trigger_ms: int) -> None:
+        """`trigger_ms`: `job.trigger_ms`."""
+        self._trigger_ms = trigger_ms
+        self._seconds = Histogram(
+            "pulsar_rebalancer_batch_duration_seconds",
+            "Duration of micro-batches, from trigger to commit",
+            buckets=_BATCH_SECONDS,
+            registry=registry,
+        )
+        self._phases = Counter(
+            "pulsar_rebalancer_batch_phase_seconds_total",
+            "Time in each phase of micro-batches, as Spark names them",
+            ["phase"],
+            registry=registry,
+        )
+        self._ratio = Gauge(
+            "pulsar_rebalancer_trigger_ratio",
+            "Duration of the last micro-batch divided by job.trigger_ms",
+            registry=registry,
+        )
+        self._records = Counter(
+            "pulsar_rebalancer_records_total", "Processed telemetry records", registry=registry
+        )
+        self._behind = Gauge(
+            "pulsar_rebalancer_records_behind",
+            "Telemetry records after the last micro-batch",
+            registry=registry,
+        )
+        self._rows = Gauge("pulsar_rebalancer_state_rows", "Rows of the state", registry=registry)
+        self._memory = Gauge(
+            "pulsar_rebalancer_state_memory_bytes", "Memory of the state store", registry=registry
+        )
+        self._ratio.set(math.nan)
+        self._behind.set(math.nan)
+
+    def take(self, batch: BatchProgress) -> None:
+        """Takes a micro-batch."""
+        self._seconds.observe(batch.took_ms / 1000)
+        for phase, took_ms in batch.phases_ms.items():
+            self._phases.labels(phase).inc(took_ms / 1000)
+        if self._trigger_ms:
+            self._ratio.set(batch.took_ms / self._trigger_ms)
+        self._records.inc(batch.records)
+        self._behind.set(math.nan if batch.behind_records is None else batch.behind_records)
+        self._rows.set(batch.state_rows)
+        self._memory.set(batch.state_memory_bytes)
+
+
+class RoundMetrics:
+    """Figures of rounds, per cluster, and of rejected records."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        by = ["cluster"]
+        self._rejected = Counter(
+            "pulsar_rebalancer_rejected_records_total",
+            "Published rejected records",
+            ["code"],
+            registry=registry,
+        )
+        self._rounds = Counter(
+            "pulsar_rebalancer_rounds_total", "Published rounds", by, registry=registry
+        )
+        self._commands = Counter(
+            "pulsar_rebalancer_commands_total",
+            "Published commands",
+            [*by, "action"],
+            registry=registry,
+        )
+        self._skips = Counter(
+            "pulsar_rebalancer_skips_total",
+            "Entries in `skips` of the published rounds",
+            [*by, "code"],
+            registry=registry,
+        )
+        self._last_round = Gauge(
+            "pulsar_rebalancer_last_round_timestamp_seconds",
+            "Time of the last round, by the cluster's clock",
+            by,
+            registry=registry,
+        )
+        self._newest_report = Gauge(
+            "pulsar_rebalancer_newest_report_timestamp_seconds",
+            "Time of the newest load report",
+            by,
+            registry=registry,
+        )
+        self._spread = Gauge(
+            "pulsar_rebalancer_spread_ratio",
+            "Highest minus lowest usage in the last round",
+            by,
+            registry=registry,
+        )
+        self._spread_after = Gauge(
+            "pulsar_rebalancer_spread_after_ratio",
+            "The same, as estimated after the commands of the round",
+            by,
+            registry=registry,
+        )
+        self._usage = Gauge(
+            "pulsar_rebalancer_broker_usage_ratio",
+            "Usage of a broker in the last round; only with metrics.per_broker",
+            [*by, "broker"],
+            registry=registry,
+        )
+        self._error = Gauge(
+            "pulsar_rebalancer_prediction_error_ratio",
+            "Mean difference between predicted and seen usage, where the strategy predicts",
+            by,
+            registry=registry,
+        )
+        self._cluster = BoundedLabel()
+        self._brokers: dict[str, list[str]] = {}
+
+    def take(self, facts: BatchFacts) -> None:
+        """Takes the facts of one task of a micro-batch."""
+        for code, number in facts.rejected.items():
+            self._rejected.labels(code_of(code)).inc(number)
+        for one in facts.clusters:
+            self._count(one)
+
+    def _count(self, facts: ClusterCounts) -> None:
+        cluster = self._cluster(facts.cluster)
+        self._rounds.labels(cluster).inc(facts.rounds)
+        for action, number in facts.commands.items():
+            self._commands.labels(cluster, action).inc(number)
+        for code, number in facts.skips.items():
+            self._skips.labels(cluster, code_of(code)).inc(number)
+        if cluster == OTHER:  # figures of different clusters would replace each other
+            return
+        if facts.newest_report_ms is not None:
+            self._newest_report.labels(cluster).set(facts.newest_report_ms / 1000)
+        if facts.newest_round is not None:
+            self._show(cluster, facts.newest_round)
+
+    def _show(self, cluster: str, newest: RoundFigures) -> None:
+        self._last_round.labels(cluster).set(newest.ts / 1000)
+        self._spread.labels(cluster).set(newest.spread)
+        self._spread_after.labels(cluster).set(newest.spread_after)
+        if newest.prediction_error is not None:
+            self._error.labels(cluster).set(newest.prediction_error)
+        self._brokers[cluster] = set_all(
+            self._usage, cluster, newest.usage.items(), self._brokers.get(cluster, ())
+        )
+
+
+class JobMetrics:
+    """Takes each committed micro-batch."""
+
+    def __init__(self, registry: CollectorRegistry, trigger_ms: int, liveness: Liveness) -> None:
+        """`trigger_ms`: `job.trigger_ms`."""
+        self._batches, self._rounds = BatchMetrics(registry, trigger_ms), RoundMetrics(registry)
+        self._liveness = liveness
+
+    def take(self, batch: BatchProgress) -> None:
+        """Takes a micro-batch."""
+        self._batches.take(batch)
+        for facts in batch.facts:
+            self._rounds.take(facts)
+        self._liveness.succeeded()

@@ -1,0 +1,138 @@
+"""Facts of a micro-batch for the metrics: counts by code, and the figures of each cluster's newest
+round.
+
+The stateful task reads them off the records that it returns, so that they are exactly what is
+published, and adds them as one more row (`FACTS`). The driver gets these rows with the progress of
+the micro-batch; they reach no topic (`output_counts.counted`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from sinks.wire.output_rows import OutputRow
+
+#: Kind of a row with facts.
+FACTS = "facts"
+
+
+class RoundFigures(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A cluster's newest round. `ts`: ms since the epoch, by the cluster's clock; all other figures
+    are fractions. `usage`: per broker, empty unless requested.
+    """
+
+    ts: int
+    spread: float
+    spread_after: float
+    usage: dict[str, float] = {}
+    prediction_error: float | None = None
+
+
+class ClusterCounts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One cluster in one micro-batch. `commands`: number by action; `skips`: entries by code;
+    `newest_report_ms`: time of the newest report (ms since the epoch) if there was one.
+    """
+
+    cluster: str
+    rounds: int = 0
+    commands: dict[str, int] = {}
+    skips: dict[str, int] = {}
+    newest_report_ms: int | None = None
+    newest_round: RoundFigures | None = None
+
+
+class BatchFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One task of a micro-batch. `rejected`: number by code, of all clusters together, because the
+    cluster of a rejected record may be made up.
+    """
+
+    rejected: dict[str, int] = {}
+    clusters: list[ClusterCounts] = []
+
+
+class _Coded(msgspec.Struct):
+    code: str
+
+
+class _Command(msgspec.Struct):
+    action: str
+
+
+class _Range(msgspec.Struct):
+    range: float
+
+
+class _Forecast(msgspec.Struct):
+    error: float | None = None
+
+
+class _RoundFields(msgspec.Struct):
+    """The fields of a round's record that the facts need."""
+
+    ts: int
+    spread: _Range
+    spread_after: _Range
+    skips: list[_Coded]
+    forecast: _Forecast = msgspec.field(default_factory=_Forecast)
+
+
+class _RoundFieldsAndUsage(_RoundFields, kw_only=True):
+    usage: dict[str, float]
+
+
+_REJECTED = msgspec.json.Decoder(_Coded)
+_COMMAND = msgspec.json.Decoder(_Command)
+_ROUND = msgspec.json.Decoder(_RoundFields)
+_ROUND_WITH_USAGE = msgspec.json.Decoder(_RoundFieldsAndUsage)
+_FACTS = msgspec.json.Decoder(BatchFacts)
+
+
+class BatchTally:
+    """Collects the facts of one task."""
+
+    def __init__(self, *, per_broker: bool) -> None:
+        self._per_broker = per_broker
+        self._rejected: Counter[str] = Counter()
+        self._clusters: list[ClusterCounts] = []
+
+    def add(self, cluster: str, rows: Sequence[OutputRow], newest_report_ms: int | None) -> None:
+        """Adds the rows of a cluster, in order. `cluster`: empty if it is unknown."""
+        self._rejected.update(
+            _REJECTED.decode(row.value).code for row in rows if row.kind == "rejected"
+        )
+        rounds = [self._round(row.value) for row in rows if row.kind == "rounds"]
+        commands = Counter(
+            _COMMAND.decode(row.value).action for row in rows if row.kind == "commands"
+        )
+        if not rounds and not commands and newest_report_ms is None:
+            return
+        skips = Counter(skip.code for one in rounds for skip in one.skips)
+        newest = _facts_of(rounds[-1]) if rounds else None
+        self._clusters.append(
+            ClusterCounts(cluster, len(rounds), commands, skips, newest_report_ms, newest)
+        )
+
+    def value(self) -> bytes:
+        """The facts as compact JSON."""
+        return msgspec.json.encode(BatchFacts(self._rejected, self._clusters))
+
+    def _round(self, value: bytes) -> _RoundFields:
+        return (_ROUND_WITH_USAGE if self._per_broker else _ROUND).decode(value)
+
+
+def read_facts(value: str) -> BatchFacts:
+    """Facts from the JSON of `BatchTally.value`."""
+    return _FACTS.decode(value)
+
+
+def _facts_of(done: _RoundFields) -> RoundFigures:
+    return RoundFigures(
+        done.ts,
+        done.spread.range,
+        done.spread_after.range,
+        done.usage if isinstance(done, _RoundFieldsAndUsage) else {},
+        done.forecast.error,
+    )

@@ -1,0 +1,286 @@
+"""What the metrics of collector, executor and job say after steps, outcomes and micro-batches."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from sinks.collector.broker_poll import Pass
+from sinks.collector.collector import StepResult
+from sinks.metrics.collector import CollectorMetrics
+from sinks.metrics.executor import ExecutorMetrics
+from sinks.metrics.liveness import Liveness
+from sinks.wire.output_rows import OutputRow
+from streaming.metrics import JobMetrics
+from streaming.outputs.facts import BatchFacts, BatchTally, ClusterCounts, RoundFigures, read_facts
+from streaming.outputs.output_counts import Written
+from streaming.progress import BatchProgress
+from tests.control_topic import Control, command
+from tests.pulsar_fake.model import Answer, Cluster, Request
+from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.unit.executor_lives import FOUR, ONE, THREE, TWO, executor
+from tests.unit.metric_samples import samples
+from tests.unit.test_collector import REPORT, collector
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+
+
+def patient() -> Liveness:
+    return Liveness(60, "its first success")
+
+
+class TestCollector:
+    """Passes of two clusters."""
+
+    def test_passes_are_counted_per_cluster(self) -> None:
+        registry, liveness = CollectorRegistry(), patient()
+        metrics = CollectorMetrics(registry, ["east", "west"], liveness)
+        assert samples(registry, "passes_total") == {("east",): 0, ("west",): 0}
+
+        metrics.stepped("west", StepResult(None, False, ("unreachable",)), 9.0)
+        assert liveness.not_ready() != ""
+        metrics.stepped("east", StepResult(a_pass({B: "x", C: "x"}), True, ("late",)), 2.0)
+        metrics.stepped("east", StepResult(a_pass({C: "y"}), False, ()), 3.0)
+
+        assert liveness.not_ready() == ""
+        assert samples(registry, "passes_total") == {("east",): 2, ("west",): 0}
+        assert samples(registry, "complaints_total") == {("east",): 1, ("west",): 1}
+        assert samples(registry, "policies_published_total") == {("east",): 1, ("west",): 0}
+        assert samples(registry, "pass_duration_seconds_sum") == {("east",): 5.0}
+        assert samples(registry, "last_pass_timestamp_seconds") == {("east",): 1_000.5}
+        assert samples(registry, "brokers_answered") == {("east",): 2}
+        assert samples(registry, "brokers_missing") == {("east", "y"): 1}
+
+    def test_the_reasons_of_missing_brokers_are_codes(self, control: Control) -> None:
+        with FakePulsar(Cluster(report=REPORT), 4) as pulsar:
+            one, two, three, four = pulsar.cluster.brokers
+            wrong = {
+                two: Fault(instead=Answer(503)),
+                three: Fault(instead=Answer(200, b"<html>")),
+                four: Fault(instead=Answer(404)),
+            }
+            pulsar.faults = lambda request: (
+                wrong.get(request.broker) if "load-report" in request.target else None
+            )
+            with collector(pulsar, control) as collecting:
+                done = collecting.step().done
+        assert done is not None
+        assert done.missing_codes == {
+            two: "broker-unavailable",
+            three: "not-json",
+            four: "not-found",
+        }
+        assert done.missing.keys() == done.missing_codes.keys()
+        assert done.answered == (one,)
+
+
+def a_pass(codes: Mapping[str, str]) -> Pass:
+    answered = tuple(broker for broker in (A, B, C) if broker not in codes)
+    why = dict.fromkeys(codes, "a sentence")
+    return Pass(1, 1_000_500, (), answered, why, missing_codes=codes)
+
+
+class TestExecutor:
+    """Commands on a fake cluster."""
+
+    def test_outcomes_are_those_on_the_topic(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, three = pulsar.cluster.brokers
+        control.send(
+            command(ONE, one, two),
+            command(TWO, one),
+            command(THREE, two, three),
+            command(FOUR, one, two, action="throttle"),
+            command(FOUR, one, "gone:8080"),
+        )
+        control.write("commands", [b"no command", b"{}"])
+        registry = CollectorRegistry()
+        metrics = ExecutorMetrics(registry, "c", patient())
+        with executor(pulsar, control, metrics=metrics) as running:
+            while running.step(0):
+                metrics.stepped()
+
+        published = control.outcomes()
+        assert len(published) == 5
+        assert samples(registry, "outcomes_total") == Counter(
+            ("c", one.status, (one.reason or "").partition(":")[0]) for one in published
+        )
+        assert samples(registry, "move_duration_seconds_count") == {("c",): 2}
+        assert samples(registry, "move_duration_seconds_sum") == {
+            ("c",): pytest.approx(sum(one.took_ms for one in published) / 1000)
+        }
+        assert samples(registry, "unreadable_commands_total") == Counter(
+            ("c", json.loads(value)["code"]) for value in control.read("rejected")
+        )
+        assert samples(registry, "moves_came_back_total") == {("c",): 0}
+
+    def test_the_state_is_read_at_each_request(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        control.send(command(ONE, one, two))
+        registry = CollectorRegistry()
+        metrics = ExecutorMetrics(registry, "c", patient())
+        paused, seen = [True], []
+        with executor(pulsar, control) as running:
+
+            def note(request: Request) -> None:
+                if request.method == "PUT":
+                    seen.append(samples(registry, "commands_in_flight"))
+
+            pulsar.faults = note
+            metrics.follow(lambda: running.in_flight, lambda: paused[0], lambda: 4096)
+            running.step(0)
+
+        assert seen == [{("c",): 1}] * len(seen)
+        assert seen
+        assert samples(registry, "commands_in_flight") == {("c",): 0}
+        assert samples(registry, "paused") == {("c",): 1}
+        paused[0] = False
+        assert samples(registry, "paused") == {("c",): 0}
+        assert samples(registry, "journal_bytes") == {("c",): 4096}
+
+
+RECORD = {"range": 0.5, "std": 0.1, "max_over_mean": 1.5}
+
+
+def a_round(ts: int, codes: list[str], **more: Any) -> OutputRow:
+    record = {
+        "v": 1,
+        "ts": ts,
+        "spread": RECORD,
+        "spread_after": {**RECORD, "range": 0.25},
+        "usage": {A: 0.75, B: 0.25},
+        "skips": [{"code": code, "names": ["x"], "text": "…"} for code in codes],
+        **more,
+    }
+    return OutputRow("rounds", "c", json.dumps(record).encode())
+
+
+def a_command(action: str) -> OutputRow:
+    return OutputRow("commands", "c", json.dumps({"action": action, "code": "x"}).encode())
+
+
+def a_rejection(code: str) -> OutputRow:
+    return OutputRow("rejected", "", json.dumps({"code": code, "cluster": None}).encode())
+
+
+class TestFacts:
+    """Facts are read off the rows that are published."""
+
+    def test_rows_become_counts_and_the_newest_round(self) -> None:
+        tally = BatchTally(per_broker=False)
+        rounds = [a_round(1_000, ["p", "q", "p"]), a_round(2_000, ["q"], forecast={"error": 0.125})]
+        tally.add("c", [a_command("unload"), *rounds, a_rejection("late")], 1_900)
+        tally.add("", [a_rejection("late"), a_rejection("not-json")], None)
+
+        assert read_facts(tally.value().decode()) == BatchFacts(
+            {"late": 2, "not-json": 1},
+            [
+                ClusterCounts(
+                    "c",
+                    2,
+                    {"unload": 1},
+                    {"p": 2, "q": 2},
+                    1_900,
+                    RoundFigures(2_000, 0.5, 0.25, {}, 0.125),
+                )
+            ],
+        )
+
+    def test_brokers_are_named_only_on_request(self) -> None:
+        tally = BatchTally(per_broker=True)
+        tally.add("c", [a_round(1_000, [], forecast={"error": None})], None)
+        (facts,) = read_facts(tally.value().decode()).clusters
+        assert facts.newest_round == RoundFigures(1_000, 0.5, 0.25, {A: 0.75, B: 0.25})
+
+    def test_a_cluster_that_only_rejected_records_name_is_left_out(self) -> None:
+        tally = BatchTally(per_broker=False)
+        tally.add("made-up", [a_rejection("late")], None)
+        assert tally.value() == b'{"rejected":{"late":1}}'
+
+
+def a_batch(*facts: BatchFacts, took_ms: int = 500, behind: int | None = 7) -> BatchProgress:
+    phases = {"addBatch": 400, "walCommit": 50}
+    return BatchProgress(1, "", 10, behind, took_ms, phases, 3, Written(), 2048, facts)
+
+
+def a_newest(**usage: float) -> BatchFacts:
+    newest = RoundFigures(60_000, 0.5, 0.25, usage)
+    return BatchFacts({}, [ClusterCounts("c", 1, newest_round=newest)])
+
+
+class TestJob:
+    """Micro-batches."""
+
+    def test_a_batch_has_its_durations_records_and_state(self) -> None:
+        registry, liveness = CollectorRegistry(), patient()
+        metrics = JobMetrics(registry, 1_000, liveness)
+        assert math.isnan(samples(registry, "records_behind")[()])
+        metrics.take(a_batch())
+        metrics.take(a_batch(took_ms=1_500, behind=None))
+
+        assert liveness.not_ready() == ""
+        assert samples(registry, "batch_duration_seconds_sum") == {(): 2.0}
+        assert samples(registry, "batch_duration_seconds_count") == {(): 2}
+        assert samples(registry, "batch_phase_seconds_total") == {
+            ("addBatch",): pytest.approx(0.8),
+            ("walCommit",): pytest.approx(0.1),
+        }
+        assert samples(registry, "trigger_ratio") == {(): 1.5}
+        assert samples(registry, "records_total") == {(): 20}
+        assert math.isnan(samples(registry, "records_behind")[()])
+        assert samples(registry, "state_rows") == {(): 3}
+        assert samples(registry, "state_memory_bytes") == {(): 2048}
+
+    def test_without_an_interval_there_is_no_trigger_ratio(self) -> None:
+        registry = CollectorRegistry()
+        JobMetrics(registry, 0, patient()).take(a_batch())
+        assert math.isnan(samples(registry, "trigger_ratio")[()])
+
+    def test_counts_of_all_tasks_are_added(self) -> None:
+        registry = CollectorRegistry()
+        metrics = JobMetrics(registry, 0, patient())
+        one = BatchFacts({"late": 2}, [ClusterCounts("c", 1, {"unload": 3}, {"p": 4})])
+        other = BatchFacts({"late": 1, "Not A Code": 1}, [ClusterCounts("d", 2)])
+        for batch in (a_batch(one, other), a_batch(one), a_batch()):
+            metrics.take(batch)
+
+        assert samples(registry, "rejected_records_total") == {("late",): 5, ("other",): 1}
+        assert samples(registry, "rounds_total") == {("c",): 2, ("d",): 2}
+        assert samples(registry, "commands_total") == {("c", "unload"): 6}
+        assert samples(registry, "skips_total") == {("c", "p"): 8}
+
+    def test_a_broker_that_left_has_no_usage_any_more(self) -> None:
+        registry = CollectorRegistry()
+        metrics = JobMetrics(registry, 0, patient())
+        metrics.take(a_batch(a_newest(a=0.75, b=0.25)))
+        metrics.take(a_batch(a_newest(b=0.5)))
+        assert samples(registry, "broker_usage_ratio") == {("c", "b"): 0.5}
+        assert samples(registry, "last_round_timestamp_seconds") == {("c",): 60}
+
+    def test_clusters_above_the_limit_share_their_counts(self) -> None:
+        registry = CollectorRegistry()
+        metrics = JobMetrics(registry, 0, patient())
+        newest = RoundFigures(60_000, 0.5, 0.25)
+        many = [ClusterCounts(f"c{i}", 1, newest_round=newest) for i in range(103)]
+        metrics.take(a_batch(BatchFacts({}, many)))
+        assert samples(registry, "rounds_total")["other",] == 3
+        assert len(samples(registry, "rounds_total")) == 101
+        assert len(samples(registry, "spread_ratio")) == 100
+
+    def test_the_progress_file_has_the_fields_it_had(self) -> None:
+        assert json.loads(a_batch(a_newest(a=1.0)).json()).keys() == {
+            "v",
+            "batch",
+            "started_at",
+            "records",
+            "behind_records",
+            "took_ms",
+            "phases_ms",
+            "state_rows",
+            "written",
+        }

@@ -1,0 +1,231 @@
+"""The HTTP server of the metrics: what Prometheus and probes get, and that no request ends it."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_families,
+)
+
+from sinks.metrics.labels import BoundedLabel, code_of, process_registry
+from sinks.metrics.liveness import Liveness
+from sinks.metrics.server import serving
+from sinks.metrics.settings import ListenAddress, MetricsSettings, listen_address
+from strategies.errors import SettingsError, SinkError
+from tests.unit.metric_samples import get, scraped
+from tests.waiting import eventually
+
+HERE = ListenAddress("127.0.0.1", 0)
+
+
+@dataclass
+class Process:
+    """A process whose time and stop a test sets, and its server."""
+
+    now_s: float = 0.0
+    stopping: bool = False
+    liveness: Liveness = field(init=False)
+    address: ListenAddress = HERE
+
+    def __post_init__(self) -> None:
+        self.liveness = Liveness(
+            60,
+            "a pass",
+            loops=["east", "west"],
+            is_stopping=lambda: self.stopping,
+            clock=lambda: self.now_s,
+        )
+
+
+@pytest.fixture
+def process() -> Iterator[Process]:
+    one = Process()
+    with serving(HERE, process_registry("0.1.0"), one.liveness) as one.address:
+        yield one
+
+
+def test_prometheus_gets_text_and_openmetrics_if_it_asks_for_it(process: Process) -> None:
+    status, kind, text = get(process.address, "/metrics")
+    assert (status, kind.startswith("text/plain; version=0.0.4")) == (200, True)
+    assert scraped(text) == {("pulsar_rebalancer_build_info", "0.1.0"): 1.0}
+
+    accept = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
+    status, kind, text = get(process.address, "/metrics?name=x", headers=accept)
+    assert (status, kind.startswith("application/openmetrics-text")) == (200, True)
+    families = openmetrics_families(text)  # type: ignore[no-untyped-call]
+    assert [family.name for family in families] == ["pulsar_rebalancer_build"]
+
+
+def test_nothing_of_the_library_itself_is_exposed(process: Process) -> None:
+    _, _, text = get(process.address, "/metrics")
+    assert "python_" not in text
+    assert "process_" not in text
+
+
+def test_a_process_is_ready_after_its_first_success_and_until_it_stops(process: Process) -> None:
+    assert get(process.address, "/readyz")[::2] == (
+        503,
+        "The process has not finished a pass yet.\n",
+    )
+    process.liveness.succeeded()
+    assert get(process.address, "/readyz")[::2] == (200, "ok\n")
+    process.stopping = True
+    assert get(process.address, "/readyz")[::2] == (503, "The process is stopping.\n")
+
+
+def test_a_process_works_as_long_as_each_of_its_loops_turns(process: Process) -> None:
+    process.now_s = 60
+    assert get(process.address, "/healthz")[::2] == (200, "ok\n")
+    process.liveness.turned("east")
+    process.now_s = 61
+    assert get(process.address, "/healthz")[::2] == (
+        503,
+        "The main loop of west has not turned for 61 s, more than 60 s: read the log, then start "
+        "the process again.\n",
+    )
+    process.liveness.turned()
+    assert get(process.address, "/healthz")[0] == 200
+
+
+def test_a_loop_that_waits_on_purpose_works(process: Process) -> None:
+    process.now_s = 60
+    assert process.liveness.turning(lambda seconds: seconds == 5)(5)
+    process.now_s = 120
+    assert process.liveness.not_healthy() == ""
+
+
+def test_a_process_with_one_loop_names_none() -> None:
+    now = iter([0.0, 61.0])
+    assert (
+        Liveness(60, "a step", clock=lambda: next(now))
+        .not_healthy()
+        .startswith("The main loop has not turned for 61 s")
+    )
+
+
+def test_unknown_paths_and_methods_are_refused(process: Process) -> None:
+    assert get(process.address, "/")[::2] == (404, "Known paths: /metrics, /healthz, /readyz\n")
+    assert get(process.address, "/metrics", "POST")[0] == 501
+    assert get(process.address, "/healthz", "HEAD")[::2] == (200, "")
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"",
+        b"\r\n",
+        b"GET\r\n\r\n",
+        b"GET /metrics HTTP/9.9\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\n" + b"A: b\r\n" * 200 + b"\r\n",
+        b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text; version=x\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nAccept: text/plain; version=1.x.9\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_no_malformed_request_ends_it(
+    process: Process, request_bytes: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_connection(process.address, timeout=60) as client:
+        client.sendall(request_bytes)
+        client.shutdown(socket.SHUT_WR)
+        while client.recv(65_536):
+            pass
+    assert get(process.address, "/metrics")[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_strange_version_in_the_request_is_answered_with_text(process: Process) -> None:
+    accept = {"Accept": "application/openmetrics-text; version=x"}
+    status, kind, _ = get(process.address, "/metrics", headers=accept)
+    assert (status, kind.partition(";")[0]) == (200, "text/plain")
+
+
+def test_more_connections_than_threads_are_closed_and_later_ones_served(process: Process) -> None:
+    idle = [socket.create_connection(process.address, timeout=60) for _ in range(40)]
+    try:
+        assert idle[-1].recv(1) == b""
+    finally:
+        for client in idle:
+            client.close()
+
+    def served() -> bool:
+        try:
+            return get(process.address, "/metrics")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    eventually(served)
+
+
+def test_an_address_in_use_is_one_sentence(process: Process) -> None:
+    with (
+        pytest.raises(SinkError, match=r"^metrics\.listen: 127\.0\.0\.1:\d+ cannot be used \("),
+        serving(process.address, process_registry("0.1.0"), process.liveness),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("host", ["203.0.113.1", "no-such-host.invalid", "a" * 300, "a..b"])
+def test_an_address_of_another_machine_is_one_sentence(host: str) -> None:
+    with (
+        pytest.raises(SinkError, match=r"^metrics\.listen: .* cannot be used \(.*; name a free"),
+        serving(ListenAddress(host, 0), process_registry("0.1.0"), Process().liveness),
+    ):
+        pass
+
+
+def test_the_port_is_free_again_after_the_block() -> None:
+    registry, liveness = process_registry("0.1.0"), Process().liveness
+    with serving(HERE, registry, liveness) as first:
+        pass
+    with serving(first, registry, liveness) as again:
+        assert get(again, "/metrics")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:9090", ListenAddress("127.0.0.1", 9090)),
+        ("localhost:0", ListenAddress("localhost", 0)),
+        ("[::1]:9090", ListenAddress("::1", 9090)),
+        ("", None),
+    ],
+)
+def test_an_address_is_read(text: str, address: ListenAddress | None) -> None:
+    assert listen_address(MetricsSettings(text)) == address
+    assert address is None or str(address) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["9090", ":9090", "a", "a:", "a:b", "a:99999", "::1:9090", "http://a:1", "a b:1", " "]
+)
+def test_any_other_address_is_a_complaint(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"metrics\.listen: .* is not host:port"):
+        listen_address(MetricsSettings(text))
+
+
+def test_labels_have_a_limited_number_of_values() -> None:
+    label = BoundedLabel(2)
+    assert [label(name) for name in ("a", "b", "c", "a", "c")] == ["a", "b", "other", "a", "other"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        (None, ""),
+        ("", ""),
+        ("came-back: Pulsar released it", "came-back"),
+        ("A sentence without code", "other"),
+        ("x" * 65, "other"),
+    ],
+)
+def test_the_code_of_a_reason_is_in_front_of_the_colon(reason: str | None, code: str) -> None:
+    assert code_of(reason) == code
