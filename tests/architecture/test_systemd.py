@@ -115,6 +115,12 @@ def test_a_service_has_a_user_without_privileges_and_writes_to_its_state_only(un
         assert state in Path(folder).parents
 
 
+def test_only_java_may_make_memory_executable() -> None:
+    kept = {name for name in UNITS if UNITS[name].values("Service", "MemoryDenyWriteExecute")}
+
+    assert kept == {"collector", "executor"}
+
+
 @EVERY_UNIT
 def test_a_service_reads_its_secrets_from_a_file_that_may_be_missing(unit: Unit) -> None:
     assert unit.value("Service", "EnvironmentFile") == "-/etc/pulsar-rebalancer/environment"
