@@ -16,6 +16,7 @@ import yaml
 
 from rebalancer.settings.leaves import sections
 from rebalancer.settings.load import load
+from strategies.errors import SettingsError
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import command_line, read_compose, read_image
 from tests.architecture.manifests import Manifest, Pod, objects
@@ -159,8 +160,13 @@ def test_a_pod_has_the_user_of_its_image_and_no_privileges(process: str) -> None
         "capabilities": {"drop": ["ALL"]},
     }
     assert pod.spec["automountServiceAccountToken"] is False
-    # A Service with the name "rebalancer" must not add settings.
-    assert pod.spec["enableServiceLinks"] is False
+
+
+@EVERY_POD
+def test_the_name_of_a_service_adds_no_setting(process: str) -> None:
+    with pytest.raises(SettingsError, match="sets nothing"):
+        load(None, {"REBALANCER_JOB_SERVICE_HOST": "10.0.0.1"})
+    assert PODS[process].spec["enableServiceLinks"] is False
 
 
 @EVERY_POD
