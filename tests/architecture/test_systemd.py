@@ -124,7 +124,7 @@ def test_only_java_may_make_memory_executable() -> None:
 @EVERY_UNIT
 def test_a_service_reads_its_secrets_from_a_file_that_may_be_missing(unit: Unit) -> None:
     assert unit.value("Service", "EnvironmentFile") == "-/etc/pulsar-rebalancer/environment"
-    load(None, unit.environment)
+    assert unit.values("Service", "Environment") == []
 
 
 def test_the_environment_file_is_empty_until_edited_and_sets_settings_that_exist() -> None:
@@ -145,17 +145,20 @@ def test_the_settings_file_of_the_services_is_good_and_keeps_the_folders_they_ca
     assert (settings.collector, settings.executor) == (defaults.collector, defaults.executor)
 
 
-def test_the_job_uses_the_interpreter_and_the_jars_of_the_installation() -> None:
-    job = UNITS["job"]
-    home = Path(job.command[0]).parents[1]
+def test_the_jars_are_where_the_page_puts_them() -> None:
+    folder = load(FOLDER / "rebalancer.toml").job.jars.folder
     page = (ROOT / "docs/DEPLOYMENT.md").read_text("utf-8")
 
-    assert job.environment == {
-        "PYSPARK_PYTHON": f"{home}/bin/python",
-        "PYSPARK_DRIVER_PYTHON": f"{home}/bin/python",
-        "REBALANCER_JARS__FOLDER": f"{home}/jars",
+    assert folder
+    assert f"jars fetch {folder}\n" in page
+
+
+def test_the_page_installs_the_program_where_the_services_look() -> None:
+    page = (ROOT / "docs/DEPLOYMENT.md").read_text("utf-8")
+
+    assert {f"-m venv {Path(unit.command[0]).parents[1]}\n" in page for unit in UNITS.values()} == {
+        True
     }
-    assert f"jars fetch {home}/jars" in page
 
 
 def test_systemd_reads_the_units_without_a_complaint(tmp_path: Path) -> None:

@@ -28,12 +28,6 @@ class Unit:
         """The command line of a service, program first."""
         return tuple(shlex.split(self.value("Service", "ExecStart")))
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """The variables that a service sets itself."""
-        words = [word for line in self.values("Service", "Environment") for word in line.split()]
-        return dict(word.split("=", 1) for word in words)
-
 
 def read_unit(file: Path) -> Unit:
     """A unit file without comments. Lines that are no assignment raise ValueError."""
