@@ -14,8 +14,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from rebalancer.settings.leaves import sections
 from rebalancer.settings.load import load
+from sinks.metrics.settings import listen_address
 from strategies.errors import SettingsError
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import command_line, read_compose, read_image
@@ -61,6 +61,12 @@ def test_an_object_keeps_to_the_schema_of_kubernetes(
     file: Path, manifest: Manifest, version: str
 ) -> None:
     assert kubernetes_validate.validate(manifest, version, strict=True) == version, file.name
+
+
+def test_the_page_names_the_versions_whose_schemas_are_checked() -> None:
+    page = " ".join((ROOT / "docs/DEPLOYMENT.md").read_text("utf-8").split())
+
+    assert f"the schemas of Kubernetes {' and '.join(VERSIONS)}," in page
 
 
 def test_a_key_that_kubernetes_does_not_know_is_noticed() -> None:
@@ -292,9 +298,6 @@ def test_a_pod_names_the_resources_it_needs(process: str) -> None:
     )
 
 
-@pytest.mark.xfail(
-    "metrics" not in sections(), reason="metrics.listen is no setting yet", strict=True
-)
 def test_the_settings_are_good(tmp_path: Path) -> None:
     file = tmp_path / "rebalancer.toml"
     file.write_text(SETTINGS, "utf-8")
@@ -302,5 +305,6 @@ def test_the_settings_are_good(tmp_path: Path) -> None:
     settings = load(file)
 
     assert settings.warnings == []
+    assert listen_address(settings.metrics) is not None
     # Pods share no folder.
     assert {topic.scheme for _, topic in settings.connections.topics.named()} == {"pulsar"}

@@ -161,6 +161,13 @@ def test_the_page_installs_the_program_where_the_services_look() -> None:
     }
 
 
+def test_the_variable_that_the_page_names_turns_the_metrics_on() -> None:
+    page = (ROOT / "docs/DEPLOYMENT.md").read_text("utf-8")
+    (variable, value) = re.findall(r"`Environment=(REBALANCER_\w+)=(\S+)`", page)[0]
+
+    assert load(None, {variable: value}).metrics.listen == value
+
+
 def test_systemd_reads_the_units_without_a_complaint(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed; the units were checked without it")
