@@ -14,6 +14,7 @@ from tests.architecture.layers import PACKAGES
 FOLDERS = (
     *PACKAGES,
     "benchmarks",
+    "deploy",
     "docker",
     "docs",
     "examples",

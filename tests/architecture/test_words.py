@@ -48,6 +48,7 @@ CHECKED = (
     "strategies",
     "rebalancer",
     "scripts",
+    "deploy",
     "docker",
     "examples",
     "docs",

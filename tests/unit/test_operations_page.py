@@ -1,4 +1,4 @@
-"""The commands that docs/OPERATIONS.md and its three pages show exist and know their options, and
+"""The commands that docs/OPERATIONS.md and its four pages show exist and know their options, and
 their settings are settings.
 """
 
@@ -18,8 +18,8 @@ from tests.architecture.readme import shown_commands
 from tests.unit.command_line import rebalancer
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("OPERATIONS", "TOPICS", "PULSAR_CLUSTER", "TROUBLESHOOTING")
-#: All four pages; the trial of OPERATIONS.md is the first settings file.
+PAGES = ("OPERATIONS", "DEPLOYMENT", "TOPICS", "PULSAR_CLUSTER", "TROUBLESHOOTING")
+#: All five pages; the trial of OPERATIONS.md is the first settings file.
 PAGE = "\n".join((ROOT / f"docs/{page}.md").read_text("utf-8") for page in PAGES)
 COMMANDS_THERE_ARE = [name for name in COMMAND_NAMES if name not in ("config", "topics", "jars")]
 COMMANDS = [
