@@ -102,6 +102,7 @@ def test_strategies_without_a_certificate_prove_nothing(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["proof"] is None
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", list(SHEDDERS))
 @pytest.mark.parametrize("mode", ["fixed", "parity"])
 def test_every_strategy_gets_there(tmp_path: Path, strategy: str, mode: str) -> None:
@@ -162,6 +163,7 @@ def test_what_is_set_counts_more_than_the_demos_own_choice(tmp_path: Path) -> No
     assert load(tmp_path / "demo" / SETTINGS_NAME).value("shedding.avg.max_unload") == 0.3
 
 
+@pytest.mark.heavy
 def test_too_few_rounds_are_said_to_be_too_few(tmp_path: Path) -> None:
     result = demo("--out", str(tmp_path / "demo"), "--rounds", "2")
     assert result.exit_code == 3
@@ -169,6 +171,7 @@ def test_too_few_rounds_are_said_to_be_too_few(tmp_path: Path) -> None:
     assert "--rounds 4" in result.stdout
 
 
+@pytest.mark.heavy
 def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     def files_of(name: str, seed: str) -> dict[str, bytes]:
         demo("--out", str(tmp_path / name), "--seed", seed)
