@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 
@@ -23,13 +23,13 @@ from rebalancer.analysis.explain.history import (
 )
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
-from sinks.wire.raw import SourceSettings
+from sinks.wire.raw import RawKind, SourceSettings
 from strategies.model import Command, Outcome, Round
 
 #: Telemetry and rejected records published within this time are read; files of a file topic as a
 #: whole, if they were written within it.
 RECENT_MS = 3_600_000
-_REPORTS = frozenset({"load-report", "broker-load-data", "top-bundles-load-data"})
+_REPORTS = frozenset(get_args(RawKind))
 T = TypeVar("T", bound=msgspec.Struct)
 
 

@@ -17,6 +17,7 @@ from sinks.wire.contracts.fields import (
     Text,
     Version,
 )
+from strategies.round_state import StateCode
 
 
 class SpreadRecord(Struct, frozen=True):
@@ -76,7 +77,7 @@ class ForecastRecord(Struct, frozen=True):
 class StateRecord(Struct, frozen=True):
     """What the round amounts to, and what to do."""
 
-    code: Literal["acting", "blind", "not-allowed", "waiting", "cannot-help", "balanced"]
+    code: StateCode
     text: Annotated[Text, Meta(description="with the code of the deciding skip in brackets")]
     advice: Annotated[Text, Meta(description="what to do")]
 

@@ -31,7 +31,7 @@ def judged_moves(
     """
     if episode.judged:
         return episode
-    last = [move for move in moves if move.at_ms == episode.last_at_ms]
+    last = last_moves(episode, moves)
     involved = dict.fromkeys(
         name for move in last for name in (move.source, move.destination) if name in histories
     )
@@ -65,6 +65,11 @@ def judged_moves(
         return episode
     rest_ms = min(REST_MS << (idle - RESTS_AFTER), LONGEST_REST_MS)
     return episode._replace(rests_until_ms=now_ms + rest_ms)
+
+
+def last_moves(episode: Episode, moves: Sequence[RecentMove]) -> list[RecentMove]:
+    """The moves of the episode's last plan."""
+    return [one for one in moves if one.at_ms == episode.last_at_ms]
 
 
 def _has_other_traffic(history: LoadHistory, moved_at_ms: int) -> bool:

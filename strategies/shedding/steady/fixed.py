@@ -30,7 +30,7 @@ from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
-from strategies.shedding.steady.doubt import judged_moves
+from strategies.shedding.steady.doubt import judged_moves, last_moves
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, followed, widest_gap
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
@@ -261,7 +261,7 @@ class _Round:
 
     def _least_cut(self) -> float:
         """What each move of a follow-up must cut the spread by, in points."""
-        last = [one for one in self.moves if one.at_ms == self.episode.last_at_ms]
+        last = last_moves(self.episode, self.moves)
         cut = 100 * (self.episode.spread_before - self.episode.spread_predicted)
         return WORTH_OF_LAST * cut / len(last) if last else 0.0
 

@@ -177,10 +177,10 @@ def _is_doubtful(load: Sequence[float], old: LoadHistory) -> bool:
     """Whether usage jumps while traffic stands still, and did not do so the last time. The return
     to what most of the recent samples show is no jump: a spike lasts no longer than it did.
     """
-    samples = list(rows(old.packed_samples))
+    samples = list(rows(old.packed_samples[-_RECENT * ROW_BYTES :]))
     if old.doubted or len(samples) < _COMPARED_FROM:
         return False
-    usual = median(usage for _, usage, _, _ in samples[-_RECENT:])
+    usual = median(usage for _, usage, _, _ in samples)
     return abs(load[1] - usual) > JUMP and _stands_still(load, samples[-1])
 
 
