@@ -18,6 +18,7 @@ from rebalancer.cli.errors import reported
 #: application `app`.
 COMMANDS: Mapping[str, str] = {
     "demo": "Balance a simulated cluster on this machine, without servers.",
+    "watch": "Watch a cluster on a live page: what would be moved, and why. Changes nothing.",
     "run": "Run the streaming job: read telemetry, publish commands.",
     "collect": "Collect load reports of a Pulsar cluster at regular intervals.",
     "execute": "Apply commands to a Pulsar cluster; without --apply, a dry run.",

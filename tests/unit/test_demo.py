@@ -20,8 +20,8 @@ from rebalancer.analysis.goal import goal_of
 from rebalancer.cli.demo.plan import (
     SETTINGS_NAME,
     Plan,
+    file_text,
     prepare_folder,
-    settings_text,
     write_settings,
 )
 from rebalancer.cli.demo.run import run_demo, stoppable
@@ -213,11 +213,11 @@ def test_the_settings_file_holds_what_it_says(tmp_path: Path) -> None:
     assert settings.value("shedding.avg.max_unload") == 0.5
     assert settings.value("job.checkpoint") == str(plan.checkpoint)
     assert settings.value("topics.rounds") == str(plan.topic_uri("rounds"))
-    assert "default 0.2" in settings_text(plan)
+    assert "default 0.2" in file_text(plan)
 
 
 def test_a_strategy_without_overrides_has_none_in_its_file(tmp_path: Path) -> None:
-    assert "[shedding.threshold]" not in settings_text(plan_in(tmp_path / "demo", "threshold"))
+    assert "[shedding.threshold]" not in file_text(plan_in(tmp_path / "demo", "threshold"))
 
 
 def test_an_earlier_demo_makes_room_and_nothing_else_does(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ class DemoProgress(Protocol):
 
 
 def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: DemoProgress) -> Result:
-    """Runs the demo. Raises JobFailed or PublishTimeout when the job fails, KeyboardInterrupt when
-    the demo is stopped.
+    """Runs the demo. Raises ChildFailed or PublishTimeout when the job fails, KeyboardInterrupt
+    when the demo is stopped.
     """
     began, steps = time.monotonic(), list[Step]()
     cluster = skewed_cluster(plan.cluster, plan.seed, BUNDLES)
