@@ -25,15 +25,19 @@ from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wire.raw import RawKind, SourceSettings
 from strategies.model import Command, Outcome, Round
+from strategies.settings import RoundSettings
 
 #: Telemetry and rejected records published within this time are read; files of a file topic as a
 #: whole, if they were written within it.
 RECENT_MS = 3_600_000
-_REPORTS = frozenset(get_args(RawKind))
+#: A job whose last round is older than this number of intervals makes no progress.
+INTERVALS = 3
+#: Kinds of telemetry records that report a broker's load.
+REPORT_KINDS = frozenset(get_args(RawKind))
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class _TelemetryHead(msgspec.Struct):
+class TelemetryHead(msgspec.Struct):
     """The fields of a telemetry record that a status needs; `brokers`, `missing`: of a sweep."""
 
     cluster: str
@@ -43,7 +47,9 @@ class _TelemetryHead(msgspec.Struct):
     missing: dict[str, str] = {}
 
 
-class _RejectedHead(msgspec.Struct):
+class RejectedHead(msgspec.Struct):
+    """The fields of a rejected record that a status needs."""
+
     code: str
     cluster: str | None = None
 
@@ -90,21 +96,26 @@ class Status:
         return replace(self, clusters=tuple(c for c in self.clusters if c.cluster == cluster))
 
 
+def late_after_ms(newest: Round, rounds: RoundSettings) -> int:
+    """When the newest round is too old to be the present state (ms since the epoch)."""
+    return newest.ts + INTERVALS * rounds.interval_ms + rounds.lateness_ms
+
+
 def read_status(connections: Connections, now_ms: int, last: int = 5) -> Status:
     """Reads the topics; a file topic that does not exist yet is empty. `now_ms`: since the epoch;
     `last`: number of commands per cluster. Raises SettingsError, SinkError.
     """
     history = _history(connections)
     reports, sweeps = dict[str, int](), dict[str, CollectionPass]()
-    for one in _recent("telemetry", _TelemetryHead, connections, now_ms):
-        if one.kind in _REPORTS:
+    for one in _recent("telemetry", TelemetryHead, connections, now_ms):
+        if one.kind in REPORT_KINDS:
             reports[one.cluster] = max(one.ts, reports.get(one.cluster, 0))
         elif one.kind == "sweep" and (
             one.cluster not in sweeps or one.ts >= sweeps[one.cluster].ts
         ):
             sweeps[one.cluster] = CollectionPass(one.ts, tuple(one.brokers), one.missing)
     rejected: dict[str, Counter[str]] = {}
-    for bad in _recent("rejected", _RejectedHead, connections, now_ms):
+    for bad in _recent("rejected", RejectedHead, connections, now_ms):
         rejected.setdefault(bad.cluster or "", Counter())[bad.code] += 1
     clusters = [
         replace(

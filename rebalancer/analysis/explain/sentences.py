@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rebalancer.analysis.explain.answers import in_short, verdict_counts, verdict_words, why_missing
 from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.explain.subject import ExplainedSubject
+from rebalancer.analysis.explain.subject import ExplainedSubject, Located
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.simulation.tracing import proof_of
 from strategies.describe import counted, describe_skip
@@ -43,6 +43,23 @@ def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> l
             lines_of = broker_lines if subject.kind == "broker" else bundle_lines
             about = [(one, lines_of(subject.name, one, history)) for one in history.rounds]
             return [f"{subject.kind} {subject.name}", *_by_round(about, last)]
+
+
+def located_lines(located: Located, last: int) -> list[str]:
+    """Lines about a subject that was found, with how it was found and where else it is."""
+    subject = located.subject
+    note = [subject.note] if subject.note else []
+    older = ", ".join(str(epoch) for epoch in located.elsewhere)
+    more = [f"epoch {older} also has it; --epoch N shows it"] if older else []
+    if located.owner is None:
+        return [*note, *explain(subject, located.history, last), *more]
+    about = explain(ExplainedSubject("broker", located.owner), located.history, last)
+    return [
+        *note,
+        f"bundle {subject.name}",
+        f"  no round mentions it; it was on {located.owner} when that last reported",
+        *about,
+    ]
 
 
 def command_lines(command: Command, history: DecisionHistory) -> list[str]:

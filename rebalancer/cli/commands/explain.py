@@ -20,7 +20,7 @@ from rebalancer.analysis.explain.history import (
     with_outcomes,
 )
 from rebalancer.analysis.explain.owners import owners_in
-from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, explain
+from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, located_lines
 from rebalancer.analysis.explain.subject import (
     FORMS,
     LATEST,
@@ -98,7 +98,7 @@ def explain_command(
     if as_json:
         console.print_json("explanation", 1, _as_json(located))
     else:
-        for line in _lines(located, last):
+        for line in located_lines(located, last):
             print(line)
 
 
@@ -155,22 +155,6 @@ def _of_cluster(history: DecisionHistory, cluster: str | None) -> DecisionHistor
             f"{cluster}: no such cluster; there are {', '.join(history.clusters) or 'none'}"
         )
     return history.of(cluster)
-
-
-def _lines(located: Located, last: int) -> list[str]:
-    subject = located.subject
-    note = [subject.note] if subject.note else []
-    older = ", ".join(str(epoch) for epoch in located.elsewhere)
-    more = [f"epoch {older} also has it; --epoch N shows it"] if older else []
-    if located.owner is None:
-        return [*note, *explain(subject, located.history, last), *more]
-    about = explain(ExplainedSubject("broker", located.owner), located.history, last)
-    return [
-        *note,
-        f"bundle {subject.name}",
-        f"  no round mentions it; it was on {located.owner} when that last reported",
-        *about,
-    ]
 
 
 def _as_json(located: Located) -> dict[str, Any]:

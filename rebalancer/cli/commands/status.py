@@ -13,10 +13,9 @@ import typer
 from rebalancer.analysis.explain.answers import in_short
 from rebalancer.analysis.explain.sentences import points, when
 from rebalancer.analysis.explain.subject import UnknownSubject
-from rebalancer.analysis.status import ClusterStatus, Status, read_status
+from rebalancer.analysis.status import ClusterStatus, Status, late_after_ms, read_status
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
-from rebalancer.cli.doctor.job_health import INTERVALS
 from rebalancer.settings.load import Settings
 from sinks.collector.collector import wall_clock_ms
 from sinks.executor.settings import pause_file
@@ -151,7 +150,7 @@ def _round_lines(
 
 def _is_late(newest: Round, now_ms: int, rounds: RoundSettings) -> bool:
     """Whether the newest round is too old to be the present state; `doctor` has the same limit."""
-    return now_ms - newest.ts > INTERVALS * rounds.interval_ms + rounds.lateness_ms
+    return now_ms > late_after_ms(newest, rounds)
 
 
 def _spread(newest: Round) -> str:

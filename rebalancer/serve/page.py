@@ -1,0 +1,67 @@
+"""Assembles the page: its routes behind the guard, for the settings of the process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rebalancer.analysis.live.snapshot import LiveSnapshot
+from rebalancer.analysis.live.views import ViewSettings
+from rebalancer.serve.app import LivePage, routes_of
+from rebalancer.serve.changes import Changes
+from rebalancer.serve.documents import assets
+from rebalancer.serve.guard import LOOPBACK_NAMES, App, Guard
+from rebalancer.serve.signing_in import SigningIn
+from rebalancer.serve.tokens import FailureLimit, Sessions, TokenBook, read_tokens
+from rebalancer.settings.load import Settings
+from rebalancer.settings.serve import ServeSettings, host_names, is_loopback, serve_address
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledPage:
+    """The application, and what announces changes to its viewers."""
+
+    app: App
+    changes: Changes
+
+
+def assembled_page(
+    settings: Settings,
+    snapshot: Callable[[], LiveSnapshot],
+    now_ms: Callable[[], int],
+    *,
+    answered: Callable[[str, int], None] = lambda route, status: None,
+    log: Callable[[str], None] = lambda _: None,
+) -> AssembledPage:
+    """The page of these settings. Raises SettingsError for an invalid token file."""
+    serve = settings.serve
+    page = LivePage(
+        snapshot,
+        ViewSettings(settings.engine.round, settings.collector.pass_interval_ms),
+        SigningIn(
+            tokens_of(serve),
+            Sessions(time.monotonic),
+            FailureLimit(time.monotonic),
+            secure=bool(serve.tls_cert),
+        ),
+        assets(),
+        now_ms,
+    )
+    app = routes_of(page)
+    return AssembledPage(Guard(app, allowed_hosts(serve), answered, log), page.changes)  # type: ignore[arg-type]
+
+
+def tokens_of(serve: ServeSettings) -> TokenBook | None:
+    """The tokens, None without a file. Raises SettingsError."""
+    return read_tokens(serve.token_file) if serve.token_file else None
+
+
+def allowed_hosts(serve: ServeSettings) -> frozenset[str]:
+    """The names that requests may be for; empty = any. Without tokens only names of this machine
+    are safe: a foreign site's name may lead here, too.
+    """
+    host, named = serve_address(serve).host, host_names(serve)
+    if serve.token_file and not named and not is_loopback(host):
+        return frozenset()
+    return frozenset({*LOOPBACK_NAMES, host.lower(), *named})
