@@ -30,6 +30,7 @@ export class CellMap {
   set({ rows, columns, rowHeight, rowLabel, columnLabel, pixels, label }) {
     Object.assign(this, { rows, columns, rowHeight, rowLabel, columnLabel });
     if (label) this.canvas.setAttribute("aria-label", label);
+    this.gutter = this.widest();
     if (rows && columns) {
       const image = new ImageData(columns, rows);
       pixels(image.data);
@@ -42,8 +43,17 @@ export class CellMap {
   place() {
     const width = this.canvas.clientWidth, narrow = width < 520;
     const named = this.rowHeight >= 12;
-    const left = named ? Math.min(narrow ? 110 : 230, width * 0.34) : 0;
+    const left = named ? Math.min(this.gutter, narrow ? 110 : 230, width * 0.34) : Math.min(this.gutter, 42);
     return { width, left, cell: (width - left) / this.columns, height: this.rows * this.rowHeight, named };
+  }
+
+  // Room for the names of rows, at least as much as for the figures of a chart above.
+  widest() {
+    const pen = this.canvas.getContext("2d");
+    pen.font = `${Math.min(12, this.rowHeight - 1)}px system-ui, sans-serif`;
+    let most = 34;
+    if (this.rowHeight >= 12) for (let row = 0; row < this.rows; row += 1) most = Math.max(most, pen.measureText(this.rowLabel(row)).width);
+    return Math.ceil(most) + 8;
   }
 
   paint() {

@@ -15,6 +15,13 @@ function filled(made, attributes, children) {
 export const el = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes = {}, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
 
+// A sentence whose `commands` are set as code.
+export function sentence(target, text) {
+  if (target.dataset.text === text) return;
+  target.dataset.text = text;
+  target.replaceChildren(...text.split("`").map((part, place) => (place % 2 ? el("code", { text: part }) : part)));
+}
+
 // Writes only what differs, so that a screen reader does not repeat what stays.
 export function say(target, text) {
   if (target.textContent !== text) target.textContent = text;

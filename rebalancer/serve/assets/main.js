@@ -1,7 +1,7 @@
 // Starts the page: signs in, follows the changes, and draws what is new of the chosen cluster.
 import { follow, get, Refused, send, setCsrf } from "./api.js";
-import { breath, byId, el, say } from "./dom.js";
-import { ago, clock, now, setClock, stateOf } from "./format.js";
+import { breath, byId, el, say, sentence } from "./dom.js";
+import { clock, now, setClock, stateOf } from "./format.js";
 import { showBrokers } from "./brokers.js";
 import { refresh, showHistory } from "./history.js";
 import { showMoves } from "./moves.js";
@@ -165,9 +165,15 @@ function notices(found) {
 
 function empty(found) {
   const reading = found.topics.some((one) => !one.caught_up && !one.error);
-  byId("empty").replaceChildren(el("h1", { text: reading ? "Reading the topics …" : "No cluster yet" }), el("p", { class: "hint", text: reading ? "The first cluster appears in a moment." : found.empty }));
+  byId("empty").replaceChildren(el("h1", { text: reading ? "Reading the topics …" : "No cluster yet" }), hint(reading ? "The first cluster appears in a moment." : found.empty));
   document.documentElement.dataset.drawn = "empty";
 }
+
+const hint = (text) => {
+  const made = el("p", { class: "hint" });
+  sentence(made, text);
+  return made;
+};
 
 byId("search").addEventListener("submit", (event) => { event.preventDefault(); ask(byId("subject").value); });
 byId("answer-close").addEventListener("click", close);
@@ -190,5 +196,4 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { de
 let width = innerWidth;
 addEventListener("resize", () => { if (Math.abs(innerWidth - width) > 40) { width = innerWidth; decided = -1; historyOf = 0; looked = 0; update(); } });
 setInterval(() => { if (overview && overview.cluster === chosen && !document.hidden) showState(overview); }, 1000);
-void ago;
 start();

@@ -1,5 +1,5 @@
 // The first screen: state in words, figures, health of the processes.
-import { byId, el, say } from "./dom.js";
+import { byId, el, say, sentence } from "./dom.js";
 import { ago, counted, now, points, stateOf } from "./format.js";
 
 const TITLES = { collector: "Collector", job: "Job", executor: "Executor" };
@@ -9,14 +9,14 @@ export function showState(one) {
   const late = one.late_after_ms !== null && now() > one.late_after_ms;
   byId("verdict").dataset.level = late ? "bad" : one.state ? level : "open";
   say(byId("badge"), late ? `✗ No newer round; it was: ${label.slice(2)}` : label);
-  say(byId("state"), one.state ? `${sentence(one.state.text)}.` : one.empty);
-  say(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : one.state?.advice || "");
+  sentence(byId("state"), one.state ? `${capital(one.state.text)}.` : one.empty);
+  sentence(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : one.state?.advice || "");
   const since = one.since_ms ? `in this state for ${counted(one.same, "round")}, since ${ago(one.since_ms).replace(" ago", "")}` : "";
   say(byId("newest"), newest ? `Round ${newest.round} of epoch ${newest.epoch}, ${ago(newest.ts)}${since ? `; ${since}` : ""}. ${newest.proves.join(" ")}` : "");
   tiles(one);
   health(one);
 }
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function tiles(one) {
   const newest = one.newest;
@@ -35,11 +35,12 @@ function tiles(one) {
 function health(one) {
   fill(byId("health"), one.health, () => el("article", { class: "process" }, el("h2", {}, el("span"), el("small")), el("p")), (card, process) => {
     const late = process.late_after_ms !== null && now() > process.late_after_ms;
-    const level = process.ts === null ? (process.doubt ? "fair" : "") : late ? "bad" : process.doubt ? "fair" : "good";
+    const old = process.ts === null || now() - process.ts > 3_600_000;
+    const level = process.doubt && !late ? "fair" : late ? "bad" : old ? "" : "good";
     card.dataset.level = level;
     say(card.querySelector("span"), TITLES[process.name]);
     say(card.querySelector("small"), process.ts === null ? "no sign yet" : ago(process.ts));
-    say(card.querySelector("p"), late || (process.ts === null && process.name !== "executor") ? process.late : process.fresh);
+    sentence(card.querySelector("p"), late || (process.ts === null && process.name !== "executor") ? process.late : process.fresh);
   });
 }
 

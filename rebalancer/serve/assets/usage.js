@@ -14,11 +14,11 @@ export async function showUsage(found, ask) {
   const few = found.lines.length > 0;
   const series = few ? found.lines.map((line, place) => [short(found.rows[place].name), place, line])
     : LEVELS.map(([name, tone], place) => [name, tone, found.levels.map((levels) => (levels ? levels[place] : null))]);
-  drawLines(series, found.times);
-  byId("legend").replaceChildren(...series.map(([name, tone]) => entry(name, `var(--c${tone % 8})`)));
-  await breath();
   map ||= new CellMap(byId("heat"), { label: "", text: cellText, choose: (row) => ask(shown.rows[row].name) });
   drawMap(found);
+  await breath();
+  drawLines(series, found.times, found.rows.length ? map.place().left : 42);
+  byId("legend").replaceChildren(...series.map(([name, tone]) => entry(name, `var(--c${tone % 8})`)));
   const grouped = found.rows.some((row) => row.count > 1);
   const total = found.rows.reduce((sum, row) => sum + row.count, 0);
   byId("usage-note").textContent = found.times.length
@@ -32,8 +32,8 @@ export const entry = (name, tone) => {
   return el("span", {}, dot, name);
 };
 
-function drawLines(series, times) {
-  const box = byId("lines"), width = Math.max(320, box.clientWidth), height = 170, left = 42, bottom = 20;
+function drawLines(series, times, left) {
+  const box = byId("lines"), width = Math.max(320, box.clientWidth), height = 170, bottom = 20;
   const values = series.flatMap(([, , line]) => line.filter((value) => value !== null));
   const most = Math.max(1000, ...values.reduce((best, value) => (value > best[0] ? [value] : best), [0]));
   const across = (place) => left + ((place + 0.5) / times.length) * (width - left), down = (value) => 6 + (1 - value / most) * (height - bottom - 6);
