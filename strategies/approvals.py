@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from strategies.admission import Signature
+from strategies.admission import Objection, Signature, older_epoch
 from strategies.model import OutcomeStatus
 
 ApprovalAction = Literal["approve", "deny", "pause", "resume"]
@@ -22,6 +22,8 @@ ApprovalStatus = Literal["accepted", "refused", "expired"]
 
 #: Tolerated difference of clocks, as for commands.
 _MOST_AHEAD_MS = 300_000
+#: Reason code of a command that pretends to be the approved one.
+NOT_THE_APPROVED_PLAN = "not-the-approved-plan"
 _PLAN_ID = re.compile(r"(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})-[0-9a-f]{12}")
 _SHORT_DIGEST = 12
 
@@ -82,6 +84,27 @@ class PauseOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanRuling:
+    """The accepted decision on a command, as it is on the record."""
+
+    action: Literal["approve", "deny"]
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCommand:
+    """A command that an executor holds. `ruling`: the decision on exactly its bytes;
+    `others_approved`: a command with its id and other bytes is approved.
+    """
+
+    epoch: int
+    expires_at_ms: int
+    ruling: PlanRuling | None
+    others_approved: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalFacts:
     """Facts about an approval record.
 
@@ -95,7 +118,7 @@ class ApprovalFacts:
     signature: Signature
     seen: bool = False
     required: bool = True
-    earlier: Approval | None = None
+    earlier: PlanRuling | None = None
     waiting: int = 0
     answered: Mapping[OutcomeStatus, int] | None = None
     pause: PauseOrder | None = None
@@ -129,6 +152,33 @@ def fits_its_commands(approval: Approval) -> bool:
         return False
     made = plan_id(approval.cluster, int(match[1]), int(match[2]), approval.commands)
     return made == approval.plan
+
+
+def ruling_on(
+    held: WaitingCommand, now_ms: int, newest_epoch: int
+) -> Objection | Literal["waits", "approved"]:
+    """What becomes of a held command now; an approved one is judged like any other."""
+    ruling = held.ruling
+    if ruling is not None and ruling.action == "approve":
+        return "approved"
+    if ruling is not None:
+        return Objection("refused", "denied", f"{ruling.by}: {ruling.reason}")
+    if held.epoch < newest_epoch:
+        return older_epoch(held.epoch, newest_epoch)
+    if held.others_approved:
+        return Objection(
+            "refused",
+            NOT_THE_APPROVED_PLAN,
+            "the approved plan has a command with this id and other bytes",
+        )
+    if now_ms >= held.expires_at_ms:
+        late_s = (now_ms - held.expires_at_ms) / 1000
+        return Objection(
+            "expired",
+            "not-approved",
+            f"no one approved or denied its plan; the command expired {late_s:.0f} s ago",
+        )
+    return "waits"
 
 
 def approval_objection(approval: Approval, known: ApprovalFacts) -> ApprovalObjection | None:
@@ -212,4 +262,10 @@ def _too_old(approval: Approval, known: ApprovalFacts) -> ApprovalObjection | No
     if known.now_ms < approval.expires_at_ms:
         return None
     late_s = (known.now_ms - approval.expires_at_ms) / 1000
+    if approval.is_about_plan and known.waiting == 0:
+        return ApprovalObjection(
+            "expired",
+            "unknown-plan",
+            f"no command of this plan arrived before the record expired, {late_s:.0f} s ago",
+        )
     return ApprovalObjection("expired", "expired", f"the record expired {late_s:.0f} s ago")
