@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from rebalancer.cli.demo.job import JobProcess
-from rebalancer.cli.demo.plan import TOPICS, Plan
+from rebalancer.cli.demo.plan import TOPICS, DemoPlan
 from rebalancer.simulation.closed_loop import Decider, PolledCluster, RoundAnswer
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
@@ -33,7 +33,9 @@ POLL_SECONDS = 0.02
 
 
 @contextmanager
-def open_decider(plan: Plan, settings: EngineSettings, cluster: PolledCluster) -> Iterator[Decider]:
+def open_decider(
+    plan: DemoPlan, settings: EngineSettings, cluster: PolledCluster
+) -> Iterator[Decider]:
     """The engine that decides in this run; the job's process ends with the context."""
     with closing(DemoTopics(plan, cluster)) as topics:
         if plan.engine == "plain":
@@ -95,7 +97,7 @@ def _ts(records: Sequence[TelemetryRecord]) -> int:
 class DemoTopics:
     """Publishers and readers of one run's topics, with the read position of each topic."""
 
-    def __init__(self, plan: Plan, cluster: PolledCluster) -> None:
+    def __init__(self, plan: DemoPlan, cluster: PolledCluster) -> None:
         """Creates topics on Kafka; on file topics, the first publish creates the folder."""
         kafka = plan.kafka.settings if plan.kafka else KafkaSettings()
         uris = {name: plan.topic_uri(name) for name in TOPICS}
