@@ -18,11 +18,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from rebalancer.analysis.live import pictures, search, views
+from rebalancer.analysis.live import pictures, plan_views, search, views
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveSnapshot
 from rebalancer.serve.changes import Changes
+from rebalancer.serve.deciding import Deciding
 from rebalancer.serve.documents import Body, json_body
-from rebalancer.serve.signing_in import SigningIn
+from rebalancer.serve.signing_in import SigningIn, json_of
 
 #: Pause (s) between two messages to a viewer, and after which a silent stream shows that it lives.
 _BETWEEN_S, _ALIVE_S = 1.0, 15.0
@@ -40,6 +41,8 @@ class LivePage:
     signing_in: SigningIn
     assets: dict[str, Body]
     now_ms: Callable[[], int]
+    deciding: Deciding
+    plans: plan_views.PlanSettings
     changes: Changes = field(default_factory=Changes)
     searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_SEARCHES))
 
@@ -74,6 +77,24 @@ async def _overview(page: LivePage, request: Request) -> Response:
     return body.answer(request)
 
 
+async def _plans(page: LivePage, request: Request) -> Response:
+    one = page.cluster(request)
+    make = partial(_encoded, plan_views.plans, one, page.plans)
+    body = await run_in_threadpool(one.made.get, "plans document", make)
+    return body.answer(request)
+
+
+async def _decide(page: LivePage, request: Request) -> Response:
+    viewer = page.signing_in.operator_of(request)
+    body = await json_of(request)
+    approval = await page.deciding.decide(page.cluster(request), viewer.name, body)
+    return JSONResponse(
+        {"id": approval.id, "action": approval.action, "plan": approval.plan, "by": approval.by},
+        status_code=202,
+        headers={"Cache-Control": "no-store"},
+    )
+
+
 async def _brokers(page: LivePage, request: Request) -> Response:
     return await _picture(page, request, "brokers", views.brokers)
 
@@ -94,7 +115,7 @@ async def _picture(
 async def _bundles(page: LivePage, request: Request) -> Response:
     one = page.cluster(request)
     make = partial(_encoded, pictures.bundles_over_time, one.decisions, one.now_ms)
-    body = await run_in_threadpool(one.made.get, "bundles", make)
+    body = await run_in_threadpool(one.decisions.made.get, "bundles", make)
     return body.answer(request)
 
 
@@ -104,7 +125,7 @@ async def _rounds(page: LivePage, request: Request) -> Response:
         document = await run_in_threadpool(views.history, one.decisions, one.now_ms, after)
         return json_body(document).answer(request)
     make = partial(_encoded, views.history, one.decisions, one.now_ms)
-    body = await run_in_threadpool(one.made.get, "rounds", make)
+    body = await run_in_threadpool(one.decisions.made.get, "rounds", make)
     return body.answer(request)
 
 
@@ -176,6 +197,8 @@ _ROUTES: tuple[tuple[str, tuple[str, ...], Handler, bool], ...] = (
     ("/assets/{name}", ("GET",), _asset, True),
     ("/api/v1/clusters", ("GET",), _clusters, False),
     ("/api/v1/cluster", ("GET",), _overview, False),
+    ("/api/v1/plans", ("GET",), _plans, False),
+    ("/api/v1/plans", ("POST",), _decide, False),
     ("/api/v1/brokers", ("GET",), _brokers, False),
     ("/api/v1/usage", ("GET",), _usage, False),
     ("/api/v1/bundles", ("GET",), _bundles, False),

@@ -6,16 +6,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rebalancer.analysis.live.plan_views import PlanSettings
 from rebalancer.analysis.live.snapshot import LiveSnapshot
 from rebalancer.analysis.live.views import ViewSettings
 from rebalancer.serve.app import LivePage, routes_of
 from rebalancer.serve.changes import Changes
+from rebalancer.serve.deciding import NO_KEY, Deciding
 from rebalancer.serve.documents import assets
 from rebalancer.serve.guard import LOOPBACK_NAMES, App, Guard
-from rebalancer.serve.signing_in import SigningIn
+from rebalancer.serve.signing_in import NO_TOKENS, SigningIn
 from rebalancer.serve.tokens import FailureLimit, Sessions, TokenBook, read_tokens
 from rebalancer.settings.load import Settings
 from rebalancer.settings.serve import ServeSettings, host_names, is_loopback, serve_address
+from sinks.wire.signing import SigningKey, approvals_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,10 @@ def assembled_page(
     answered: Callable[[str, int], None] = lambda route, status: None,
     log: Callable[[str], None] = lambda _: None,
 ) -> AssembledPage:
-    """The page of these settings. Raises SettingsError for an invalid token file."""
-    serve = settings.serve
+    """The page of these settings. Raises SettingsError for an invalid token file or
+    signing key.
+    """
+    serve, key = settings.serve, approvals_key(settings.connections.signing)
     page = LivePage(
         snapshot,
         ViewSettings(settings.engine.round, settings.collector.pass_interval_ms),
@@ -47,9 +52,20 @@ def assembled_page(
         ),
         assets(),
         now_ms,
+        Deciding(settings.connections, key, now_ms),
+        plan_settings(settings, key),
     )
     app = routes_of(page)
     return AssembledPage(Guard(app, allowed_hosts(serve), answered, log), page.changes)  # type: ignore[arg-type]
+
+
+def plan_settings(settings: Settings, key: SigningKey | None) -> PlanSettings:
+    """Whether plans wait for people, and why the page cannot write their decisions."""
+    if settings.serve.token_file:
+        why_not = "" if key is not None else NO_KEY
+    else:
+        why_not = NO_TOKENS
+    return PlanSettings(settings.executor.approval == "required", why_not)
 
 
 def tokens_of(serve: ServeSettings) -> TokenBook | None:

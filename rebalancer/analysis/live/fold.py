@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from rebalancer.analysis.live.packed import PackedRound, packed
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveDecisions
 from rebalancer.analysis.status import CollectionPass
+from strategies.approvals import Approval, ApprovalOutcome
 from strategies.model import Command, Outcome, Round
 
 Key = tuple[int, int]
+K = TypeVar("K")
+V = TypeVar("V")
 #: More clusters, commands and outcomes than any installation has: names come from records.
 MOST_CLUSTERS, MOST_COMMANDS, MOST_OUTCOMES, MOST_CODES = 200, 100_000, 200_000, 100
+#: The newest decisions of people per cluster, and answers to them.
+MOST_APPROVALS = 2_000
 #: Different outcomes of one command that are kept.
 _MOST_ANSWERS = 20
 
@@ -30,6 +36,9 @@ class _ClusterFold:
     rounds: dict[Key, PackedRound] = field(default_factory=dict)
     commands: dict[str, Command] = field(default_factory=dict)
     outcomes: dict[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    approvals: dict[str, Approval] = field(default_factory=dict)
+    answers: dict[ApprovalOutcome, None] = field(default_factory=dict)
     report_ms: int | None = None
     sweep: CollectionPass | None = None
     rejected: Counter[str] = field(default_factory=Counter)
@@ -65,8 +74,10 @@ class LiveFold:
         if len(found.rounds) > self._most:
             self._forget(found)
 
-    def add_command(self, command: Command) -> None:
-        """Adds a command, unless its round is too old."""
+    def add_command(self, command: Command, digest: str = "") -> None:
+        """Adds a command, unless its round is too old; of several with one id the first counts.
+        `digest`: SHA-256 (hex) of its record.
+        """
         found, key = self._of(command.cluster), (command.epoch, command.round)
         if found is None or command.id in found.commands or key < found.oldest:
             return
@@ -74,7 +85,7 @@ class LiveFold:
             self.left_out += 1
             return
         self._decided(found)
-        found.commands[command.id] = command
+        found.commands[command.id], found.digests[command.id] = command, digest
         _touch(found, command)
 
     def add_outcome(self, outcome: Outcome) -> None:
@@ -92,6 +103,20 @@ class LiveFold:
         command = found.commands.get(outcome.command_id)
         if command is not None:
             _touch(found, command)
+
+    def add_approval(self, approval: Approval) -> None:
+        """Adds what a person decided; of several records with one id the first counts."""
+        found = self._of(approval.cluster)
+        if found is not None and approval.id not in found.approvals:
+            self._decided(found)
+            _add_bounded(found.approvals, approval.id, approval)
+
+    def add_answer(self, answer: ApprovalOutcome) -> None:
+        """Adds an executor's answer to an approval."""
+        found = self._of(answer.cluster)
+        if found is not None and answer not in found.answers:
+            self._decided(found)
+            _add_bounded(found.answers, answer, None)
 
     def add_report(self, cluster: str, ts: int) -> None:
         """Notes the time of a broker's report. `ts`: ms since the epoch."""
@@ -116,14 +141,20 @@ class LiveFold:
             self._changed(found)
 
     def tick(self, now_ms: int) -> None:
-        """Makes a new state of each cluster with a command that expired since its last one."""
+        """Makes a new state of each cluster with a command that expired since its last one. `now_ms`:
+        since the epoch.
+        """
         for found in self._clusters.values():
-            if found.made is not None and any(
-                found.made.now_ms < one.expires_at_ms <= now_ms
+            before_ms = now_ms if found.made is None else found.made.now_ms
+            expired = [
+                one
                 for one in found.commands.values()
-                if one.id not in found.outcomes
-            ):
-                self._changed(found)
+                if before_ms < one.expires_at_ms <= now_ms and one.id not in found.outcomes
+            ]
+            if expired:
+                self._decided(found)
+            for one in expired:
+                _touch(found, one)
 
     def clusters(self, now_ms: int) -> dict[str, LiveCluster]:
         """The state of each cluster by name; those without a change are the same objects as
@@ -155,8 +186,14 @@ class LiveFold:
         found.oldest = min(found.rounds)
         old = [one for one in found.commands.values() if (one.epoch, one.round) < found.oldest]
         for one in old:
-            del found.commands[one.id]
+            del found.commands[one.id], found.digests[one.id]
             found.outcomes.pop(one.id, None)
+
+
+def _add_bounded(to: dict[K, V], key: K, value: V) -> None:
+    if len(to) >= MOST_APPROVALS:
+        del to[next(iter(to))]
+    to[key] = value
 
 
 def _touch(found: _ClusterFold, command: Command) -> None:
@@ -189,6 +226,9 @@ def _decisions(found: _ClusterFold) -> LiveDecisions:
         rounds=tuple(found.rounds[key] for key in sorted(found.rounds)),
         commands=_ordered(found.commands.values()),
         outcomes=dict(found.outcomes),
+        digests=dict(found.digests),
+        approvals=tuple(found.approvals.values()),
+        answers=tuple(found.answers),
     )
 
 

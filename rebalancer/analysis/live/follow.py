@@ -25,9 +25,12 @@ from sinks.topics.access import Reader, TopicRecord, open_reader
 from sinks.topics.connections import Connections
 from sinks.topics.readable import check_read
 from sinks.topics.uri import TopicUri
-from sinks.wire.codec import decode_command, decode_outcome, decode_round
+from sinks.wire.codec import decode_answer, decode_approval, decode_command, decode_round
 from sinks.wire.names import is_cluster
+from sinks.wire.plans import command_digest
 from sinks.wire.raw import SourceSettings
+from sinks.wire.signing import SigningKey, signing_key
+from strategies.approvals import ApprovalOutcome
 from strategies.errors import RebalancerError, WireError
 
 Add = Callable[[LiveFold, bytes], None]
@@ -58,11 +61,19 @@ def _round(fold: LiveFold, value: bytes) -> None:
 
 
 def _command(fold: LiveFold, value: bytes) -> None:
-    fold.add_command(decode_command(value))
+    fold.add_command(decode_command(value), command_digest(value))
 
 
 def _outcome(fold: LiveFold, value: bytes) -> None:
-    fold.add_outcome(decode_outcome(value))
+    answer = decode_answer(value)
+    if isinstance(answer, ApprovalOutcome):
+        fold.add_answer(answer)
+    else:
+        fold.add_outcome(answer)
+
+
+def _approval(fold: LiveFold, value: bytes) -> None:
+    fold.add_approval(decode_approval(value))
 
 
 def _telemetry(fold: LiveFold, value: bytes) -> None:
@@ -88,6 +99,7 @@ _ADDS: Mapping[str, Add] = {
     "outcomes": _outcome,
     "telemetry": _telemetry,
     "rejected": _rejected,
+    "approvals": _approval,
 }
 
 
@@ -106,11 +118,12 @@ class LiveTopics:
     ) -> None:
         """`now_ms`: the time since the epoch; `paused`: whether the pause file exists; `log`: gets
         one line when a topic is lost or found again; `on_turn`: called with each snapshot, and
-        every few seconds without a new one.
+        every few seconds without a new one. Raises SettingsError for an invalid signing key.
         """
         self._connections, self._settings, self._now_ms = connections, settings, now_ms
         self._paused, self._log, self._on_turn = paused, log, on_turn
         self._fold = LiveFold(settings.rounds)
+        self._key = signing_key(connections.signing)
         self._lock = threading.Lock()
         self._stop, self._dirty = threading.Event(), threading.Event()
         self._skipped = 0
@@ -188,7 +201,10 @@ class LiveTopics:
         for record in records:
             with self._lock:
                 try:
-                    _add_one(add, self._fold, record)
+                    check_read(record)
+                    if name == "commands" and self._key is not None:
+                        _check_signed(self._key, record.value)
+                    add(self._fold, record.value)
                 except (WireError, ValueError, RecursionError):
                     self._skipped += 1
         with self._lock:
@@ -242,7 +258,7 @@ class LiveTopics:
             )
 
 
-def _add_one(add: Add, fold: LiveFold, record: TopicRecord) -> None:
-    check_read(record)
-    add(fold, record.value)
+def _check_signed(key: SigningKey, value: bytes) -> None:
+    if key.check(value) != "signed":
+        raise WireError("wrong-signature", "It is not signed with signing.key_file.")
 

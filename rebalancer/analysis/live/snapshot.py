@@ -12,16 +12,19 @@ from rebalancer.analysis.explain.answers import decisive
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.live.packed import PackedRound
 from rebalancer.analysis.status import CollectionPass
+from strategies.approvals import Approval, ApprovalOutcome
 from strategies.model import Command, Outcome
 
 T = TypeVar("T")
 
 
 class OnceMade:
-    """Documents made from a snapshot: each once, by the first viewer who asks for it."""
+    """Documents made from a snapshot: each once, by the first viewer who asks for it. One may be
+    made from another.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._made: dict[str, object] = {}
 
     def get(self, name: str, make: Callable[[], T]) -> T:
@@ -35,13 +38,17 @@ class OnceMade:
 @dataclass(frozen=True)
 class LiveDecisions:
     """The decisions about one cluster. `version`: number of the newest change; `rounds`: the newest
-    ones, oldest first; `commands` and `outcomes` of these rounds by the command's id.
+    ones, oldest first; `commands`, `outcomes` and `digests` (SHA-256 of the command's record) of
+    these rounds by the command's id; `approvals`: what people decided, with the executors' answers.
     """
 
     version: int = 0
     rounds: tuple[PackedRound, ...] = ()
     commands: Mapping[str, Command] = field(default_factory=dict)
     outcomes: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    approvals: tuple[Approval, ...] = ()
+    answers: tuple[ApprovalOutcome, ...] = ()
     made: OnceMade = field(default_factory=OnceMade, repr=False, compare=False)
 
     @cached_property
@@ -52,6 +59,8 @@ class LiveDecisions:
             commands=tuple(self.commands.values()),
             outcomes=tuple(one for given in self.outcomes.values() for one in given),
             has_outcomes=True,
+            approval_outcomes=self.answers,
+            digests=self.digests,
         )
 
     @cached_property

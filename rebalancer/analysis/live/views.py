@@ -7,7 +7,7 @@ Everything that depends on the viewer's clock is a time, which the page turns in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any, Literal
@@ -15,9 +15,11 @@ from typing import Any, Literal
 from rebalancer.analysis.explain.answers import in_short
 from rebalancer.analysis.live.packed import PackedRound
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
+from rebalancer.analysis.plans import pauses_of
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.analysis.status import INTERVALS, late_after_ms
 from rebalancer.simulation.tracing import proof_of
+from strategies.approvals import PauseOrder
 from strategies.model import Command, Outcome, Round
 from strategies.settings import RoundSettings
 
@@ -92,14 +94,31 @@ def overview(one: LiveCluster, settings: ViewSettings, paused: bool | None) -> D
         "decided": decisions.version,
         "empty": NO_ROUND if newest is None else "",
         "state": None if newest is None else _state(newest),
+        "paused": _paused(one, paused),
         **_since(decisions),
         "newest": None if newest is None else _newest(newest),
         "late_after_ms": None if newest is None else late_after_ms(newest, settings.round),
         "kept": len(decisions.rounds),
-        "waiting": [_command(given, one) for given in _open(one)],
-        "health": [_collector(one, settings), _job(one, settings), _executor(one, paused)],
+        "waiting": sum(answer_of(given, decisions, one.now_ms) == "open" for given in decisions.commands.values()),
+        "health": [_collector(one, settings), _job(one, settings), _executor(one, _paused(one, paused))],
         "rejected": dict(one.rejected),
     }
+
+
+def pause_of_cluster(one: LiveCluster) -> PauseOrder | None:
+    """The newest accepted pause or resume, None without any."""
+    decisions = one.decisions
+    return pauses_of(decisions.history, decisions.approvals).get(one.cluster)
+
+
+def _paused(one: LiveCluster, file: bool | None) -> str:
+    """Who or what pauses the executor, as a sentence; empty if nothing does. `file`: whether the
+    pause file of this machine exists.
+    """
+    order = pause_of_cluster(one)
+    if order is not None and order.paused:
+        return f"{order.by} paused the executor: {order.reason}"
+    return "the pause file exists on this machine" if file else ""
 
 
 def _state(newest: Round) -> Document:
@@ -211,37 +230,6 @@ def answer_of(command: Command, decisions: LiveDecisions, now_ms: int) -> Answer
     return "refused"
 
 
-def _open(one: LiveCluster) -> Iterator[Command]:
-    """The commands that an executor may still apply."""
-    for command in one.decisions.commands.values():
-        if answer_of(command, one.decisions, one.now_ms) == "open":
-            yield command
-
-
-def _command(command: Command, one: LiveCluster) -> Document:
-    outcome, expected = one.decisions.outcome_of(command), command.expected
-    return {
-        "id": command.id,
-        "epoch": command.epoch,
-        "round": command.round,
-        "action": command.action,
-        "bundle": command.bundle,
-        "source": command.source,
-        "destination": command.destination,
-        "text": command.text,
-        "code": command.code,
-        "expires_at_ms": command.expires_at_ms,
-        "expected": [
-            expected.source_before,
-            expected.source_after,
-            expected.destination_before,
-            expected.destination_after,
-        ],
-        "answer": answer_of(command, one.decisions, one.now_ms),
-        "outcome": "" if outcome is None else in_short(outcome),
-    }
-
-
 def _health(name: str, ts: int | None, late_ms: int, *, fresh: str, late: str) -> Document:
     """`ts`: of the newest sign of life; the page shows `late` once `late_ms` have passed since."""
     after = None if ts is None else ts + late_ms
@@ -273,7 +261,7 @@ def _job(one: LiveCluster, settings: ViewSettings) -> Document:
     return _health("job", newest.ts, late_ms, fresh=fresh, late=late)
 
 
-def _executor(one: LiveCluster, paused: bool | None) -> Document:
+def _executor(one: LiveCluster, paused: str) -> Document:
     """The executor writes only outcomes, so that its age alone is no sign: unanswered commands
     are.
     """
@@ -281,16 +269,14 @@ def _executor(one: LiveCluster, paused: bool | None) -> Document:
     newest = max((given for given in answered if given is not None), key=_time, default=None)
     text, doubt = _executor_text(one, newest, paused)
     found = _health("executor", None if newest is None else newest.ts, 0, fresh=text, late=text)
-    return {**found, "late_after_ms": None, "doubt": doubt, "paused": paused}
+    return {**found, "late_after_ms": None, "doubt": doubt}
 
 
 def _time(outcome: Outcome) -> int:
     return outcome.ts
 
 
-def _executor_text(
-    one: LiveCluster, newest: Outcome | None, paused: bool | None
-) -> tuple[str, bool]:
+def _executor_text(one: LiveCluster, newest: Outcome | None, paused: str) -> tuple[str, bool]:
     commands = [given for given in one.decisions.commands.values() if given.action != "throttle"]
     last = max((given.issued_at_ms for given in commands), default=0)
     unanswered = [
@@ -299,7 +285,7 @@ def _executor_text(
         if given.issued_at_ms == last and answer_of(given, one.decisions, one.now_ms) == "expired"
     ]
     if paused:
-        return "Paused: the pause file exists on this machine, so it refuses all commands.", True
+        return f"Paused, it refuses all commands: {paused}.", True
     if unanswered and one.decisions.outcome_of(unanswered[0]) is None:
         text = f"{_counted(len(unanswered), 'command')} of the newest plan expired without an answer"
         return f"{text}. Start `rebalancer execute`.", True

@@ -5,23 +5,24 @@ import { clock, now, setClock, stateOf } from "./format.js";
 import { showBrokers } from "./brokers.js";
 import { refresh, showHistory } from "./history.js";
 import { showMoves } from "./moves.js";
-import { showPlan } from "./plan.js";
+import { showPlans } from "./plan.js";
 import { ask, close, known, setCluster } from "./search.js";
 import { showState } from "./state.js";
 import { showUsage } from "./usage.js";
 
 const CALM_MS = 3000;  // between two looks at what changes with every report
-let chosen = "", overview = null, decided = -1, version = -1, historyOf = 0, busy = false, again = false, source = null, list = null, looked = 0;
+let chosen = "", overview = null, decided = -1, version = -1, historyOf = 0, busy = false, again = false, source = null, list = null, looked = 0, person = null;
 
 async function start() {
-  const person = await get("session").catch((error) => error);
-  if (person instanceof Refused && person.status === 401) return signIn();
-  if (person instanceof Error) return link("bad", "no connection to the server", () => setTimeout(start, 3000));
-  signedIn(person);
+  const found = await get("session").catch((error) => error);
+  if (found instanceof Refused && found.status === 401) return signIn();
+  if (found instanceof Error) return link("bad", "no connection to the server", () => setTimeout(start, 3000));
+  signedIn(found);
   return undefined;
 }
 
-function signedIn(person) {
+function signedIn(found) {
+  person = found;
   setCsrf(person.csrf);
   byId("login").hidden = true;
   byId("search").hidden = false;
@@ -114,7 +115,7 @@ async function draw() {
   if (name !== chosen) { again = true; return undefined; }
   version = overview.version;
   showState(overview);
-  showPlan(overview);
+  showPlans(await get("plans", { cluster: name }), { cluster: name, person, again: () => { looked = 0; return update(); } });
   if (overview.decided !== decided) await drawDecisions(name, overview.decided);
   document.documentElement.dataset.drawn = String(overview.version);
   return undefined;
@@ -155,7 +156,6 @@ const isLate = (one) => one.late_after_ms !== null && now() > one.late_after_ms;
 
 function notices(found) {
   const lines = found.topics.filter((one) => one.error).map((one) => `No connection to topics.${one.name} (${one.uri}) since ${clock(one.since_ms)}: ${one.error} The rest of the page goes on; this topic is tried again.`);
-  if (overview?.health?.some((process) => process.paused)) lines.push("The executor of this machine is paused: it refuses all commands until the pause file is deleted.");
   if (found.left_out) lines.push(`${found.left_out} records were left out, because there are too many clusters or commands.`);
   const key = lines.join("\n");
   if (notices.key === key) return;
@@ -180,10 +180,10 @@ byId("answer-close").addEventListener("click", close);
 byId("only-moves").addEventListener("change", refresh);
 byId("login").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const person = await send("POST", "session", { token: byId("token").value }).catch((error) => error);
-  if (person instanceof Error) { say(byId("login-error"), person.message); return; }
+  const found = await send("POST", "session", { token: byId("token").value }).catch((error) => error);
+  if (found instanceof Error) { say(byId("login-error"), found.message); return; }
   byId("token").value = "";
-  signedIn(person);
+  signedIn(found);
 });
 document.addEventListener("keydown", (event) => {
   const writes = ["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName);

@@ -7,10 +7,10 @@ const TITLES = { collector: "Collector", job: "Job", executor: "Executor" };
 export function showState(one) {
   const newest = one.newest, [label, level] = stateOf(one.state?.code);
   const late = one.late_after_ms !== null && now() > one.late_after_ms;
-  byId("verdict").dataset.level = late ? "bad" : one.state ? level : "open";
-  say(byId("badge"), late ? `✗ No newer round; it was: ${label.slice(2)}` : label);
+  byId("verdict").dataset.level = late ? "bad" : one.paused ? "fair" : one.state ? level : "open";
+  say(byId("badge"), late ? `✗ No newer round; it was: ${label.slice(2)}` : one.paused ? `⏸ Paused. Without the pause: ${label.slice(2)}` : label);
   sentence(byId("state"), one.state ? `${capital(one.state.text)}.` : one.empty);
-  sentence(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : one.state?.advice || "");
+  sentence(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : one.paused ? `${capital(one.paused)}. Resume it to carry out plans.` : one.state?.advice || "");
   const since = one.since_ms ? `in this state for ${counted(one.same, "round")}, since ${ago(one.since_ms).replace(" ago", "")}` : "";
   say(byId("newest"), newest ? `Round ${newest.round} of epoch ${newest.epoch}, ${ago(newest.ts)}${since ? `; ${since}` : ""}. ${newest.proves.join(" ")}` : "");
   tiles(one);
@@ -25,7 +25,7 @@ function tiles(one) {
     ["Spread now", `${points(newest.spread)}`, "points between the busiest and the idlest broker"],
     ["Expected", `${points(newest.spread_after)}`, "points after the round's commands"],
     ...(newest.best_spread === null ? [] : [["Best possible", `${points(newest.best_spread)}`, "points or more, with whole bundles"]]),
-    ["Commands waiting", one.waiting.length.toLocaleString("en"), one.waiting.length ? "no executor has answered them yet" : "nothing waits for an executor"],
+    ["Commands waiting", one.waiting.toLocaleString("en"), one.waiting ? "no executor has answered them yet" : "nothing waits for an executor"],
     ["Rejected records", Object.values(one.rejected).reduce((sum, count) => sum + count, 0).toLocaleString("en"), Object.entries(one.rejected).slice(0, 2).map(([code, count]) => `${count} ${code}`).join(", ") || "none since the page started"],
   ] : [];
   fill(byId("tiles"), shown, () => el("div", {}, el("dt"), el("dd", { class: "figure" }), el("dd", { class: "meaning" })),
