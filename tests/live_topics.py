@@ -105,7 +105,10 @@ class MadeUpCluster:
                 "samples",
                 evidence={"lasting_points": 8.0},
                 expected=Expected(
-                    usage[source], usage[source] - 0.05, usage[destination], usage[destination] + 0.05
+                    usage[source],
+                    usage[source] - 0.05,
+                    usage[destination],
+                    usage[destination] + 0.05,
                 ),
                 issued_at_ms=self.time_of(number),
                 expires_at_ms=self.time_of(number) + 300_000,

@@ -20,10 +20,10 @@ from starlette.routing import Route
 
 from rebalancer.analysis.live import pictures, plan_views, search, views
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveSnapshot
-from rebalancer.serve.changes import Changes
 from rebalancer.serve.deciding import Deciding
 from rebalancer.serve.documents import Body, json_body
 from rebalancer.serve.signing_in import SigningIn, json_of
+from rebalancer.serve.viewer_news import ViewerNews
 
 #: Pause (s) between two messages to a viewer, and after which a silent stream shows that it lives.
 _BETWEEN_S, _ALIVE_S = 1.0, 15.0
@@ -43,7 +43,7 @@ class LivePage:
     now_ms: Callable[[], int]
     deciding: Deciding
     plans: plan_views.PlanSettings
-    changes: Changes = field(default_factory=Changes)
+    changes: ViewerNews = field(default_factory=ViewerNews)
     searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_SEARCHES))
 
     def cluster(self, request: Request) -> LiveCluster:
@@ -191,7 +191,7 @@ def _news(snapshot: LiveSnapshot) -> dict[str, Any]:
     }
 
 
-#: Path, methods, handler, and whether everybody may use it.
+#: Path, methods, handler, and whether it needs no sign-in.
 _ROUTES: tuple[tuple[str, tuple[str, ...], Handler, bool], ...] = (
     ("/", ("GET",), _index, True),
     ("/assets/{name}", ("GET",), _asset, True),
@@ -209,7 +209,7 @@ _ROUTES: tuple[tuple[str, tuple[str, ...], Handler, bool], ...] = (
 
 
 def routes_of(page: LivePage) -> Starlette:
-    """The application, without the checks of `Guard`."""
+    """The application, without the checks of `RequestGuard`."""
     routes = [
         Route(path, partial(_served, page, path, handler, public), methods=list(methods))
         for path, methods, handler, public in _ROUTES

@@ -45,8 +45,8 @@ class Deciding:
     publish: Callable[[Connections, SigningKey, Approval], None] = publish_approval
 
     async def decide(self, one: LiveCluster, by: str, body: dict[str, object]) -> Approval:
-        """Publishes the decision in a request's body: `action`, `reason`, and `plan` for approve and
-        deny. Raises HTTPException with 400, 409 or 503 and a sentence.
+        """Publishes the decision in a request's body: `action`, `reason`, and `plan` for approve
+        and deny. Raises HTTPException with 400, 409 or 503 and a sentence.
         """
         if self.key is None:
             raise HTTPException(409, NO_KEY)
@@ -65,15 +65,11 @@ class Deciding:
             raise HTTPException(503, _sentence(error)) from None
         return approval
 
-    def _record(
-        self, one: LiveCluster, by: str, action: str, reason: str, plan: str
-    ) -> Approval:
+    def _record(self, one: LiveCluster, by: str, action: str, reason: str, plan: str) -> Approval:
         now_ms, new_id = self.now_ms(), secrets.token_hex(16)
         if action in ("pause", "resume"):
             order: Literal["pause", "resume"] = "pause" if action == "pause" else "resume"
-            return pause_for(
-                one.cluster, order, by=by, reason=reason, now_ms=now_ms, new_id=new_id
-            )
+            return pause_for(one.cluster, order, by=by, reason=reason, now_ms=now_ms, new_id=new_id)
         known = plans_of(one.decisions.history, one.decisions.approvals, now_ms)
         verdict: Literal["approve", "deny"] = "approve" if action == "approve" else "deny"
         return approval_for(

@@ -38,7 +38,7 @@ _HEADERS: tuple[tuple[bytes, bytes], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedRequest:
     """An answer instead of the page's: status and sentence."""
 
     status: int
@@ -46,7 +46,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Guard:
+class RequestGuard:
     """The page behind its checks. `hosts`: names that a request may be for, empty = any;
     `answered`: gets route, status and method of each request; `log`: gets unexpected errors.
     """
@@ -78,35 +78,39 @@ class Guard:
         except Exception as error:
             # The text of the error may contain names from records, but no secret: those have no
             # text.
-            self.log(f"a request failed, please report this as a bug: {type(error).__name__}: {error}")
+            self.log(
+                f"a request failed, please report this as a bug: {type(error).__name__}: {error}"
+            )
             if not status:
-                await _answer(Refusal(500, "The page failed; its log says why."), send_guarded)
+                await _answer(
+                    RefusedRequest(500, "The page failed; its log says why."), send_guarded
+                )
         finally:
             self.answered(str(scope.get("route_name", "refused")), status)
 
 
-def refused(scope: Scope, hosts: frozenset[str]) -> Refusal | None:
+def refused(scope: Scope, hosts: frozenset[str]) -> RefusedRequest | None:
     """Why a request is refused before anybody looks at it, or None."""
     headers = scope["headers"]
     host = _only(headers, b"host")
     if scope["method"] not in _METHODS:
-        return Refusal(405, "Only GET, HEAD, POST and DELETE are served.")
+        return RefusedRequest(405, "Only GET, HEAD, POST and DELETE are served.")
     if len(scope["path"]) + len(scope["query_string"]) > _LONGEST_TARGET:
-        return Refusal(414, "The address is too long.")
+        return RefusedRequest(414, "The address is too long.")
     name = _host_name(host)
     if name is None:
-        return Refusal(400, "The request has no valid Host header.")
+        return RefusedRequest(400, "The request has no valid Host header.")
     if hosts and name not in hosts:
-        return Refusal(
+        return RefusedRequest(
             421, "The page is not served under this name; add it to serve.hosts if it should be."
         )
     if _size(headers) > LARGEST_BODY:
-        return Refusal(413, f"A request has at most {LARGEST_BODY} bytes.")
+        return RefusedRequest(413, f"A request has at most {LARGEST_BODY} bytes.")
     if _only(headers, b"sec-fetch-site") == "cross-site" and _is_data(scope):
-        return Refusal(403, "Another site's page sent the request.")
+        return RefusedRequest(403, "Another site's page sent the request.")
     origin = _only(headers, b"origin")
     if scope["method"] not in _READING and origin is not None and not _same(origin, host, scope):
-        return Refusal(403, "Another site's page sent the request.")
+        return RefusedRequest(403, "Another site's page sent the request.")
     return None
 
 
@@ -146,7 +150,7 @@ def _size(headers: list[tuple[bytes, bytes]]) -> int:
     return int(value) if value is not None and value.isascii() and value.isdecimal() else 0
 
 
-async def _answer(refusal: Refusal, send: Send) -> None:
+async def _answer(refusal: RefusedRequest, send: Send) -> None:
     body = json.dumps({"error": refusal.text}).encode()
     await send(
         {

@@ -10,12 +10,12 @@ from rebalancer.analysis.live.plan_views import PlanSettings
 from rebalancer.analysis.live.snapshot import LiveSnapshot
 from rebalancer.analysis.live.views import ViewSettings
 from rebalancer.serve.app import LivePage, routes_of
-from rebalancer.serve.changes import Changes
 from rebalancer.serve.deciding import NO_KEY, Deciding
 from rebalancer.serve.documents import assets
-from rebalancer.serve.guard import LOOPBACK_NAMES, App, Guard
+from rebalancer.serve.guard import LOOPBACK_NAMES, App, RequestGuard
 from rebalancer.serve.signing_in import NO_TOKENS, SigningIn
 from rebalancer.serve.tokens import FailureLimit, Sessions, TokenBook, read_tokens
+from rebalancer.serve.viewer_news import ViewerNews
 from rebalancer.settings.load import Settings
 from rebalancer.settings.serve import ServeSettings, host_names, is_loopback, serve_address
 from sinks.wire.signing import SigningKey, approvals_key
@@ -26,7 +26,7 @@ class AssembledPage:
     """The application, and what announces changes to its viewers."""
 
     app: App
-    changes: Changes
+    changes: ViewerNews
 
 
 def assembled_page(
@@ -56,15 +56,13 @@ def assembled_page(
         plan_settings(settings, key),
     )
     app = routes_of(page)
-    return AssembledPage(Guard(app, allowed_hosts(serve), answered, log), page.changes)  # type: ignore[arg-type]
+    return AssembledPage(RequestGuard(app, allowed_hosts(serve), answered, log), page.changes)  # type: ignore[arg-type]
 
 
 def plan_settings(settings: Settings, key: SigningKey | None) -> PlanSettings:
     """Whether plans wait for people, and why the page cannot write their decisions."""
-    if settings.serve.token_file:
-        why_not = "" if key is not None else NO_KEY
-    else:
-        why_not = NO_TOKENS
+    no_key = NO_KEY if key is None else ""
+    why_not = no_key if settings.serve.token_file else NO_TOKENS
     return PlanSettings(settings.executor.approval == "required", why_not)
 
 

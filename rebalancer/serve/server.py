@@ -10,12 +10,11 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
-
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from rebalancer.serve.changes import Changes
 from rebalancer.serve.guard import App
+from rebalancer.serve.viewer_news import ViewerNews
 from sinks.metrics.settings import ListenAddress
 from strategies.errors import SettingsError, SinkError
 
@@ -48,7 +47,8 @@ class PatientProtocol(H11Protocol):
         super().on_response_complete()
 
     def _limit(self) -> None:
-        waiting = self.cycle is None or self.cycle.response_complete
+        cycle: RequestResponseCycle | None = self.cycle
+        waiting = cycle is None or cycle.response_complete
         if waiting and self.timeout_keep_alive_task is None and not self.transport.is_closing():
             self.timeout_keep_alive_task = self.loop.call_at(
                 self._deadline, self.timeout_keep_alive_handler
@@ -59,7 +59,7 @@ class StoppableServer(uvicorn.Server):
     """Ends when `is_stopping`, and leaves signals to the process."""
 
     def __init__(
-        self, config: uvicorn.Config, is_stopping: Callable[[], bool], changes: Changes
+        self, config: uvicorn.Config, is_stopping: Callable[[], bool], changes: ViewerNews
     ) -> None:
         super().__init__(config)
         self._is_stopping, self._changes = is_stopping, changes
@@ -111,7 +111,7 @@ def check_certificate(cert: str, key: str) -> None:
 def run_server(
     app: App,
     listening: socket.socket,
-    changes: Changes,
+    changes: ViewerNews,
     is_stopping: Callable[[], bool],
     *,
     cert: str = "",
@@ -122,7 +122,7 @@ def run_server(
     logging.getLogger("uvicorn").addHandler(logging.NullHandler())
     logging.getLogger("uvicorn").propagate = False
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         http=PatientProtocol,
         loop="asyncio",
         ws="none",
@@ -150,5 +150,3 @@ async def _serve(server: StoppableServer, listening: socket.socket) -> None:
 
 def _broken_connection(_: asyncio.AbstractEventLoop, __: dict[str, Any]) -> None:
     """A client broke the protocol or went away: no event of this process."""
-
-

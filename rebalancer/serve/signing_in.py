@@ -27,7 +27,7 @@ NO_TOKENS = (
 
 @dataclass(frozen=True)
 class SigningIn:
-    """`tokens`: None = everybody on this machine is a viewer; `secure`: cookies need TLS."""
+    """`tokens`: None = each user of this machine is a viewer; `secure`: cookies need TLS."""
 
     tokens: TokenBook | None
     sessions: Sessions

@@ -43,7 +43,7 @@ class Viewer:
         return self.role == "operator"
 
 
-#: Everybody on this machine, where no token file is set.
+#: Each user of this machine, where no token file is set.
 LOCAL_VIEWER = Viewer("local", "viewer")
 
 
@@ -97,7 +97,8 @@ def _complaints(role: str, name: str, token: str) -> Iterator[str]:
     elif not _NAME.fullmatch(name):
         yield "the name has other characters than letters, digits, spaces and _.@-, or over 64"
     elif len(token) < _SHORTEST:
-        yield f"the token is shorter than {_SHORTEST} characters; make one with `openssl rand -hex 24`"
+        make = "make one with `openssl rand -hex 24`"
+        yield f"the token is shorter than {_SHORTEST} characters; {make}"
 
 
 def _digest(text: str) -> bytes:

@@ -26,7 +26,7 @@ class ServeSettings:
         str,
         Setting(
             "File with one line `role:name:token` per person; role: viewer or operator; empty = "
-            "everybody on this machine is a viewer"
+            "each user of this machine is a viewer"
         ),
     ] = ""
     hosts: Annotated[
@@ -66,7 +66,7 @@ def serve_address(settings: ServeSettings) -> ListenAddress:
         raise SettingsError([*error.complaints, *complaints]) from error
     if not is_loopback(address.host) and not settings.token_file:
         complaints.append(
-            f"serve.listen: {settings.listen} is reachable from other machines, so everybody there "
+            f"serve.listen: {settings.listen} is reachable from other machines, so any user there "
             "could read the page: set serve.token_file, or listen on 127.0.0.1:8085"
         )
     if complaints:

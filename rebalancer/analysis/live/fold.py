@@ -141,8 +141,8 @@ class LiveFold:
             self._changed(found)
 
     def tick(self, now_ms: int) -> None:
-        """Makes a new state of each cluster with a command that expired since its last one. `now_ms`:
-        since the epoch.
+        """Makes a new state of each cluster with a command that expired since its last one.
+        `now_ms`: since the epoch.
         """
         for found in self._clusters.values():
             before_ms = now_ms if found.made is None else found.made.now_ms

@@ -114,14 +114,13 @@ class LiveTopics:
         *,
         paused: Callable[[], bool | None] = lambda: None,
         log: Callable[[str], None] = lambda _: None,
-        on_turn: Callable[[LiveSnapshot], None] = lambda _: None,
     ) -> None:
         """`now_ms`: the time since the epoch; `paused`: whether the pause file exists; `log`: gets
-        one line when a topic is lost or found again; `on_turn`: called with each snapshot, and
-        every few seconds without a new one. Raises SettingsError for an invalid signing key.
+        one line when a topic is lost or found again. Raises SettingsError for an invalid signing
+        key.
         """
         self._connections, self._settings, self._now_ms = connections, settings, now_ms
-        self._paused, self._log, self._on_turn = paused, log, on_turn
+        self._paused, self._log = paused, log
         self._fold = LiveFold(settings.rounds)
         self._key = signing_key(connections.signing)
         self._lock = threading.Lock()
@@ -140,14 +139,18 @@ class LiveTopics:
         return self._snapshot
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Follows the topics during the block."""
+    def running(self, on_turn: Callable[[LiveSnapshot], None] = lambda _: None) -> Iterator[None]:
+        """Follows the topics during the block. `on_turn`: called with each snapshot, and every few
+        seconds without a new one.
+        """
         topics = [(n, t) for n, t in self._connections.topics.named() if n in _ADDS]
         threads = [
             threading.Thread(target=self._follow, args=(name, topic), name=name, daemon=True)
             for name, topic in topics
         ]
-        threads.append(threading.Thread(target=self._keep, name="snapshots", daemon=True))
+        threads.append(
+            threading.Thread(target=self._keep, args=(on_turn,), name="snapshots", daemon=True)
+        )
         for thread in threads:
             thread.start()
         try:
@@ -233,13 +236,13 @@ class LiveTopics:
             self._health[name] = replace(health, error=text, since_ms=since_ms)
         self._dirty.set()
 
-    def _keep(self) -> None:
+    def _keep(self, on_turn: Callable[[LiveSnapshot], None]) -> None:
         """Makes a snapshot after changes."""
         while not self._stop.is_set():
             self._dirty.wait(_TICK_S)
             self._dirty.clear()
             self._renew()
-            self._on_turn(self._snapshot)
+            on_turn(self._snapshot)
             self._stop.wait(_SNAPSHOT_S)
 
     def _renew(self) -> None:
@@ -248,9 +251,7 @@ class LiveTopics:
             self._fold.tick(now_ms)
             self._snapshot = LiveSnapshot(
                 version=self._fold.version,
-                clusters={
-                    name: one for name, one in self._fold.clusters(now_ms).items() if name
-                },
+                clusters={name: one for name, one in self._fold.clusters(now_ms).items() if name},
                 topics=tuple(self._health.values()),
                 paused=paused,
                 left_out=self._fold.left_out,
@@ -261,4 +262,3 @@ class LiveTopics:
 def _check_signed(key: SigningKey, value: bytes) -> None:
     if key.check(value) != "signed":
         raise WireError("wrong-signature", "It is not signed with signing.key_file.")
-

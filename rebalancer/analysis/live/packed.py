@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import isnan
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class PackedUsage(Mapping[str, float]):
 
     def __getitem__(self, name: str) -> float:
         value = float(self.values_array[self.places.by_name[name]])
-        if value != value:
+        if isnan(value):
             raise KeyError(name)
         return value
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from itertools import pairwise
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,8 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 def usage_over_time(decisions: LiveDecisions) -> Document:
-    """Usage per broker (or group of brokers) and round. `cells`: base64 of one byte per cell, row by
-    row: usage × 200, 254 = more, 255 = unknown. `levels`: permille per round, or null.
+    """Usage per broker (or group of brokers) and round. `cells`: base64 of one byte per cell, row
+    by row: usage × 200, 254 = more, 255 = unknown. `levels`: permille per round, or null.
     """
     rounds = decisions.rounds
     names = sorted(names_of(rounds), key=natural)
@@ -41,8 +43,10 @@ def usage_over_time(decisions: LiveDecisions) -> Document:
         "version": decisions.version,
         "times": [one.round.ts for one in rounds],
         "rounds": [[one.round.epoch, one.round.round] for one in rounds],
-        "rows": [{"name": names[begin], "last": names[end - 1], "count": end - begin}
-                 for begin, end in groups],
+        "rows": [
+            {"name": names[begin], "last": names[end - 1], "count": end - begin}
+            for begin, end in groups
+        ],
         "cells": b64encode(_cells(table, groups).tobytes()).decode(),
         "levels": [_permilles(one.levels) for one in rounds],
         "lines": [_permilles(row) for row in table] if len(names) <= MOST_LINES else [],
@@ -58,7 +62,7 @@ def natural(name: str) -> list[Any]:
 def _groups(names: Sequence[str]) -> list[tuple[int, int]]:
     count = min(len(names), MOST_ROWS)
     edges = [len(names) * place // count for place in range(count + 1)] if count else [0]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _table(rounds: Sequence[PackedRound], names: Sequence[str]) -> Floats:
@@ -86,12 +90,12 @@ def _cells(table: Floats, groups: Sequence[tuple[int, int]]) -> NDArray[np.uint8
 def _permilles(values: Sequence[float] | Floats | None) -> list[int | None] | None:
     if values is None:
         return None
-    return [None if value != value else round(1_000 * min(float(value), 1e6)) for value in values]
+    return [None if isnan(value) else round(1_000 * min(float(value), 1e6)) for value in values]
 
 
 def bundles_over_time(decisions: LiveDecisions, now_ms: int) -> Document:
-    """Commands per bundle and time, the bundles with the newest command first. `cells`: row, column,
-    number of commands, and the answer to the newest of them, as a place in `answers`.
+    """Commands per bundle and time, the bundles with the newest command first. `cells`: row,
+    column, number of commands, and the answer to the newest of them, as a place in `answers`.
     """
     rounds = decisions.rounds
     count = min(len(rounds), MOST_COLUMNS)
@@ -122,9 +126,7 @@ def bundles_over_time(decisions: LiveDecisions, now_ms: int) -> Document:
     }
 
 
-def _columns(
-    rounds: Sequence[PackedRound], edges: Sequence[int]
-) -> dict[tuple[int, int], int]:
+def _columns(rounds: Sequence[PackedRound], edges: Sequence[int]) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
     column = -1
     for place, one in enumerate(rounds):

@@ -19,8 +19,8 @@ _OPEN = frozenset({"waiting", "approved"})
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """`required`: executors wait for approvals; `why_not`: why the page cannot write any, empty if it
-    can.
+    """`required`: executors wait for approvals; `why_not`: why the page cannot write any, empty if
+    it can.
     """
 
     required: bool = False
@@ -66,7 +66,9 @@ def _plan(plan: Plan) -> Document:
         "spread_before": plan.spread_before,
         "spread_after": plan.spread_after,
         "decision": None if plan.decision is None else _decision(plan.decision),
-        "refused": [_decision(one) for one in plan.attempts if one.status in ("refused", "expired")],
+        "refused": [
+            _decision(one) for one in plan.attempts if one.status in ("refused", "expired")
+        ],
     }
 
 

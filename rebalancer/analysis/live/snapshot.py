@@ -95,8 +95,8 @@ class LiveCluster:
 @dataclass(frozen=True, slots=True)
 class TopicHealth:
     """Whether a topic is read. `records`: number of records read; `error`: why it is not read, as a
-    sentence, empty if it is; `since_ms`: time of the first failure; `caught_up`: whether all records
-    that existed at the start were read.
+    sentence, empty if it is; `since_ms`: time of the first failure; `caught_up`: whether all
+    records that existed at the start were read.
     """
 
     name: str

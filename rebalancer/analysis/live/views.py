@@ -99,8 +99,15 @@ def overview(one: LiveCluster, settings: ViewSettings, paused: bool | None) -> D
         "newest": None if newest is None else _newest(newest),
         "late_after_ms": None if newest is None else late_after_ms(newest, settings.round),
         "kept": len(decisions.rounds),
-        "waiting": sum(answer_of(given, decisions, one.now_ms) == "open" for given in decisions.commands.values()),
-        "health": [_collector(one, settings), _job(one, settings), _executor(one, _paused(one, paused))],
+        "waiting": sum(
+            answer_of(given, decisions, one.now_ms) == "open"
+            for given in decisions.commands.values()
+        ),
+        "health": [
+            _collector(one, settings),
+            _job(one, settings),
+            _executor(one, _paused(one, paused)),
+        ],
         "rejected": dict(one.rejected),
     }
 
@@ -287,7 +294,9 @@ def _executor_text(one: LiveCluster, newest: Outcome | None, paused: str) -> tup
     if paused:
         return f"Paused, it refuses all commands: {paused}.", True
     if unanswered and one.decisions.outcome_of(unanswered[0]) is None:
-        text = f"{_counted(len(unanswered), 'command')} of the newest plan expired without an answer"
+        text = (
+            f"{_counted(len(unanswered), 'command')} of the newest plan expired without an answer"
+        )
         return f"{text}. Start `rebalancer execute`.", True
     if newest is None:
         return "No outcome yet: it has had nothing to apply, or does not run.", False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import typer
 
 from rebalancer.analysis.live.follow import FollowSettings, LiveTopics
@@ -58,14 +56,12 @@ def _serve(settings: Settings, stop: Stop, log: Log) -> None:
     liveness = Liveness(_STILL_S, "reading the topics", is_stopping=stop.is_set)
     registry = process_registry(settings.engine.version)
     metrics = PageMetrics(registry, liveness)
-    turns: list[Callable[[LiveSnapshot], None]] = []
     topics = LiveTopics(
         settings.connections,
         FollowSettings(given.rounds, given.history_ms),
         wall_clock_ms,
         paused=lambda: _is_paused(settings),
         log=log.write,
-        on_turn=lambda snapshot: [turn(snapshot) for turn in turns] and None,
     )
     page = assembled_page(
         settings,
@@ -84,11 +80,10 @@ def _serve(settings: Settings, stop: Stop, log: Log) -> None:
         )
         page.changes.announce()
 
-    turns.append(turn)
     listening = opened(serve_address(given))
     host, port = listening.getsockname()[:2]
     scheme = "https" if given.tls_cert else "http"
-    with metrics_served(settings.metrics, registry, liveness, log.write), topics.running():
+    with metrics_served(settings.metrics, registry, liveness, log.write), topics.running(turn):
         address = str(ListenAddress(host, port))
         log.write(
             Line(
@@ -110,7 +105,7 @@ def _serve(settings: Settings, stop: Stop, log: Log) -> None:
 def _audience(settings: Settings) -> str:
     if settings.serve.token_file:
         return "for people with a token"
-    return "for everybody on this machine, to look at only"
+    return "for users of this machine, to look at only"
 
 
 def _is_paused(settings: Settings) -> bool | None:

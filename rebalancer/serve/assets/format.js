@@ -37,4 +37,22 @@ export const ANSWERS = {
   applied: ["applied", "--applied"], open: ["waiting", "--waiting"], refused: ["refused or failed", "--refused"],
   expired: ["expired", "--expired"], "dry-run": ["dry run", "--dry"], advice: ["advice only", "--advice"],
 };
-export const short = (broker) => broker.replace(/:\d+$/, "");
+// What all brokers have in common is left out where room is short: broker-3.pulsar.example.org:8080 → broker-3.
+let ending = "";
+export function setCommonEnding(names) {
+  const hosts = names.map(withoutPort), first = hosts[0] || "";
+  let common = first.length;
+  for (const host of hosts) {
+    let same = 0;
+    while (same < common && same < host.length && host[host.length - 1 - same] === first[first.length - 1 - same]) same += 1;
+    common = same;
+  }
+  const dot = first.indexOf(".", first.length - common);
+  ending = names.length > 1 && dot > 0 && !/^[\d.]+$/.test(first) ? first.slice(dot) : "";
+}
+export const commonEnding = () => ending;
+const withoutPort = (broker) => broker.replace(/:\d+$/, "");
+export function short(broker) {
+  const host = withoutPort(broker);
+  return ending && host.endsWith(ending) ? host.slice(0, -ending.length) : host;
+}

@@ -1,7 +1,7 @@
 // Starts the page: signs in, follows the changes, and draws what is new of the chosen cluster.
 import { follow, get, Refused, send, setCsrf } from "./api.js";
 import { breath, byId, el, say, sentence } from "./dom.js";
-import { clock, now, setClock, stateOf } from "./format.js";
+import { clock, now, setClock, setCommonEnding, stateOf } from "./format.js";
 import { showBrokers } from "./brokers.js";
 import { refresh, showHistory } from "./history.js";
 import { showMoves } from "./moves.js";
@@ -115,8 +115,8 @@ async function draw() {
   if (name !== chosen) { again = true; return undefined; }
   version = overview.version;
   showState(overview);
-  showPlans(await get("plans", { cluster: name }), { cluster: name, person, again: () => { looked = 0; return update(); } });
   if (overview.decided !== decided) await drawDecisions(name, overview.decided);
+  showPlans(await get("plans", { cluster: name }), { cluster: name, person, again: () => { looked = 0; return update(); } });
   document.documentElement.dataset.drawn = String(overview.version);
   return undefined;
 }
@@ -125,6 +125,7 @@ async function drawDecisions(name, newest) {
   const whole = historyOf === 0, parameters = { cluster: name };
   const [brokers, usage, bundles, rounds] = await Promise.all([get("brokers", parameters), get("usage", parameters), get("bundles", parameters), get("rounds", whole ? parameters : { ...parameters, since: historyOf })]);
   if (name !== chosen) { again = true; return; }
+  setCommonEnding(brokers.names);
   await breath();
   showBrokers(brokers, ask);
   await breath();

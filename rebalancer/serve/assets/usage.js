@@ -87,7 +87,7 @@ function cellText(row, column) {
   return `${rowName(row)}: ${usage}\nround ${shown.rounds[column][1]}, ${clock(shown.times[column])}`;
 }
 
-// The table for screen readers is made when somebody opens it.
+// The table for screen readers is made when it is opened.
 function tableOf(found) {
   const details = byId("usage-table"), box = details.querySelector("div");
   const make = () => {

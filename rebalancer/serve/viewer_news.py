@@ -8,7 +8,7 @@ import asyncio
 MOST_VIEWERS = 200
 
 
-class Changes:
+class ViewerNews:
     """The viewers that wait. `open` and `close` are called in the event loop, `announce` in any
     thread.
     """
