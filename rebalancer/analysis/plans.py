@@ -28,7 +28,7 @@ from sinks.topics.readable import Skipped, readable
 from sinks.topics.uri import TopicUri
 from sinks.wire.approvals import check_person
 from sinks.wire.codec import decode_approval, encode_approval
-from sinks.wire.signing import SigningKey, signing_key
+from sinks.wire.signing import SigningKey, SigningSettings, approvals_key, signing_key
 from strategies.approvals import (
     Approval,
     ApprovalAction,
@@ -38,7 +38,7 @@ from strategies.approvals import (
     PauseOrder,
     plan_id,
 )
-from strategies.errors import RebalancerError, WireError
+from strategies.errors import RebalancerError, SettingsError, WireError
 from strategies.model import Command, Outcome, Round
 
 #: `refused`: every command has an outcome, none was carried out, and no person denied the plan.
@@ -134,19 +134,21 @@ class Plans:
 
 
 def read_plans(connections: Connections, now_ms: int) -> Plans:
-    """Reads the topics; a file topic that does not exist yet is empty. With `signing.key_file` and
-    `signing.approvals_key_file`, only signed records count. Raises SettingsError, SinkError.
+    """Reads the topics; a file topic that does not exist yet is empty. Commands and approvals that
+    are not signed are left out if this user may read the key. Raises SettingsError, SinkError.
     """
     topics, access = connections.topics, connections.access
     history = replace(NO_HISTORY, has_outcomes=True)
     if is_there("rounds", topics.rounds):
         history = with_rounds(history, topics.rounds, access)
     if is_there("commands", topics.commands):
-        history = with_commands(history, topics.commands, access, signing_key(connections.signing))
+        history = with_commands(history, topics.commands, access, _usable(connections, signing_key))
     if is_there("outcomes", topics.outcomes):
         history = with_outcomes(history, topics.outcomes, access)
     skipped = Skipped(str(topics.approvals), "approval")
-    approvals = read_approvals(topics.approvals, access, skipped)
+    approvals = read_approvals(
+        topics.approvals, access, skipped, _usable(connections, approvals_key)
+    )
     return Plans(
         tuple(plans_of(history, approvals, now_ms)),
         pauses_of(history, approvals),
@@ -155,15 +157,52 @@ def read_plans(connections: Connections, now_ms: int) -> Plans:
 
 
 def read_approvals(
-    topic: TopicUri, access: TopicAccess = NO_SECURITY, skipped: Skipped | None = None
+    topic: TopicUri,
+    access: TopicAccess = NO_SECURITY,
+    skipped: Skipped | None = None,
+    key: SigningKey | None = None,
 ) -> tuple[Approval, ...]:
-    """The records of the approvals topic in order, forged ones included: the executor's answer
-    shows which. Records that are no approval go to `skipped`. Raises SettingsError, SinkError.
+    """The records of the approvals topic in order; with a key, only those that it has signed.
+    Records that are no approval go to `skipped`. Raises SettingsError, SinkError.
     """
     if topic.scheme == "file" and not topic.folder.is_dir():
         return ()
     to = Skipped(str(topic), "approval") if skipped is None else skipped
-    return tuple(one for _, one in readable(topic_records(topic, access), decode_approval, to))
+    records = (
+        one
+        for one in topic_records(topic, access)
+        if key is None or key.check(one.value) == "signed"
+    )
+    return tuple(one for _, one in readable(records, decode_approval, to))
+
+
+def noted(history: DecisionHistory, plans: Iterable[Plan]) -> DecisionHistory:
+    """The history with what each command of a plan waits for: a missing outcome is no puzzle."""
+    notes = {
+        one.command.id: _waits_for(plan)
+        for plan in plans
+        if plan.state in ("waiting", "approved")
+        for one in plan.commands
+        if one.outcome is None
+    }
+    return replace(history, waits_for=notes, has_outcomes=True)
+
+
+def _waits_for(plan: Plan) -> str:
+    if plan.state == "waiting":
+        return f"its plan {plan.id} waits for approval; see `rebalancer plans show {plan.id}`"
+    by = plan.decision.by if plan.decision is not None else "a person"
+    return f"{by} approved its plan {plan.id}, and it waits for its turn"
+
+
+def _usable(
+    connections: Connections, read: Callable[[SigningSettings], SigningKey | None]
+) -> SigningKey | None:
+    """The key, if this user has it: whoever only looks does not need it."""
+    try:
+        return read(connections.signing)
+    except SettingsError:
+        return None
 
 
 def plans_of(history: DecisionHistory, approvals: Sequence[Approval], now_ms: int) -> list[Plan]:

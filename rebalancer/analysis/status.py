@@ -21,9 +21,11 @@ from rebalancer.analysis.explain.history import (
     with_outcomes,
     with_rounds,
 )
+from rebalancer.analysis.plans import Plan, noted, pauses_of, plans_of, read_approvals
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wire.raw import RawKind, SourceSettings
+from strategies.approvals import PauseOrder
 from strategies.model import Command, Outcome, Round
 from strategies.settings import RoundSettings
 
@@ -68,7 +70,8 @@ class ClusterStatus:
     """One cluster. `newest`: its newest round, None before the first; `since_ms`: time of the first
     of the `rounds` rounds in a row with the newest one's state, None without a state; `report_ms`:
     time of the newest report; `commands`: the newest ones with their outcomes, oldest first;
-    `rejected`: reason code → number of records.
+    `rejected`: reason code → number of records; `plans`: those that wait for approval, the newest
+    first; `pause`: the newest pause or resume by record.
     """
 
     cluster: str
@@ -79,6 +82,8 @@ class ClusterStatus:
     sweep: CollectionPass | None = None
     commands: tuple[tuple[Command, Outcome | None], ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
+    plans: tuple[Plan, ...] = ()
+    pause: PauseOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +106,22 @@ def late_after_ms(newest: Round, rounds: RoundSettings) -> int:
     return newest.ts + INTERVALS * rounds.interval_ms + rounds.lateness_ms
 
 
-def read_status(connections: Connections, now_ms: int, last: int = 5) -> Status:
+def read_status(
+    connections: Connections, now_ms: int, last: int = 5, *, approval_required: bool = False
+) -> Status:
     """Reads the topics; a file topic that does not exist yet is empty. `now_ms`: since the epoch;
-    `last`: number of commands per cluster. Raises SettingsError, SinkError.
+    `last`: number of commands per cluster; `approval_required`: whether plans wait for approval.
+    Raises SettingsError, SinkError.
     """
     history = _history(connections)
+    approvals = (
+        read_approvals(connections.topics.approvals, connections.access)
+        if (connections.signing.approvals_key_file)
+        else ()
+    )
+    plans = plans_of(history, approvals, now_ms) if approval_required else []
+    waiting = [one for one in plans if one.state == "waiting"]
+    history, pauses = noted(history, plans), pauses_of(history, approvals)
     reports, sweeps = dict[str, int](), dict[str, CollectionPass]()
     for one in _recent("telemetry", TelemetryHead, connections, now_ms):
         if one.kind in REPORT_KINDS:
@@ -123,8 +139,10 @@ def read_status(connections: Connections, now_ms: int, last: int = 5) -> Status:
             report_ms=reports.get(name),
             sweep=sweeps.get(name),
             rejected=_by_count(rejected.get(name, {})),
+            plans=tuple(one for one in waiting if one.cluster == name),
+            pause=pauses.get(name),
         )
-        for name in sorted({*history.clusters, *reports, *sweeps, *rejected} - {""})
+        for name in sorted({*history.clusters, *reports, *sweeps, *rejected, *pauses} - {""})
     ]
     return Status(tuple(clusters), _by_count(rejected.get("", {})), history.skipped)
 

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "tune": "Search for better settings on a recording.",
     "state": "Show the state of each broker in a checkpoint.",
     "status": "Show the state of each cluster, and what to do.",
+    "plans": "Show, approve and deny plans; pause and resume an executor.",
     "explain": "Explain a command, or why a broker, bundle or round has none.",
     "shadow": "Compare our decisions with the moves of Pulsar's own shedder.",
     "conformance": "Compare decisions with those of Pulsar's own classes.",

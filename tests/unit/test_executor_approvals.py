@@ -97,8 +97,8 @@ def test_what_no_longer_fits_is_refused_alone_and_the_rest_goes_on(
 ) -> None:
     one, two, three = pulsar.cluster.brokers
     moves = [command(bundle, one, two) for bundle in (ONE, TWO)] + [
-        command(THREE, pulsar.cluster.owners[THREE], "127.0.0.1:1"),
-        command(FOUR, pulsar.cluster.owners[FOUR]),
+        command(THREE, pulsar.cluster.owners[THREE] or "", "127.0.0.1:1"),
+        command(FOUR, pulsar.cluster.owners[FOUR] or ""),
     ]
     control.send(*moves)
     run(pulsar, control, ASKS)

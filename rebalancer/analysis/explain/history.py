@@ -44,6 +44,8 @@ class DecisionHistory:
     approval_outcomes: tuple[ApprovalOutcome, ...] = ()
     #: Command id → SHA-256 (hex) of its record.
     digests: Mapping[str, str] = field(default_factory=dict)
+    #: Command id → what it waits for, where plans need an approval.
+    waits_for: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, cluster: str) -> DecisionHistory:
         """The part of one cluster."""

@@ -29,9 +29,12 @@ from rebalancer.analysis.explain.subject import (
     UnknownSubject,
     locate,
 )
+from rebalancer.analysis.plans import noted, plans_of, read_approvals
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.cli import console, options
+from rebalancer.settings.load import Settings
 from rebalancer.simulation.tracing import proof_of
+from sinks.collector.collector import wall_clock_ms
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.topics.uri import TopicUri
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
@@ -91,6 +94,8 @@ def explain_command(
     sources = _sources(given, folder, config, overrides)
     access = _access(sources, config, overrides)
     whole = _read(sources, access, named=outcomes is not None)
+    if folder is None and not given:
+        whole = _with_plans(whole, options.settings(config, overrides))
     console.warn(whole.skipped)
     located = locate(
         word, _of_cluster(whole, cluster), epoch, lambda: _owners(sources, access, cluster)
@@ -138,6 +143,19 @@ def _read(sources: Sources, access: TopicAccess, *, named: bool) -> DecisionHist
             raise
         console.progress(f"warning: outcomes are not shown: {error}")
         return history
+
+
+def _with_plans(history: DecisionHistory, settings: Settings) -> DecisionHistory:
+    """The history with what commands wait for, where plans need an approval."""
+    if settings.executor.approval != "required":
+        return history
+    connections = settings.connections
+    try:
+        approvals = read_approvals(connections.topics.approvals, connections.access)
+    except SinkError as error:
+        console.progress(f"warning: approvals are not shown: {error}")
+        approvals = ()
+    return noted(history, plans_of(history, approvals, wall_clock_ms()))
 
 
 def _owners(sources: Sources, access: TopicAccess, cluster: str | None) -> dict[str, str]:
