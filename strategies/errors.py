@@ -27,6 +27,7 @@ RebalancerError
 ├── SparkStartError (streaming.session)
 ├── WorkerLost (rebalancer.analysis.processes)
 ├── UnknownSubject (rebalancer.analysis.explain.subject)
+├── PlanError (rebalancer.analysis.plans)
 └── ChildFailed (rebalancer.cli.child_process)
 
 Other exceptions never leave the module or package that defines them.

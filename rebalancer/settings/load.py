@@ -15,6 +15,7 @@ from rebalancer.settings import complaints
 from rebalancer.settings.clusters import named_complaint, split_by_cluster
 from rebalancer.settings.leaves import Leaf, Shedders, all_leaves, nested, sections
 from rebalancer.settings.log import LogSettings
+from rebalancer.settings.serve import ServeSettings, serve_address
 from rebalancer.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
 from rebalancer.settings.tree import build_model
 from sinks.collector.settings import CollectorSettings
@@ -56,6 +57,7 @@ class Settings:
     executor: ExecutorSettings
     metrics: MetricsSettings
     log: LogSettings
+    serve: ServeSettings
     clusters: tuple[PulsarSettings, ...]
 
     def value(self, path: str) -> Any:
@@ -117,8 +119,8 @@ def resolved(
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    collector, executor, metrics, log = (
-        _build(section, entries) for section in ("collector", "executor", "metrics", "log")
+    collector, executor, metrics, log, serve = (
+        _build(section, entries) for section in ("collector", "executor", "metrics", "log", "serve")
     )
     connections = Connections(
         topics=topics,
@@ -135,6 +137,7 @@ def resolved(
         executor,
         metrics,
         log,
+        serve,
         known,
     )
 
@@ -196,6 +199,7 @@ def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[s
         lambda: engine().entry.check_samples(engine().chosen, engine().round),
         lambda: admission_rules(_build("executor", entries)),
         lambda: listen_address(_build("metrics", entries)),
+        lambda: serve_address(_build("serve", entries)),
     ):
         try:
             check()

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
-from sinks.topics.files.topic import FileTopicReader
-from sinks.wire.codec import decode_outcome, decode_round
 from tests.browser.chromium import DESKTOP
 from tests.servers.cluster_snapshot import snapshot
-from tests.servers.jvm import free_ports
 from tests.servers.process import Process
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.skewed_users import skewed_users

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 from rebalancer.analysis.goal import goal_of
 from rebalancer.cli.demo.plan import (
     SETTINGS_NAME,
-    Plan,
+    DemoPlan,
     file_text,
     prepare_folder,
     write_settings,
@@ -44,8 +44,8 @@ def demo(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["demo", "--engine", "plain", *arguments])
 
 
-def plan_in(folder: Path, strategy: str = "avg", rounds: int = 20) -> Plan:
-    plan = Plan(strategy, "fixed", rounds, 1, "plain", prepare_folder(folder, keep=False))
+def plan_in(folder: Path, strategy: str = "avg", rounds: int = 20) -> DemoPlan:
+    plan = DemoPlan(strategy, "fixed", rounds, 1, "plain", prepare_folder(folder, keep=False))
     write_settings(plan)
     return plan
 

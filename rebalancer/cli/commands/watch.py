@@ -66,6 +66,7 @@ def watch(
     places = options.flags(
         pulsar__admin_urls=admin_url,
         pulsar__token_file=None if token_file is None else str(token_file.absolute()),
+        serve__listen=listen,
     )
     settings = options.settings(config, overrides, *places)
     if not modelled:

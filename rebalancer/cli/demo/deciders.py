@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
 from rebalancer.cli.child_process import ChildProcess, rebalancer_command
-from rebalancer.cli.demo.plan import TOPICS, Plan
+from rebalancer.cli.demo.plan import TOPICS, DemoPlan
 from rebalancer.simulation.closed_loop import Decider, PolledCluster, RoundAnswer
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
@@ -40,7 +40,9 @@ POLL_SECONDS = 0.02
 
 
 @contextmanager
-def open_decider(plan: Plan, settings: EngineSettings, cluster: PolledCluster) -> Iterator[Decider]:
+def open_decider(
+    plan: DemoPlan, settings: EngineSettings, cluster: PolledCluster
+) -> Iterator[Decider]:
     """The engine that decides in this run; the job's process ends with the context."""
     access = TopicAccess(plan.kafka.settings if plan.kafka else KafkaSettings())
     uris = {name: plan.topic_uri(name) for name in TOPICS}

@@ -55,7 +55,7 @@ class OnKafka:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """One demo run. `rounds`: maximum number of rounds; all files are below `folder`; `requested`:
     dotted path → value from `--set`.
     """
@@ -137,12 +137,12 @@ def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPI
     return folder
 
 
-def write_settings(plan: Plan) -> None:
+def write_settings(plan: DemoPlan) -> None:
     """Writes the settings file of the run."""
     plan.settings_file.write_text(file_text(plan), encoding="utf-8")
 
 
-def file_text(plan: Plan) -> str:
+def file_text(plan: DemoPlan) -> str:
     """The settings file: only settings that differ from their defaults, with the reason as a
     comment.
     """
