@@ -1,48 +1,16 @@
-"""A headless browser for the pages; without one the tests fail, and say how to get it."""
+"""Opens pages in a headless browser."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-ROOT = Path(__file__).parents[2]
-ARGUMENTS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-#: Width, height, and what else makes the device.
-DESKTOP: dict[str, object] = {"viewport": {"width": 1280, "height": 900}}
-PHONE: dict[str, object] = {
-    "viewport": {"width": 390, "height": 844},
-    "is_mobile": True,
-    "has_touch": True,
-}
+from tests.chromium import DESKTOP
+
 Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    found = subprocess.run(
-        [ROOT / "scripts/browser.sh", "find"], capture_output=True, text=True, check=False
-    )
-    if found.returncode:
-        pytest.fail(found.stderr, pytrace=False)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=found.stdout.strip(), args=list(ARGUMENTS)
-        )
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

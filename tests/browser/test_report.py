@@ -24,7 +24,8 @@ from strategies.model import LARGEST_TIME
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings
-from tests.browser.conftest import DESKTOP, PHONE, Open
+from tests.browser.conftest import Open
+from tests.chromium import DESKTOP, PHONE
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import uneven
 
