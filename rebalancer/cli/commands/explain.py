@@ -10,6 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from rebalancer.analysis.explain.executor_limits import (
+    ExecutorLimits,
+    LimitsVerdict,
+    limits_verdicts,
+)
 from rebalancer.analysis.explain.history import (
     DecisionHistory,
     Source,
@@ -31,7 +36,10 @@ from rebalancer.analysis.explain.subject import (
 )
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.cli import console, options
+from rebalancer.cli.pause import pause_of
 from rebalancer.simulation.tracing import proof_of
+from sinks.collector.collector import wall_clock_ms
+from sinks.executor.settings import admission_rules
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.topics.uri import TopicUri
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
@@ -84,7 +92,8 @@ def explain_command(
     command.
 
     Without a SUBJECT, explains the newest round. Reads the topics in the settings, or --from,
-    --rounds, --commands and --outcomes instead; --telemetry adds load reports.
+    --rounds, --commands and --outcomes instead; --telemetry adds load reports. Of a bundle or
+    command, also shows what an executor with the settings would answer now.
     """
     named = {"rounds": rounds, "commands": commands, "outcomes": outcomes, "telemetry": telemetry}
     given = {kind: source_of(text) for kind, text in named.items() if text is not None}
@@ -95,11 +104,26 @@ def explain_command(
     located = locate(
         word, _of_cluster(whole, cluster), epoch, lambda: _owners(sources, access, cluster)
     )
+    verdicts: list[LimitsVerdict] = []
+    if located.subject.kind in ("bundle", "command"):
+        verdicts = limits_verdicts(located, whole, _limits(config, overrides))
     if as_json:
-        console.print_json("explanation", 1, _as_json(located))
+        limits = [one.as_object() for one in verdicts]
+        console.print_json("explanation", 1, _as_json(located) | {"executor_limits": limits})
     else:
         for line in _lines(located, last):
             print(line)
+        for verdict in verdicts:
+            print(f"  {verdict.line}")
+
+
+def _limits(config: Path | None, overrides: list[str] | None) -> ExecutorLimits:
+    """The limits of an executor with these settings on this machine, now."""
+    settings = options.settings(config, overrides)
+    pause = pause_of(settings)
+    if pause.exists is None:
+        console.progress(f"warning: the executor may be paused: this user may not see {pause.file}")
+    return ExecutorLimits(admission_rules(settings.executor), wall_clock_ms(), pause.exists)
 
 
 def _sources(
