@@ -17,6 +17,7 @@ from rebalancer.settings.log import LogSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
 from sinks.metrics.settings import MetricsSettings
+from sinks.notices.settings import NoticeSettings
 from sinks.topics.connections import Connections
 from sinks.topics.uri import TopicUri
 from sinks.wire.signing import SigningSettings
@@ -81,6 +82,7 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "collector": CollectorSettings,
         "executor": ExecutorSettings,
         "metrics": MetricsSettings,
+        "notices": NoticeSettings,
         "log": LogSettings,
     }
     return MappingProxyType(tables)

@@ -20,6 +20,7 @@ from rebalancer.settings.tree import build_model
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.metrics.settings import MetricsSettings, listen_address
+from sinks.notices.settings import NoticeSettings, check_notices
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
@@ -55,6 +56,7 @@ class Settings:
     collector: CollectorSettings
     executor: ExecutorSettings
     metrics: MetricsSettings
+    notices: NoticeSettings
     log: LogSettings
     clusters: tuple[PulsarSettings, ...]
 
@@ -117,8 +119,9 @@ def resolved(
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    collector, executor, metrics, log = (
-        _build(section, entries) for section in ("collector", "executor", "metrics", "log")
+    collector, executor, metrics, notices, log = (
+        _build(section, entries)
+        for section in ("collector", "executor", "metrics", "notices", "log")
     )
     connections = Connections(
         topics=topics,
@@ -134,6 +137,7 @@ def resolved(
         collector,
         executor,
         metrics,
+        notices,
         log,
         known,
     )
@@ -196,6 +200,7 @@ def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[s
         lambda: engine().entry.check_samples(engine().chosen, engine().round),
         lambda: admission_rules(_build("executor", entries)),
         lambda: listen_address(_build("metrics", entries)),
+        lambda: check_notices(_build("notices", entries)),
     ):
         try:
             check()
