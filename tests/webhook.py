@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -58,8 +60,8 @@ class Hook:
 
 
 @contextmanager
-def listening(*answers: Answered) -> Iterator[Hook]:
-    """The webhook for the time of a block."""
+def listening(*answers: Answered, certificate: Path | None = None) -> Iterator[Hook]:
+    """The webhook for the time of a block. `certificate`: for https, with its key beside it."""
     hook = Hook(answers=list(answers))
 
     class Handler(BaseHTTPRequestHandler):
@@ -81,6 +83,10 @@ def listening(*answers: Answered) -> Iterator[Hook]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     hook.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()

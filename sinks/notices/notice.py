@@ -7,6 +7,7 @@ import json
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class NoticeCause(Struct, frozen=True):
@@ -40,8 +41,11 @@ class Notice(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Derived from the content, so that repeated deliveries have the same id."""
-        return hashlib.blake2b(msgspec.json.encode(self), digest_size=16).hexdigest()
+        """Derived from the content, so that repeated deliveries have the same id. The picture and
+        the link only accompany the change.
+        """
+        change = replace(self, picture=None, link=None)
+        return hashlib.blake2b(msgspec.json.encode(change), digest_size=16).hexdigest()
 
 
 def as_json(notice: Notice) -> bytes:

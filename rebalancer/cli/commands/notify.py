@@ -102,7 +102,7 @@ def _work(
 ) -> None:
     metrics.follow(lambda: notifier.waiting)
     while not stop.is_set():
-        records = notifier.step(_POLL_S)
+        records = notifier.step(0 if once else _POLL_S)
         outage.succeeded()
         metrics.stepped()
         if once and not records:
