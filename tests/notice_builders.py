@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sinks.notices.notice import Notice, NoticeCause
 from strategies.model import Round, Spread
-from strategies.round_state import RoundState, StateCode
+from strategies.round_state import STATES, RoundState
 
 T0 = 1_795_000_000_000
 MINUTE = 60_000
@@ -14,8 +14,9 @@ MINUTE = 60_000
 HOSTILE = "<!channel>&amp;*b*`</script>\u202e\n<http://evil|here>"
 
 
-def a_round(code: StateCode, number: int, **changes: object) -> Round:
+def a_round(code: str, number: int, **changes: object) -> Round:
     """The round of a minute, of two brokers that are 50 points apart."""
+    (found,) = [state for state in STATES if state == code]
     plain = Round(
         cluster="prod",
         round=number,
@@ -34,7 +35,7 @@ def a_round(code: StateCode, number: int, **changes: object) -> Round:
         skips=(),
         digest="0123456789abcdef",
         version="0.1.0",
-        state=RoundState(code, f"the reason for {code} [{code}-code]", "What to do."),
+        state=RoundState(found, f"the reason for {code} [{code}-code]", "What to do."),
     )
     return replace(plain, **changes)  # type: ignore[arg-type]
 

@@ -28,7 +28,7 @@ Place = tuple[int, int]
 
 
 class Stored(Struct, frozen=True):
-    """The content of the file. `memory`: JSON of whoever decides; `places`: topic → the newest
+    """The content of the file. `memory`: JSON of the deciding part; `places`: topic → the newest
     processed record of each partition, of a file topic only of the newest segment.
     """
 

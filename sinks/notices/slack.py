@@ -31,7 +31,7 @@ def as_slack(notice: Notice) -> bytes:
 
 def _blocks(notice: Notice) -> Iterator[Mapping[str, Any]]:
     yield {"type": "header", "text": _plain(notice.title, HEADER)}
-    yield _section(f"{notice.cause.text} [{notice.cause.code}]")
+    yield _section(notice.cause.text or notice.cause.code)
     if notice.cause.advice:
         yield _section(notice.cause.advice)
     if notice.picture:

@@ -45,7 +45,7 @@ def lived(
         minute += later
         memory, silent = after_silence(memory, T0 + minute * MINUTE - 1, rules_)
         one = replace(
-            a_round(code, number),  # type: ignore[arg-type]
+            a_round(code, number),
             cluster=cluster,
             ts=T0 + minute * MINUTE,
         )

@@ -18,7 +18,6 @@ from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import encode_round
 from sinks.wire.signing import SigningKey
-from strategies.round_state import StateCode
 from tests.control_topic import TOPICS, now_ms
 from tests.notice_builders import MINUTE, a_round
 from tests.set_words import set_words
@@ -56,7 +55,7 @@ class Stage:
     def notify(self, *words: str, **more: object) -> Answer:
         return rebalancer("notify", *words, *self.words(**more))
 
-    def publish(self, *codes: StateCode, key: SigningKey | None = None, **changes: object) -> None:
+    def publish(self, *codes: str, key: SigningKey | None = None, **changes: object) -> None:
         """The next rounds, of the present time."""
         for code in codes:
             self.number += 1

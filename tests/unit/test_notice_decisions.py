@@ -22,7 +22,6 @@ from rebalancer.analysis.notices.picture import picture_of
 from sinks.notices.notice import Notice
 from sinks.notices.settings import NoticeSettings, notice_kinds
 from strategies.model import Outcome, OutcomeStatus, Round
-from strategies.round_state import StateCode
 from tests.notice_builders import MINUTE, T0, a_round
 
 RULES = NoticeRules(
@@ -31,7 +30,7 @@ RULES = NoticeRules(
 EMPTY = NoticeMemory(begun=T0)
 
 
-def rounds(*codes: StateCode) -> list[Round]:
+def rounds(*codes: str) -> list[Round]:
     return [a_round(code, number) for number, code in enumerate(codes, 1)]
 
 
@@ -64,11 +63,11 @@ class TestStates:
         assert kinds(rounds(*["cannot-help", "cannot-help", "balanced"] * 20)) == []
 
     def test_an_end_that_does_not_last_is_none(self) -> None:
-        codes: list[StateCode] = ["blind"] * 3 + ["balanced"] * 2 + ["blind"] * 5
+        codes = ["blind"] * 3 + ["balanced"] * 2 + ["blind"] * 5
         assert kinds(rounds(*codes)) == ["blind"]
 
     def test_one_bad_state_after_the_other_needs_no_end(self) -> None:
-        codes: list[StateCode] = ["blind"] * 3 + ["not-allowed"] * 3
+        codes = ["blind"] * 3 + ["not-allowed"] * 3
         assert kinds(rounds(*codes)) == ["blind", "not-allowed"]
 
     def test_repeated_and_older_rounds_change_nothing(self) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import threading
 from base64 import b64decode, b64encode
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -252,9 +252,8 @@ def test_wrong_files_are_one_sentence_without_their_content(
 ) -> None:
     file = tmp_path / "file"
     file.write_text(content)
-    settings = replace(
-        NoticeSettings(url="" if setting == "url_file" else "https://h/"), **{setting: str(file)}
-    )
+    url = "" if setting == "url_file" else "https://h/"
+    settings = NoticeSettings(url, **{setting: str(file)})  # type: ignore[arg-type]
     with pytest.raises(SettingsError) as refused:
         Delivery(webhook(settings), settings, lambda _: True, lambda _: None)
     (found,) = refused.value.complaints

@@ -65,7 +65,7 @@ class TestSlack:
         assert message["text"] == "prod: cannot-help — a sentence — What to do."
         assert [one["text"] for one in texts(message)] == [
             "prod: cannot-help",
-            "a sentence [cannot-help]",
+            "a sentence",
             "What to do.",
             "highest b1 82 %",
             "<https://rebalancer.example/?a=1&amp;b=2|Show the cluster>",
