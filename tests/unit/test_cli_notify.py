@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.cli.commands.notify import in_turns
 from sinks.metrics.settings import ListenAddress
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
@@ -199,6 +200,18 @@ def test_a_test_notice(stage: Stage) -> None:
     assert stage.hook.kinds == ["test", "test"]
     assert not (stage.folder / "state").exists()
     assert stage.leaks(good.err, bad.err) == []
+
+
+def test_a_long_pause_turns_the_loop_and_ends_when_the_process_stops() -> None:
+    pauses: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) == 5
+
+    assert not in_turns(wait)(150.0)
+    assert in_turns(wait)(3_600.0)
+    assert pauses == [60.0, 60.0, 30.0, 60.0, 60.0]
 
 
 def test_without_a_webhook_it_is_one_sentence(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rebalancer.analysis.explain.sentences import when
 from rebalancer.analysis.notices.picture import picture_of
+from sinks.metrics.labels import code_of
 from sinks.notices.notice import Notice, NoticeCause
 from strategies.describe import counted
 from strategies.model import Outcome, OutcomeStatus, Round
@@ -171,7 +172,7 @@ def plan_id(done: Round) -> str:
 
 def _code(outcome: Outcome) -> str:
     """The code of the reason; without a reason, the status."""
-    return (outcome.reason or outcome.status).partition(":")[0]
+    return code_of(outcome.reason) or outcome.status
 
 
 def _kind(status: OutcomeStatus, code: str) -> str:

@@ -36,6 +36,7 @@ _GROUP = "rebalancer-notify"
 _POLL_S = 1.0
 #: Longest time between two turns of a loop that works, beside one delivery.
 _STILL_S = 300.0
+_TURN_S = 60.0
 
 
 @app.command()
@@ -77,7 +78,7 @@ def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
     with ExitStack() as stack:
         metrics = stack.enter_context(_measured(settings, stop, log))
         outbox = stack.enter_context(closing(Outbox(notice_folder(settings.notices))))
-        wait = metrics.liveness.turning(stop.wait)
+        wait = in_turns(metrics.liveness.turning(stop.wait))
         outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         delivery = _delivery(settings, wait, log, metrics.attempted)
         log.write(_starting(settings))
@@ -95,6 +96,21 @@ def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
                 if not begun:
                     raise
                 outage.wait_or_raise(error)
+
+
+def in_turns(wait: Callable[[float], bool]) -> Callable[[float], bool]:
+    """The same function, which waits in several turns: a webhook may ask for longer pauses than
+    the probe of the process allows.
+    """
+
+    def wait_in_turns(seconds: float) -> bool:
+        while seconds > _TURN_S:
+            if wait(_TURN_S):
+                return True
+            seconds -= _TURN_S
+        return wait(seconds)
+
+    return wait_in_turns
 
 
 def _work(
