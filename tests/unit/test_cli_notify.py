@@ -187,7 +187,7 @@ def test_a_notice_that_is_given_up_does_not_hold_the_next_one(stage: Stage) -> N
     stage.hook.answers.append(Answered(403))
     answer = stage.notify("--once")
     assert stage.hook.kinds == ["blind", "not-allowed"]
-    assert "error: gave up blind of prod after 1 of the deliveries" in answer.err
+    assert "error: gave up blind of prod at attempt 1: " in answer.err
     assert "answered 403" in answer.err
     assert stage.leaks(answer.err) == []
 

@@ -179,8 +179,8 @@ def attempt_line(attempt: Attempt) -> Line:
             return Line(f"delivered {about}: {reply.text}", "delivered", fields=fields)
         case "given-up":
             text = (
-                f"gave up {about} after {attempt.number} of the deliveries: {reply.text}; check "
-                "the webhook, then send a test with `rebalancer notify --test`"
+                f"gave up {about} at attempt {attempt.number}: {reply.text}; check the webhook, "
+                "then send a test with `rebalancer notify --test`"
             )
             return Line(text, "given-up", "error", fields)
         case _:
