@@ -14,6 +14,6 @@ compile() {
         --no-emit-index-url --custom-compile-command "make lock" "$@"
 }
 
-compile --extra spark --extra report --extra dev -o dev.lock "$@"
-compile --extra spark -c dev.lock -o job.lock
-compile -c dev.lock -o executor.lock
+compile --extra spark --extra report --extra serve --extra dev -o dev.lock "$@"
+compile --extra spark --extra serve -c dev.lock -o job.lock
+compile --extra serve -c dev.lock -o executor.lock

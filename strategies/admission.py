@@ -45,7 +45,8 @@ class CommandFacts:
     """Facts about a command that need no call to the cluster.
 
     `newest_epoch`: newest epoch seen for the command's cluster, 0 if none; `earlier`: status of an
-    earlier command with the same id, dry runs excluded; `paused`: the pause file exists.
+    earlier command with the same id, dry runs excluded; `paused`: the pause file exists;
+    `paused_by`: the person and the reason of a pause by record, empty without one.
     """
 
     now_ms: int
@@ -53,6 +54,7 @@ class CommandFacts:
     newest_epoch: int = 0
     earlier: OutcomeStatus | None = None
     paused: bool = False
+    paused_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,15 @@ def frozen_objection(text: str) -> Objection | None:
     return Objection("refused", "broker-frozen", text) if text else None
 
 
+def older_epoch(epoch: int, newest: int) -> Objection:
+    """The objection to a command of an epoch that a newer job has ended."""
+    return Objection(
+        "refused",
+        "older-epoch",
+        f"the command is of epoch {epoch}; a newer job has begun epoch {newest}",
+    )
+
+
 def _forged(known: CommandFacts) -> Objection | None:
     match known.signature:
         case "unsigned":
@@ -160,12 +171,7 @@ def _forged(known: CommandFacts) -> Objection | None:
 
 def _out_of_date(command: Command, known: CommandFacts) -> Objection | None:
     if command.epoch < known.newest_epoch:
-        newest = known.newest_epoch
-        return Objection(
-            "refused",
-            "older-epoch",
-            f"the command is of epoch {command.epoch}; a newer job has begun epoch {newest}",
-        )
+        return older_epoch(command.epoch, known.newest_epoch)
     if known.now_ms >= command.expires_at_ms:
         late_s = (known.now_ms - command.expires_at_ms) / 1000
         return Objection("expired", "expired", f"the command expired {late_s:.0f} s ago")
@@ -232,6 +238,12 @@ def _not_now(known: CommandFacts, rules: AdmissionRules) -> Objection | None:
     if known.paused:
         return Objection(
             "refused", "paused", "this executor is paused; remove the pause file to resume"
+        )
+    if known.paused_by:
+        return Objection(
+            "refused",
+            "paused",
+            f"this executor is paused by {known.paused_by}; to resume: rebalancer plans resume",
         )
     if not is_open(rules.windows, known.now_ms):
         return Objection("refused", "outside-window", "the time is outside executor.windows")

@@ -28,7 +28,8 @@ RebalancerError
 ├── SparkStartError (streaming.session)
 ├── WorkerLost (rebalancer.analysis.processes)
 ├── UnknownSubject (rebalancer.analysis.explain.subject)
-└── JobFailed (rebalancer.cli.demo.job)
+├── PlanError (rebalancer.analysis.plans)
+└── ChildFailed (rebalancer.cli.child_process)
 
 Other exceptions never leave the module or package that defines them.
 """

@@ -14,12 +14,13 @@ from pathlib import Path
 from sinks.topics.access import TopicAccess, open_publisher, open_reader
 from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.uri import file_topic_uri
-from sinks.wire.codec import decode_outcome, encode_command
+from sinks.wire.codec import decode_answer, encode_command
 from sinks.wire.signing import SigningKey
+from strategies.approvals import ApprovalOutcome
 from strategies.model import Command, Expected, Outcome, OutcomeStatus
 from tests.topic_uris import topic_of
 
-TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
+TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes", "approvals")
 _NUMBERS = itertools.count(1)
 
 
@@ -67,7 +68,7 @@ def outcome(
 
 
 class Control:
-    """The five topics as a job and a reader of outcomes see them: those that `uris` names, the
+    """The six topics as a job and a reader of outcomes see them: those that `uris` names, the
     others below a folder.
     """
 
@@ -103,7 +104,14 @@ class Control:
         return values
 
     def outcomes(self) -> list[Outcome]:
-        return [decode_outcome(value) for value in self.read("outcomes")]
+        """Of commands; answers to approvals are left out."""
+        given = [decode_answer(value) for value in self.read("outcomes")]
+        return [one for one in given if isinstance(one, Outcome)]
+
+    def answers(self) -> list[ApprovalOutcome]:
+        """To approvals."""
+        given = [decode_answer(value) for value in self.read("outcomes")]
+        return [one for one in given if isinstance(one, ApprovalOutcome)]
 
     def verdicts(self) -> list[tuple[str, str]]:
         """Status and reason code of every outcome; the code is empty where all went as

@@ -7,7 +7,7 @@ from sinks.topics.uri import TopicUri, parse_topic
 
 
 def topics_of(**uris: str) -> Topics:
-    """The five topics, those that are not named at their defaults."""
+    """The six topics, those that are not named at their defaults."""
     return Topics(**{name: parse_topic(uri) for name, uri in uris.items()})
 
 

@@ -21,19 +21,25 @@ from rebalancer.analysis.explain.history import (
     with_outcomes,
     with_rounds,
 )
+from rebalancer.analysis.plans import Plan, noted, pauses_of, plans_of, read_approvals
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wire.raw import RawKind, SourceSettings
+from strategies.approvals import PauseOrder
 from strategies.model import Command, Outcome, Round
+from strategies.settings import RoundSettings
 
 #: Telemetry and rejected records published within this time are read; files of a file topic as a
 #: whole, if they were written within it.
 RECENT_MS = 3_600_000
-_REPORTS = frozenset(get_args(RawKind))
+#: A job whose last round is older than this number of intervals makes no progress.
+INTERVALS = 3
+#: Kinds of telemetry records that report a broker's load.
+REPORT_KINDS = frozenset(get_args(RawKind))
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class _TelemetryHead(msgspec.Struct):
+class TelemetryHead(msgspec.Struct):
     """The fields of a telemetry record that a status needs; `brokers`, `missing`: of a sweep."""
 
     cluster: str
@@ -43,7 +49,9 @@ class _TelemetryHead(msgspec.Struct):
     missing: dict[str, str] = {}
 
 
-class _RejectedHead(msgspec.Struct):
+class RejectedHead(msgspec.Struct):
+    """The fields of a rejected record that a status needs."""
+
     code: str
     cluster: str | None = None
 
@@ -62,7 +70,8 @@ class ClusterStatus:
     """One cluster. `newest`: its newest round, None before the first; `since_ms`: time of the first
     of the `rounds` rounds in a row with the newest one's state, None without a state; `report_ms`:
     time of the newest report; `commands`: the newest ones with their outcomes, oldest first;
-    `rejected`: reason code → number of records.
+    `rejected`: reason code → number of records; `plans`: those that wait for approval, the newest
+    first; `pause`: the newest pause or resume by record.
     """
 
     cluster: str
@@ -73,6 +82,8 @@ class ClusterStatus:
     sweep: CollectionPass | None = None
     commands: tuple[tuple[Command, Outcome | None], ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
+    plans: tuple[Plan, ...] = ()
+    pause: PauseOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +101,37 @@ class Status:
         return replace(self, clusters=tuple(c for c in self.clusters if c.cluster == cluster))
 
 
-def read_status(connections: Connections, now_ms: int, last: int = 5) -> Status:
+def late_after_ms(newest: Round, rounds: RoundSettings) -> int:
+    """When the newest round is too old to be the present state (ms since the epoch)."""
+    return newest.ts + INTERVALS * rounds.interval_ms + rounds.lateness_ms
+
+
+def read_status(
+    connections: Connections, now_ms: int, last: int = 5, *, approval_required: bool = False
+) -> Status:
     """Reads the topics; a file topic that does not exist yet is empty. `now_ms`: since the epoch;
-    `last`: number of commands per cluster. Raises SettingsError, SinkError.
+    `last`: number of commands per cluster; `approval_required`: whether plans wait for approval.
+    Raises SettingsError, SinkError.
     """
     history = _history(connections)
+    approvals = (
+        read_approvals(connections.topics.approvals, connections.access)
+        if (connections.signing.approvals_key_file)
+        else ()
+    )
+    plans = plans_of(history, approvals, now_ms) if approval_required else []
+    waiting = [one for one in plans if one.state == "waiting"]
+    history, pauses = noted(history, plans), pauses_of(history, approvals)
     reports, sweeps = dict[str, int](), dict[str, CollectionPass]()
-    for one in _recent("telemetry", _TelemetryHead, connections, now_ms):
-        if one.kind in _REPORTS:
+    for one in _recent("telemetry", TelemetryHead, connections, now_ms):
+        if one.kind in REPORT_KINDS:
             reports[one.cluster] = max(one.ts, reports.get(one.cluster, 0))
         elif one.kind == "sweep" and (
             one.cluster not in sweeps or one.ts >= sweeps[one.cluster].ts
         ):
             sweeps[one.cluster] = CollectionPass(one.ts, tuple(one.brokers), one.missing)
     rejected: dict[str, Counter[str]] = {}
-    for bad in _recent("rejected", _RejectedHead, connections, now_ms):
+    for bad in _recent("rejected", RejectedHead, connections, now_ms):
         rejected.setdefault(bad.cluster or "", Counter())[bad.code] += 1
     clusters = [
         replace(
@@ -112,8 +139,10 @@ def read_status(connections: Connections, now_ms: int, last: int = 5) -> Status:
             report_ms=reports.get(name),
             sweep=sweeps.get(name),
             rejected=_by_count(rejected.get(name, {})),
+            plans=tuple(one for one in waiting if one.cluster == name),
+            pause=pauses.get(name),
         )
-        for name in sorted({*history.clusters, *reports, *sweeps, *rejected} - {""})
+        for name in sorted({*history.clusters, *reports, *sweeps, *rejected, *pauses} - {""})
     ]
     return Status(tuple(clusters), _by_count(rejected.get("", {})), history.skipped)
 

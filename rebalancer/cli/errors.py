@@ -17,6 +17,7 @@ from rebalancer.cli import exit_codes
 from strategies.errors import RebalancerError, SettingsError
 
 _SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})
+_PAGE = frozenset({"starlette", "uvicorn"})
 
 
 def _to_stderr(text: str) -> None:
@@ -61,6 +62,11 @@ def _unexpected(error: Exception) -> str:
         return (
             f"{error.name} is not installed, the streaming job needs it: pip install "
             "'pulsar-rebalancer[spark]'"
+        )
+    if isinstance(error, ModuleNotFoundError) and error.name in _PAGE:
+        return (
+            f"{error.name} is not installed, the live page needs it: pip install "
+            "'pulsar-rebalancer[serve]'"
         )
     return (
         f"this is a bug, please report it with the command you ran: {type(error).__name__}: "

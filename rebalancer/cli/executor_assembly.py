@@ -9,18 +9,25 @@ from pathlib import Path
 
 from rebalancer.settings.load import Settings
 from sinks.executor.applier import Applier, RetryPolicy
+from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Executor, ExecutorTopics
-from sinks.executor.intake import RefusedRecord
+from sinks.executor.intake import HeldBack, RefusedRecord
 from sinks.executor.journal import Journal
 from sinks.executor.publish import Done
 from sinks.executor.rate_limiter import RateLimiter
-from sinks.executor.settings import ExecutorConfig, admission_rules, pause_file, state_folder
+from sinks.executor.settings import (
+    ExecutorConfig,
+    admission_rules,
+    check_approval,
+    pause_file,
+    state_folder,
+)
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FreezeWatch, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers, Say
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
 from sinks.topics.uri import TopicUri
-from sinks.wire.signing import signing_key
+from sinks.wire.signing import approvals_key, signing_key
 
 #: Records that a broker sends ahead.
 _AHEAD = 16
@@ -37,6 +44,7 @@ class Assembled:
     pause_file: Path
     brokers: tuple[str, ...]
     signed: bool
+    approval_required: bool
 
 
 @contextmanager
@@ -48,6 +56,8 @@ def assembled(
     say: Say = lambda _: None,
     *,
     on_refused: Callable[[RefusedRecord], None] = lambda _: None,
+    on_answer: Callable[[Answered], None] = lambda _: None,
+    on_held: Callable[[HeldBack], None] = lambda _: None,
 ) -> Iterator[Assembled]:
     """Opens everything, asks the cluster who is there, and closes everything again. Raises
     SettingsError, AdminError, SinkError.
@@ -56,6 +66,8 @@ def assembled(
     """
     given, pulsar = settings.executor, settings.connections.pulsar
     key = signing_key(settings.connections.signing)
+    approvals = approvals_key(settings.connections.signing)
+    check_approval(given, approvals)
     config = ExecutorConfig(
         pulsar.cluster,
         admission_rules(given),
@@ -64,6 +76,8 @@ def assembled(
         pause_file(given),
         given.max_concurrent,
         settings.connections.wire,
+        approvals,
+        given.approval == "required",
     )
     with ExitStack() as stack:
         admin = PulsarAdmin(pulsar, wait, known=KnownBrokers(pulsar, [state_folder(given)], say))
@@ -71,7 +85,7 @@ def assembled(
         brokers = admin.brokers()
         journal = Journal(state_folder(given))
         stack.callback(journal.close)
-        topics = _topics(settings, stack)
+        topics = _topics(settings, stack, with_approvals=approvals is not None)
         retry = RetryPolicy(given.arrival_timeout_ms, pulsar.attempts, pulsar.backoff_ms)
         looking = PulsarAdmin(probing(pulsar), wait)
         stack.callback(looking.close)
@@ -86,11 +100,20 @@ def assembled(
             frozen=lambda live: str(watch.stuck(live) or ""),
             on_outcome=on_outcome,
             on_refused=on_refused,
+            on_answer=on_answer,
+            on_held=on_held,
         )
-        yield Assembled(executor, journal, pause_file(given), brokers, key is not None)
+        yield Assembled(
+            executor,
+            journal,
+            pause_file(given),
+            brokers,
+            key is not None,
+            config.approval_required,
+        )
 
 
-def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:
+def _topics(settings: Settings, stack: ExitStack, *, with_approvals: bool) -> ExecutorTopics:
     connections = settings.connections
     uris = connections.topics
     folder = state_folder(settings.executor)
@@ -116,4 +139,5 @@ def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:
         publisher(uris.outcomes),
         publisher(uris.telemetry),
         publisher(uris.rejected),
+        consumer(uris.approvals) if with_approvals else None,
     )

@@ -18,10 +18,12 @@ from rebalancer.cli.errors import reported
 #: application `app`.
 COMMANDS: Mapping[str, str] = {
     "demo": "Balance a simulated cluster on this machine, without servers.",
+    "watch": "Watch a cluster on a live page: what would be moved, and why. Changes nothing.",
     "run": "Run the streaming job: read telemetry, publish commands.",
     "collect": "Collect load reports of a Pulsar cluster at regular intervals.",
     "execute": "Apply commands to a Pulsar cluster; without --apply, a dry run.",
     "notify": "Send notices to a webhook about lasting changes of the clusters.",
+    "serve": "Serve the live page: state, usage, moves, plans and reasons of each cluster.",
     "replay": "Compute decisions for a recording or piped records; print or store them.",
     "simulate": "Run strategies on modelled clusters in virtual time, "
     "including published experiments.",
@@ -32,6 +34,7 @@ COMMANDS: Mapping[str, str] = {
     "tune": "Search for better settings on a recording.",
     "state": "Show the state of each broker in a checkpoint.",
     "status": "Show the state of each cluster, and what to do.",
+    "plans": "Show, approve and deny plans; pause and resume an executor.",
     "explain": "Explain a command, or why a broker, bundle or round has none.",
     "shadow": "Compare our decisions with the moves of Pulsar's own shedder.",
     "conformance": "Compare decisions with those of Pulsar's own classes.",

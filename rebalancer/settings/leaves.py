@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from rebalancer.settings.log import LogSettings
+from rebalancer.settings.serve import ServeSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
 from sinks.metrics.settings import MetricsSettings
@@ -81,6 +82,7 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "job": JobSettings,
         "collector": CollectorSettings,
         "executor": ExecutorSettings,
+        "serve": ServeSettings,
         "metrics": MetricsSettings,
         "notices": NoticeSettings,
         "log": LogSettings,

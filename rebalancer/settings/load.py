@@ -15,6 +15,7 @@ from rebalancer.settings import complaints
 from rebalancer.settings.clusters import named_complaint, split_by_cluster
 from rebalancer.settings.leaves import Leaf, Shedders, all_leaves, nested, sections
 from rebalancer.settings.log import LogSettings
+from rebalancer.settings.serve import ServeSettings, serve_address
 from rebalancer.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
 from rebalancer.settings.tree import build_model
 from sinks.collector.settings import CollectorSettings
@@ -58,6 +59,7 @@ class Settings:
     metrics: MetricsSettings
     notices: NoticeSettings
     log: LogSettings
+    serve: ServeSettings
     clusters: tuple[PulsarSettings, ...]
 
     def value(self, path: str) -> Any:
@@ -119,9 +121,9 @@ def resolved(
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    collector, executor, metrics, notices, log = (
+    collector, executor, metrics, notices, log, serve = (
         _build(section, entries)
-        for section in ("collector", "executor", "metrics", "notices", "log")
+        for section in ("collector", "executor", "metrics", "notices", "log", "serve")
     )
     connections = Connections(
         topics=topics,
@@ -139,6 +141,7 @@ def resolved(
         metrics,
         notices,
         log,
+        serve,
         known,
     )
 
@@ -201,6 +204,7 @@ def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[s
         lambda: admission_rules(_build("executor", entries)),
         lambda: listen_address(_build("metrics", entries)),
         lambda: check_notices(_build("notices", entries)),
+        lambda: serve_address(_build("serve", entries)),
     ):
         try:
             check()

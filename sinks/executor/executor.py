@@ -1,8 +1,10 @@
-"""The executor: intake → judge → apply → publish. Each record passes once, and what one part makes
-is the input of the next.
+"""The executor: intake → (hold →) judge → apply → publish. Each record passes once, and what one
+part makes is the input of the next.
 
 For each record exactly one outcome, published before the record's position is committed. What must
-survive a death in between is in the journal: see there for the three states of a command.
+survive a death in between is in the journal: see there for the three states of a command. With
+`approval_required`, a command without an objection is held first: it stays in the journal until a
+person has decided on its plan.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sinks.executor.applier import Applier
+from sinks.executor.approval_intake import Answered, ApprovalIntake
+from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.effect import Effect, refusal
 from sinks.executor.facts import Facts
-from sinks.executor.intake import Arrival, Intake, RefusedRecord, Task
+from sinks.executor.holding import Holding
+from sinks.executor.intake import HeldBack, Intake, RefusedRecord, Task
 from sinks.executor.journal import Journal
 from sinks.executor.judge import Judgement, judge
 from sinks.executor.publish import Done, ResultPublisher
@@ -25,6 +30,7 @@ from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.access import Consumer, Publisher
 from sinks.wire.codec import decode_outcome, encode_outcome
+from strategies.approvals import NOT_THE_APPROVED_PLAN
 from strategies.errors import RebalancerError, SinkError
 from strategies.model import Outcome
 
@@ -37,18 +43,27 @@ _LEARN_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class ExecutorTopics:
-    """The control topic and the rounds to read, and where outcomes and unreadable records go."""
+    """The control topic, the rounds and the approvals to read (None: the executor has no key for
+    these), and where outcomes and unreadable records go.
+    """
 
     commands: Consumer
     rounds: Consumer
     outcomes: Publisher
     telemetry: Publisher
     rejected: Publisher
+    approvals: Consumer | None = None
 
     def close(self) -> None:
-        """Closes all five."""
+        """Closes all of them."""
         for topic in (self.commands, self.rounds, self.outcomes, self.telemetry, self.rejected):
             topic.close()
+        if self.approvals is not None:
+            self.approvals.close()
+
+
+#: What comes of a record. None: nothing is to be done.
+_Result = Done | HeldBack | RefusedRecord | None
 
 
 class Stopped(RebalancerError):
@@ -70,11 +85,14 @@ class Executor:
         frozen: Callable[[Sequence[str]], str] = lambda _: "",
         on_outcome: Callable[[Done], None] = lambda _: None,
         on_refused: Callable[[RefusedRecord], None] = lambda _: None,
+        on_answer: Callable[[Answered], None] = lambda _: None,
+        on_held: Callable[[HeldBack], None] = lambda _: None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is.
         `on_outcome` is called with every outcome after it was published, `on_refused` with every
-        record that is no command. `clock_ms`: ms since the epoch.
+        record that is no command or approval, `on_answer` with every answer to an approval,
+        `on_held` with every command that waits for one. `clock_ms`: ms since the epoch.
         """
         self._config = config
         self._commands = topics.commands
@@ -82,13 +100,32 @@ class Executor:
         self._applier = applier
         self._limiter = limiter
         self._clock_ms = clock_ms
+        self._held = ApprovalJournal(journal)
         self._intake = Intake(
-            config, topics.commands, topics.rounds, journal=journal, clock_ms=clock_ms
+            config,
+            topics.commands,
+            topics.rounds,
+            journal=journal,
+            approvals=self._held,
+            clock_ms=clock_ms,
         )
-        self._facts = Facts(config, journal, admin, frozen, clock_ms)
+        self._approvals = ApprovalIntake(
+            config, topics.approvals, journal=self._held, clock_ms=clock_ms
+        )
+        self._holding = Holding(config, journal, self._held, clock_ms)
+        self._facts = Facts(config, journal, self._held, admin, frozen, clock_ms)
         self._publisher = ResultPublisher(
-            topics.outcomes, topics.telemetry, topics.rejected, journal, on_outcome, on_refused
+            topics.outcomes,
+            topics.telemetry,
+            topics.rejected,
+            journal,
+            self._held,
+            on_outcome,
+            on_refused,
+            on_answer,
+            on_held,
         )
+        self._held_count, self._paused = 0, False
         #: Ids of the commands that are being applied.
         self._applying: set[str] = set()
 
@@ -96,6 +133,18 @@ class Executor:
     def in_flight(self) -> int:
         """Number of commands that are being applied; any thread may ask."""
         return len(self._applying)
+
+    @property
+    def held(self) -> int:
+        """Number of commands that wait for an approval, after the last step; any thread may ask."""
+        return self._held_count
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the pause file or, since the last step, a record pauses it; any thread may
+        ask.
+        """
+        return self._paused or self._facts.paused_by_file()
 
     def recover(self) -> None:
         """What the last process left: looks after open commands, publishes decided ones. Raises
@@ -106,32 +155,58 @@ class Executor:
         self._intake.forget_at_start()
 
     def step(self, timeout_s: float = _POLL_S) -> int:
-        """Works off the next few records; how many. Raises SinkError, Unauthorized, Stopped; then
-        what was not finished comes again.
+        """Works off the next few records and held commands; how many. Raises SinkError,
+        Unauthorized, Stopped; then what was not finished comes again.
         """
-        self._intake.learn_epochs()
-        wave = self._intake.next_wave(timeout_s)
-        if not wave:
-            return 0
-        for arrival, result in zip(wave, self._results(wave), strict=True):
+        self._learn()
+        released = self._release()
+        wave = self._intake.next_wave(0 if released else timeout_s)
+        for arrival, result in zip(
+            wave, self._results([arrival.content for arrival in wave]), strict=True
+        ):
             self._publisher.publish(result.result())
             self._commands.commit(arrival.record)
-        self._intake.forget()
+        if wave or released:
+            self._intake.forget()
+        self._held_count = self._held.held_count()
+        return len(wave) + released
+
+    def _learn(self) -> None:
+        """Reads newer epochs and what people decided, and publishes the answers."""
+        self._intake.learn_epochs()
+        self._approvals.learn(self._publisher.publish)
+        for answer in self._approvals.unpublished():
+            self._publisher.publish(answer)
+        self._paused = bool(self._facts.paused_by_record())
+
+    def _release(self) -> int:
+        """Works off the next held commands that are decided or late; how many."""
+        wave = self._holding.next_wave()
+        tasks = [self._intake.of_held(due) for due in wave]
+        for due, result in zip(wave, self._results(tasks), strict=True):
+            self._publisher.publish(result.result())
+            self._held.release(due.held)
         return len(wave)
 
-    def _results(self, wave: Sequence[Arrival]) -> list[Future[Done | RefusedRecord | None]]:
+    def _results(self, wave: Sequence[Task | RefusedRecord | None]) -> list[Future[_Result]]:
         """All of a wave, worked on side by side."""
+        if not wave:
+            return []
         with ThreadPoolExecutor(self._config.at_once, thread_name_prefix="apply") as pool:
-            results = [pool.submit(self._result, arrival.content) for arrival in wave]
+            results = [pool.submit(self._result, content) for content in wave]
             while wait(results, _LEARN_EVERY_S).not_done:
-                # What waits for its turn is judged by the newest epoch; a topic that cannot be read
-                # stops the next step, not this one.
+                # What waits for its turn is judged by the newest epoch and pause; a topic that
+                # cannot be read stops the next step, not this one.
                 with suppress(SinkError):
-                    self._intake.learn_epochs()
+                    self._learn()
         return results
 
-    def _result(self, content: Task | RefusedRecord | None) -> Done | RefusedRecord | None:
-        return Done(content, self._outcome(content)) if isinstance(content, Task) else content
+    def _result(self, content: Task | RefusedRecord | None) -> _Result:
+        if not isinstance(content, Task):
+            return content
+        if not content.approved and self._facts.objection_at_arrival(content) is None:
+            return HeldBack(content)
+        return Done(content, self._outcome(content))
 
     def _outcome(self, task: Task) -> Outcome:
         """Of a command that was being carried out when the last process ended, the cluster is asked
@@ -143,6 +218,8 @@ class Executor:
             effect = self._applier.after_interruption(task.wire)
             if effect is not None:
                 return self._decided(task, effect, task.entry.owner)
+        if task.denied is not None:
+            return self._decided(task, refusal(task.denied, None), None)
         judgement = judge(
             task.command, self._facts.of_command(task), self._facts.of_cluster, self._config
         )
@@ -185,5 +262,16 @@ class Executor:
             took_ms,
             now_ms,
         )
-        self._journal.decide(task.received, effect.status, encode_outcome(outcome), now_ms)
+        self._journal.decide(
+            task.received,
+            effect.status,
+            encode_outcome(outcome),
+            now_ms,
+            # A record that only claims to be the command must not take the command's place.
+            counts=task.believed and not _pretends(task),
+        )
         return outcome
+
+
+def _pretends(task: Task) -> bool:
+    return task.denied is not None and task.denied.code == NOT_THE_APPROVED_PLAN

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.intake import Task
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
@@ -29,23 +30,25 @@ class Facts:
 
     config: ExecutorConfig
     journal: Journal
+    approvals: ApprovalJournal
     admin: PulsarAdmin
     frozen: Callable[[Sequence[str]], str]
     clock_ms: Callable[[], int]
 
     def of_command(self, task: Task) -> CommandFacts:
         """What the executor knows without asking the cluster."""
-        pause, newest_epoch = (
-            self.config.pause_file,
-            self.journal.newest_epoch(task.command.cluster),
-        )
         return CommandFacts(
             self.clock_ms(),
             task.signature,
-            newest_epoch,
+            self.journal.newest_epoch(task.command.cluster),
             task.earlier,
-            pause is not None and pause.exists(),
+            self.paused_by_file(),
+            self.paused_by_record(),
         )
+
+    def objection_at_arrival(self, task: Task) -> Objection | None:
+        """What speaks against holding a command until its plan is approved."""
+        return may_be_considered(task.command, self.of_command(task), self.config.rules)
 
     def of_cluster(self, command: Command) -> ClusterFacts:
         """What the cluster says. Raises AdminError."""
@@ -69,6 +72,16 @@ class Facts:
         return may_be_considered(
             task.command, self.of_command(task), self.config.rules
         ) or frozen_objection(self.frozen(brokers))
+
+    def paused_by_file(self) -> bool:
+        """Whether the pause file exists."""
+        file = self.config.pause_file
+        return file is not None and file.exists()
+
+    def paused_by_record(self) -> str:
+        """The person who paused the executor and the reason; empty if no record pauses it."""
+        order = self.approvals.pause(self.config.cluster)
+        return f"{order.by} ({order.reason})" if order is not None and order.paused else ""
 
     def _exists(self, bundle: str) -> bool:
         namespace, _, range_ = bundle.rpartition("/")

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import msgspec
 
+from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.holding import DueCommand
 from sinks.executor.journal import Entry, Journal, Received
 from sinks.executor.settings import ExecutorConfig
 from sinks.topics.access import Consumer, TopicRecord
@@ -18,7 +20,7 @@ from sinks.topics.epochs import epochs_in
 from sinks.topics.readable import check_read
 from sinks.wire.codec import read_command, to_command
 from sinks.wire.contracts.commands import CommandRecord
-from strategies.admission import Signature
+from strategies.admission import Objection, Signature
 from strategies.errors import WireError
 from strategies.model import Command, OutcomeStatus
 
@@ -39,7 +41,8 @@ class Task:
 
     `believed`: whether its times and its epoch count. `earlier`: the verdict on the same id from
     another position. `entry`: what the journal has of this very record, whose outcome is not
-    published yet.
+    published yet. `approved`: it needs no approval, or has one; `denied`: what the approvals object
+    to.
     """
 
     received: Received
@@ -49,6 +52,15 @@ class Task:
     believed: bool
     earlier: OutcomeStatus | None = None
     entry: Entry | None = None
+    approved: bool = True
+    denied: Objection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A command that waits for the approval of its plan."""
+
+    task: Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +90,14 @@ class Intake:
         rounds: Consumer,
         *,
         journal: Journal,
+        approvals: ApprovalJournal,
         clock_ms: Callable[[], int],
     ) -> None:
         self._config = config
         self._commands = commands
         self._rounds = rounds
         self._journal = journal
+        self._approvals = approvals
         self._clock_ms = clock_ms
         self._waiting: deque[TopicRecord] = deque()
         self._issued_ms = 0
@@ -106,6 +120,15 @@ class Intake:
             wave.append(self._waiting.popleft())
             subjects |= {subject} if subject else set()
         return [Arrival(record, self._content(record)) for record in wave]
+
+    def of_held(self, due: DueCommand) -> Task | None:
+        """The task of a held command; None if it has its outcome already."""
+        received = self._approvals.received(due.held)
+        same, earlier = self._journal.earlier(received)
+        if same is not None and same.published:
+            return None
+        task = self._task(received, read_command(received.record), earlier=earlier, entry=same)
+        return replace(task, denied=due.objection)
 
     def learn_epochs(self) -> None:
         """A new job announces its epoch with its first round, before it has any command to give.
@@ -143,8 +166,11 @@ class Intake:
             return None
         received = Received(wire.id, record.position, record.value)
         same, earlier = self._journal.earlier(received)
+        if same is None and self._approvals.is_held(received):
+            return None
         if same is None:
-            return self._task(received, wire, earlier=earlier)
+            task = self._task(received, wire, earlier=earlier)
+            return replace(task, approved=not self._config.approval_required)
         return None if same.published else self._task(received, wire, entry=same)
 
     def _read(self, record: TopicRecord) -> CommandRecord:

@@ -1,9 +1,11 @@
 """What an executor must not forget, on disk before it goes on: intents, verdicts, newest epochs.
+The tables of held commands and approvals are here too; approval_journal.py reads and writes them.
 
-A command goes through three states. *Open*: it is about to be carried out, or was when the process
-died. *Decided*: its outcome is known and may not be published yet. *Published*: nothing is left to
-do. After a restart the open ones are looked after, the decided ones are published, and a command
-that is read again is known by its id and its position.
+A command goes through three states, after it may have been *held* for an approval. *Open*: it is
+about to be carried out, or was when the process died. *Decided*: its outcome is known and may not
+be published yet. *Published*: nothing is left to do. After a restart the open ones are looked
+after, the decided ones are published, and a command that is read again is known by its id and its
+position.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
 from strategies.model import OutcomeStatus
 
 _FILE = "journal.sqlite"
-_VERSION = 1
+_VERSION = 2
 #: SQLite's integers have 64 bits.
 _FOREVER_MS = 2**62
 _TABLES = """
@@ -32,6 +34,28 @@ CREATE TABLE commands (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT N
 CREATE INDEX unfinished ON commands (published) WHERE published = 0;
 CREATE INDEX old ON commands (at_ms);
 CREATE TABLE epochs (cluster TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID;
+"""
+#: What version 2 has added to version 1. `counts`: whether the verdict is one on the command's id:
+#: a forged record takes no command's place.
+_SINCE_2 = """
+ALTER TABLE commands ADD COLUMN counts INTEGER NOT NULL DEFAULT 1;
+CREATE TABLE held (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL,
+                   place INTEGER NOT NULL, record BLOB NOT NULL, digest TEXT NOT NULL,
+                   bundle TEXT NOT NULL, epoch INTEGER NOT NULL, expires_at_ms INTEGER NOT NULL,
+                   PRIMARY KEY (id, topic, part, place));
+CREATE TABLE approvals (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL,
+                        place INTEGER NOT NULL, record BLOB NOT NULL, plan TEXT,
+                        action TEXT NOT NULL, person TEXT NOT NULL, reason TEXT NOT NULL,
+                        believed INTEGER NOT NULL, status TEXT, answer BLOB,
+                        published INTEGER NOT NULL DEFAULT 0, at_ms INTEGER NOT NULL,
+                        PRIMARY KEY (id, topic, part, place));
+CREATE INDEX unanswered ON approvals (published) WHERE published = 0;
+CREATE INDEX plans ON approvals (plan);
+CREATE TABLE decisions (command TEXT NOT NULL, digest TEXT NOT NULL, action TEXT NOT NULL,
+                        person TEXT NOT NULL, reason TEXT NOT NULL, at_ms INTEGER NOT NULL,
+                        PRIMARY KEY (command, digest)) WITHOUT ROWID;
+CREATE TABLE pauses (cluster TEXT PRIMARY KEY, paused INTEGER NOT NULL, person TEXT NOT NULL,
+                     reason TEXT NOT NULL, ts INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -69,7 +93,7 @@ def unfinished_commands(folder: Path) -> int | None:
     """
     if not (folder / _FILE).exists():
         return None
-    with closing(Journal(folder)) as journal:
+    with closing(Journal(folder, upgrade=False)) as journal:
         return len(journal.unfinished())
 
 
@@ -78,9 +102,11 @@ class Journal:
     All methods raise SinkError.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, upgrade: bool = True) -> None:
         """Creates the folder. Raises SinkError when another process uses it, StateVersionError for
-        a file of another version.
+        a file of a newer version.
+
+        `upgrade`: rewrites a file of an older version, which that version cannot read any more.
         """
         self._file = folder / _FILE
         self._lock = threading.Lock()
@@ -92,7 +118,7 @@ class Journal:
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from error
         try:
-            self._open()
+            self._open(upgrade)
         except BaseException:
             self._db.close()
             raise
@@ -109,9 +135,13 @@ class Journal:
 
     def earlier(self, received: Received) -> tuple[Entry | None, OutcomeStatus | None]:
         """The entry of this very record, and the verdict on the same id from another position (dry
-        runs left out), if there are any.
+        runs and forged records left out), if there are any.
         """
-        entries = self._entries("WHERE id = ?", received.id)
+        entries = self._entries(
+            "WHERE id = ? AND (counts OR (topic = ? AND part = ? AND place = ?))",
+            received.id,
+            *received.position,
+        )
         same = next(
             (entry for entry in entries if entry.received.position == received.position), None
         )
@@ -128,7 +158,7 @@ class Journal:
 
     def intend(self, received: Received, owner: str | None, now_ms: int) -> None:
         """The command is about to be carried out; `owner` is where the bundle is now."""
-        with self._writing() as db:
+        with self.writing() as db:
             db.execute(
                 "INSERT OR REPLACE INTO commands (id, topic, part, place, record, owner, "
                 "at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -136,43 +166,51 @@ class Journal:
             )
 
     def decide(
-        self, received: Received, status: OutcomeStatus, outcome: bytes, now_ms: int
+        self,
+        received: Received,
+        status: OutcomeStatus,
+        outcome: bytes,
+        now_ms: int,
+        *,
+        counts: bool = True,
     ) -> None:
-        """The outcome is known."""
-        with self._writing() as db:
+        """The outcome is known. `counts`: whether it is a verdict on the command's id."""
+        with self.writing() as db:
             db.execute(
                 "INSERT INTO commands (id, topic, part, place, record, status, outcome, "
-                "at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                "at_ms, counts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT DO UPDATE SET status = excluded.status, outcome = "
                 "excluded.outcome, at_ms = excluded.at_ms",
-                (received.id, *received.position, received.record, status, outcome, now_ms),
+                (received.id, *received.position, received.record, status, outcome, now_ms, counts),
             )
 
     def publish(self, received: Received, until_ms: int = 0) -> None:
         """The outcome is on its topics. What remains is the verdict, for as long as the command
         could come back: until `until_ms`.
 
-        The bytes are dropped: a record that is read again gets no second outcome.
+        The bytes are dropped: a record that is read again gets no second outcome. A held command
+        is held no longer.
         """
-        with self._writing() as db:
+        with self.writing() as db:
             db.execute(
                 "UPDATE commands SET published = 1, record = x'', outcome = NULL, at_ms = "
                 "max(at_ms, ?)"
                 " WHERE id = ? AND topic = ? AND part = ? AND place = ?",
                 (min(until_ms, _FOREVER_MS), received.id, *received.position),
             )
+            db.execute(
+                "DELETE FROM held WHERE id = ? AND topic = ? AND part = ? AND place = ?",
+                (received.id, *received.position),
+            )
 
     def newest_epoch(self, cluster: str) -> int:
         """The newest epoch that was seen, 0 if none."""
-        with self._lock, self._complaining():
-            row = self._db.execute(
-                "SELECT epoch FROM epochs WHERE cluster = ?", (cluster,)
-            ).fetchone()
-        return 0 if row is None else int(row[0])
+        found = self.rows("SELECT epoch FROM epochs WHERE cluster = ?", cluster)
+        return int(found[0][0]) if found else 0
 
     def see_epoch(self, cluster: str, epoch: int) -> None:
         """Remembers an epoch if it is newer than what was seen."""
-        with self._writing() as db:
+        with self.writing() as db:
             db.execute(
                 "INSERT INTO epochs VALUES (?, ?) ON CONFLICT DO UPDATE SET epoch = "
                 "excluded.epoch WHERE excluded.epoch > epoch",
@@ -180,13 +218,32 @@ class Journal:
             )
 
     def forget(self, before_ms: int) -> None:
-        """Drops published verdicts whose `at_ms` (decided, or expired if that is later) is before;
-        epochs are never dropped.
+        """Drops published verdicts, and decisions, whose `at_ms` (decided, or expired if that is
+        later) is before; epochs and pauses are never dropped.
         """
-        with self._writing() as db:
+        with self.writing() as db:
             db.execute("DELETE FROM commands WHERE at_ms < ? AND published = 1", (before_ms,))
+            db.execute("DELETE FROM approvals WHERE at_ms < ? AND published = 1", (before_ms,))
+            db.execute("DELETE FROM decisions WHERE at_ms < ?", (before_ms,))
 
-    def _open(self) -> None:
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: all its changes are on the disk after it, or none."""
+        with self._lock, self._complaining():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with self._lock, self._complaining():
+            return self._db.execute(query, values).fetchall()
+
+    def _open(self, upgrade: bool) -> None:
         with self._complaining():
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             # One flush of the disk per change, and a lock that ends with the process.
@@ -194,12 +251,13 @@ class Journal:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("BEGIN EXCLUSIVE")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0:
-                for statement in _TABLES.split(";"):
-                    self._db.execute(statement)
+            added = {0: _TABLES + _SINCE_2, 1: _SINCE_2}.get(version, "") if upgrade else ""
+            for statement in added.split(";"):
+                self._db.execute(statement)
+            if added:
                 self._db.execute(f"PRAGMA user_version = {_VERSION}")
             self._db.execute("COMMIT")
-        if version not in (0, _VERSION):
+        if version not in range(_VERSION + 1):
             raise StateVersionError(
                 f"{self._file} was written by another version (format {version}, this one "
                 f"reads {_VERSION}): use the version that wrote "
@@ -208,14 +266,8 @@ class Journal:
 
     def _entries(self, where: str, *values: object) -> list[Entry]:
         columns = "id, topic, part, place, record, owner, status, outcome, published, at_ms"
-        with self._lock, self._complaining():
-            rows = self._db.execute(f"SELECT {columns} FROM commands {where}", values).fetchall()
+        rows = self.rows(f"SELECT {columns} FROM commands {where}", *values)
         return [_entry(row) for row in rows]
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._complaining():
-            yield self._db
 
     @contextmanager
     def _complaining(self) -> Iterator[None]:

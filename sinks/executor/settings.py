@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from sinks.wire.signing import SigningKey
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
@@ -53,6 +53,12 @@ class ExecutorSettings:
             "state folder"
         ),
     ] = ""
+    approval: Annotated[
+        Literal["none", "required"],
+        Setting(
+            "`required`: a command waits until a person has approved its plan on topics.approvals"
+        ),
+    ] = "none"
     max_concurrent: Annotated[
         int, Setting("Maximum number of commands applied in parallel", "", ge=1, le=64)
     ] = 4
@@ -78,6 +84,9 @@ class ExecutorSettings:
 class ExecutorConfig:
     """The cluster that an executor serves, the rules, whether it may act at all, the key it
     demands, the file that pauses it.
+
+    `approvals_key`: the key of approval records; without one, none is read. `approval_required`:
+    commands wait for one.
     """
 
     cluster: str
@@ -87,6 +96,8 @@ class ExecutorConfig:
     pause_file: Path | None = None
     at_once: int = 4
     limits: WireLimits = DEFAULT_LIMITS
+    approvals_key: SigningKey | None = None
+    approval_required: bool = False
 
 
 def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
@@ -118,6 +129,18 @@ def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
         deny=patterns(settings.deny),
         windows=windows,
     )
+
+
+def check_approval(settings: ExecutorSettings, key: SigningKey | None) -> None:
+    """Raises SettingsError if the executor waits for approvals and has no key to check them."""
+    if settings.approval == "required" and key is None:
+        raise SettingsError(
+            [
+                "executor.approval: required, and signing.approvals_key_file is empty; write a key "
+                "with: openssl rand -hex 32 > FILE, chmod 600 FILE, and set "
+                "signing.approvals_key_file = FILE here and where people approve"
+            ]
+        )
 
 
 def state_folder(settings: ExecutorSettings) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from sinks.executor.approval_intake import Answered
 from sinks.executor.intake import RefusedRecord
 from sinks.executor.publish import Done
 from sinks.metrics.labels import code_of
@@ -35,6 +36,12 @@ class ExecutorMetrics:
             [*by, "code"],
             registry=registry,
         )
+        self._answers = Counter(
+            "pulsar_rebalancer_approvals_total",
+            "Answers to approval records",
+            [*by, "action", "status", "code"],
+            registry=registry,
+        )
         self._seconds = Histogram(
             "pulsar_rebalancer_move_duration_seconds",
             "Duration of applied moves, from the call to the new owner",
@@ -60,9 +67,15 @@ class ExecutorMetrics:
             by,
             registry=registry,
         ).labels(cluster)
+        self._held = Gauge(
+            "pulsar_rebalancer_commands_held",
+            "Commands that wait for the approval of their plan",
+            by,
+            registry=registry,
+        ).labels(cluster)
         self._paused = Gauge(
             "pulsar_rebalancer_paused",
-            "1 while the pause file exists, otherwise 0",
+            "1 while the pause file or a record pauses the executor, otherwise 0",
             by,
             registry=registry,
         ).labels(cluster)
@@ -75,6 +88,7 @@ class ExecutorMetrics:
         in_flight: Callable[[], int],
         is_paused: Callable[[], bool],
         journal_bytes: Callable[[], int],
+        held: Callable[[], int] = lambda: 0,
     ) -> None:
         """Reads these figures at every request from now on, instead of those of an earlier
         executor.
@@ -82,6 +96,7 @@ class ExecutorMetrics:
         self._in_flight.set_function(in_flight)
         self._paused.set_function(is_paused)
         self._journal.set_function(journal_bytes)
+        self._held.set_function(held)
 
     def stepped(self) -> None:
         """Records a step of the executor's loop that did not fail."""
@@ -98,6 +113,12 @@ class ExecutorMetrics:
             self._came_back.inc()
         if code == _ELSEWHERE:
             self._lost.inc()
+
+    def answered(self, answer: Answered) -> None:
+        """Takes a published answer to an approval."""
+        given = answer.outcome
+        code = code_of(given.reason)
+        self._answers.labels(self._cluster, given.action, given.status, code).inc()
 
     def refused(self, record: RefusedRecord) -> None:
         """Takes a record that is no command, after it was published as rejected."""

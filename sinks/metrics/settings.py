@@ -51,13 +51,17 @@ def listen_address(settings: MetricsSettings) -> ListenAddress | None:
     """The address to listen on; None if metrics are off. Raises SettingsError."""
     if not settings.listen:
         return None
-    found = _HOST_AND_PORT.fullmatch(settings.listen)
+    return address_of(settings.listen, "metrics.listen", 9090)
+
+
+def address_of(text: str, setting: str, example: int) -> ListenAddress:
+    """The address in a setting. `example`: a port for the message. Raises SettingsError."""
+    found = _HOST_AND_PORT.fullmatch(text)
     if found is None or int(found["port"]) > _LARGEST_PORT:
         raise SettingsError(
             [
-                f"metrics.listen: {settings.listen!r} is not host:port with a port up to "
-                f"{_LARGEST_PORT}; write 127.0.0.1:9090 for this machine only, or 0.0.0.0:9090 "
-                "for all addresses"
+                f"{setting}: {text!r} is not host:port with a port up to {_LARGEST_PORT}; write "
+                f"127.0.0.1:{example} for this machine only, or 0.0.0.0:{example} for all addresses"
             ]
         )
     return ListenAddress(found["ip6"] or found["host"], int(found["port"]))

@@ -1,4 +1,4 @@
-"""The five topics, each parsed once: where the settings are read."""
+"""The six topics, each parsed once: where the settings are read."""
 
 from __future__ import annotations
 
@@ -34,8 +34,12 @@ class Topics:
     outcomes: Annotated[TopicUri, Setting("Outcomes of commands, reported by executors")] = (
         file_topic(_HOME / "outcomes")
     )
+    approvals: Annotated[
+        TopicUri,
+        Setting("Approvals of plans, pauses and resumes; used by executors with an approvals key"),
+    ] = file_topic(_HOME / "approvals")
 
     def named(self) -> Iterator[tuple[str, TopicUri]]:
-        """All five by the names of their settings, in this order."""
+        """All six by the names of their settings, in this order."""
         for field in fields(self):
             yield field.name, getattr(self, field.name)

@@ -1,1 +1,1 @@
-"""The wire format of the five topics: contracts, decoding, encoding, signatures and limits."""
+"""The wire format of the six topics: contracts, decoding, encoding, signatures and limits."""

@@ -1,4 +1,4 @@
-"""Encodes and decodes the records of the five topics. A record that cannot be decoded raises
+"""Encodes and decodes the records of the six topics. A record that cannot be decoded raises
 WireError; no other error is raised.
 """
 
@@ -8,7 +8,14 @@ from typing import TypeVar
 
 import msgspec
 
+from sinks.wire.approvals import (
+    encode_approval,
+    encode_approval_outcome,
+    to_approval,
+    to_approval_outcome,
+)
 from sinks.wire.complaints import Contract, complaint
+from sinks.wire.contracts.approvals import ApprovalOutcomeRecord, ApprovalRecord
 from sinks.wire.contracts.commands import CommandRecord
 from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.rejected import RejectedRecord
@@ -28,6 +35,7 @@ from sinks.wire.names import check_broker, check_bundles, check_cluster, is_clus
 from sinks.wire.nesting_limits import check_shape, check_utf8
 from sinks.wire.origin import origin_size
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
+from strategies.approvals import Approval, ApprovalOutcome
 from strategies.errors import WireError
 from strategies.model import Command, Outcome, Round, TelemetryRecord
 
@@ -37,10 +45,15 @@ __all__ = [
     "clip",
     "cluster_of",
     "decode",
+    "decode_answer",
+    "decode_approval",
+    "decode_approval_outcome",
     "decode_command",
     "decode_outcome",
     "decode_rejected",
     "decode_round",
+    "encode_approval",
+    "encode_approval_outcome",
     "encode_command",
     "encode_outcome",
     "encode_outcome_telemetry",
@@ -57,12 +70,19 @@ class _ClusterOnly(msgspec.Struct):
     cluster: str
 
 
+class _AnswerHead(msgspec.Struct):
+    approval_id: str | None = None
+
+
 _TELEMETRY = msgspec.json.Decoder(TelemetryMessage)
 _CLUSTER = msgspec.json.Decoder(_ClusterOnly)
+_ANSWER = msgspec.json.Decoder(_AnswerHead)
 _COMMAND = msgspec.json.Decoder(CommandRecord)
 _ROUND = msgspec.json.Decoder(RoundRecord)
 _OUTCOME = msgspec.json.Decoder(OutcomeRecord)
 _REJECTED = msgspec.json.Decoder(RejectedRecord)
+_APPROVAL = msgspec.json.Decoder(ApprovalRecord)
+_APPROVAL_OUTCOME = msgspec.json.Decoder(ApprovalOutcomeRecord)
 
 
 def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> TelemetryRecord:
@@ -115,8 +135,33 @@ def decode_round(value: bytes) -> Round:
 
 
 def decode_outcome(value: bytes) -> Outcome:
-    """Decodes one record of the OUTCOMES topic. Raises WireError."""
+    """Decodes the outcome of a command, a record of the OUTCOMES topic. Raises WireError."""
     return to_outcome(_decode(_OUTCOME, value, OutcomeRecord))
+
+
+def decode_approval(value: bytes) -> Approval:
+    """Decodes one record of the APPROVALS topic; checks no signature. Raises WireError."""
+    return to_approval(_decode(_APPROVAL, value, ApprovalRecord))
+
+
+def decode_approval_outcome(value: bytes) -> ApprovalOutcome:
+    """Decodes the answer to an approval. Raises WireError."""
+    return to_approval_outcome(_decode(_APPROVAL_OUTCOME, value, ApprovalOutcomeRecord))
+
+
+def decode_answer(value: bytes) -> Outcome | ApprovalOutcome:
+    """Decodes one record of the OUTCOMES topic, which has both kinds. Raises WireError."""
+    return decode_approval_outcome(value) if _answers_approval(value) else decode_outcome(value)
+
+
+def _answers_approval(value: bytes) -> bool:
+    if b'"approval_id"' not in value:
+        return False
+    try:
+        check_shape(value)
+        return _ANSWER.decode(value).approval_id is not None
+    except (WireError, ValueError, RecursionError):
+        return False
 
 
 def decode_rejected(value: bytes) -> RejectedRecord:

@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas of the five topics from the contracts: python -m sinks.wire.schemas
+"""Writes the JSON Schemas of the six topics from the contracts: python -m sinks.wire.schemas
 docs/schemas.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from sinks.wire.contracts.approvals import ApprovalOutcomeRecord, ApprovalRecord
 from sinks.wire.contracts.commands import CommandRecord
 from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.rejected import RejectedRecord
@@ -29,7 +30,14 @@ _CONTRACTS: dict[str, tuple[Any, str]] = {
         "The control topic; key = cluster. A command may be published more than once, each "
         "time with the same id.",
     ),
-    "outcomes": (OutcomeRecord, "The outcome of each command; key = cluster."),
+    "approvals": (
+        ApprovalRecord,
+        "What people decided about plans, and who pauses an executor; key = cluster.",
+    ),
+    "outcomes": (
+        (OutcomeRecord, ApprovalOutcomeRecord),
+        "The outcome of each command, and the answer to each approval; key = cluster.",
+    ),
     "rounds": (RoundRecord, "One record per round of a cluster; key = cluster."),
     "rejected": (
         RejectedRecord,
@@ -57,9 +65,17 @@ def write_schemas(folder: Path) -> list[Path]:
 
 
 def _text(topic: str, contract: Any, said: str) -> str:
-    made = _with_whole_sentences(msgspec.json.schema(contract))
+    made = _with_whole_sentences(_schema(contract))
     head = {"$schema": _DIALECT, "title": topic.upper(), "description": said}
     return json.dumps(head | made, indent=2, ensure_ascii=False) + "\n"
+
+
+def _schema(contract: Any) -> dict[str, Any]:
+    """The schema of one contract, or of a topic that has records of several."""
+    if not isinstance(contract, tuple):
+        return msgspec.json.schema(contract)
+    kinds, parts = msgspec.json.schema_components(contract, ref_template="#/$defs/{name}")
+    return {"anyOf": list(kinds), "$defs": parts}
 
 
 def _with_whole_sentences(node: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Signatures of commands and rounds: HMAC-SHA256 over the record's bytes, appended as the record's
-last field.
+"""Signatures of commands, rounds and approvals: HMAC-SHA256 over the record's bytes, appended as
+the record's last field.
 """
 
 from __future__ import annotations
@@ -23,13 +23,21 @@ Verdict = Literal["signed", "unsigned", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class SigningSettings:
-    """The key that signs commands and rounds."""
+    """The key that signs commands and rounds, and the one that signs approvals."""
 
     key_file: Annotated[
         str,
         Setting(
             "File with the key that signs commands and rounds; executors then refuse unsigned "
             "ones; empty = unsigned",
+            "",
+        ),
+    ] = ""
+    approvals_key_file: Annotated[
+        str,
+        Setting(
+            "File with the key that signs approvals, pauses and resumes; executors and people "
+            "have it, jobs do not; empty = none",
             "",
         ),
     ] = ""
@@ -66,13 +74,32 @@ class SigningKey:
 
 def signing_key(settings: SigningSettings) -> SigningKey | None:
     """The key that the settings name, None if they name none. Raises SettingsError."""
-    if not settings.key_file:
+    return _key(settings.key_file, "signing.key_file")
+
+
+def approvals_key(settings: SigningSettings) -> SigningKey | None:
+    """The key of approvals, None if the settings name none. Raises SettingsError, also for the key
+    that signs commands: a job could approve its own plans with it.
+    """
+    key = _key(settings.approvals_key_file, "signing.approvals_key_file")
+    if key is not None and settings.key_file and key == signing_key(settings):
+        raise SettingsError(
+            [
+                "signing.approvals_key_file: holds the same key as signing.key_file, so a job "
+                "could approve its own plans; write another one with: openssl rand -hex 32"
+            ]
+        )
+    return key
+
+
+def _key(file: str, setting: str) -> SigningKey | None:
+    if not file:
         return None
-    secret = read_secret(settings.key_file, "signing.key_file")
+    secret = read_secret(file, setting)
     if len(secret.reveal()) < SHORTEST_KEY:
         raise SettingsError(
             [
-                f"signing.key_file: {settings.key_file} has fewer than {SHORTEST_KEY} bytes; "
+                f"{setting}: {file} has fewer than {SHORTEST_KEY} bytes; "
                 "write one with: openssl rand -hex 32"
             ]
         )

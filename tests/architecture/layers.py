@@ -1,8 +1,8 @@
 """Reads the imports of a source tree and says which of them cross the layers.
 
-rebalancer.cli → rebalancer.{analysis, conformance} → rebalancer.{settings, simulation} → streaming
-→ sinks → strategies, where simulation imports strategies only, and conformance both; libraries only
-where they are declared and needed.
+rebalancer.cli → rebalancer.serve → rebalancer.{analysis, conformance} → rebalancer.{settings,
+simulation} → streaming → sinks → strategies, where simulation imports strategies only, conformance
+both, and serve not conformance; libraries only where they are declared and needed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _ROOMS = frozenset(
     {
         "rebalancer.analysis",
         "rebalancer.conformance",
+        "rebalancer.serve",
         "rebalancer.settings",
         "rebalancer.simulation",
     }
@@ -43,6 +44,7 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "rebalancer.settings": _CORE | {"rebalancer.settings"},
     "rebalancer.analysis": _CORE
     | {"rebalancer.analysis", "rebalancer.settings", "rebalancer.simulation"},
+    "rebalancer.serve": _CORE | {"rebalancer.analysis", "rebalancer.serve", "rebalancer.settings"},
     "rebalancer.cli": _CORE | _ROOMS | {"rebalancer.cli"},
     "rebalancer": frozenset({"rebalancer.cli"}),
 }
@@ -59,6 +61,9 @@ CLIENTS = frozenset({"kafka", "pulsar", "httpcore", "httpx"})
 #: without it.
 WITH_REPORTS = frozenset({"rebalancer.analysis", "rebalancer.cli", "sinks"})
 OPTIONAL = frozenset({"plotly", "pyarrow"})
+
+#: Of the extra `serve`: only this package has an HTTP server for people.
+WITH_PAGE = "rebalancer.serve"
 
 #: The deciding part sees no clock, no randomness, no environment, no files, no network and writes
 #: no logs.
@@ -214,6 +219,8 @@ def allowed_libraries(root: Path, package: str) -> frozenset[str]:
         }  # py4j comes with pyspark
     if package in WITH_REPORTS:
         declared |= {distribution(line) for line in project["optional-dependencies"]["report"]}
+    if package == WITH_PAGE:
+        declared |= {distribution(line) for line in project["optional-dependencies"]["serve"]}
     names = frozenset(name for one in declared for name in import_names(one))
     return names | ({"pydantic_core"} if "pydantic" in names else frozenset())
 

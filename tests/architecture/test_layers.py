@@ -52,6 +52,10 @@ def test_every_package_is_there_to_be_read() -> None:
         ("rebalancer.analysis", "from rebalancer import conformance", "rebalancer.conformance"),
         ("rebalancer.cli", "def run():\n    import pyspark", "pyspark"),
         ("rebalancer.cli", "import yaml", "yaml"),
+        ("rebalancer.analysis", "import starlette", "starlette"),
+        ("rebalancer.cli", "def serve():\n    import uvicorn", "uvicorn"),
+        ("rebalancer.serve", "from rebalancer.cli import console", "rebalancer.cli"),
+        ("rebalancer.serve", "from rebalancer import conformance", "rebalancer.conformance"),
     ],
 )
 def test_a_forbidden_import_is_noticed(tmp_path: Path, package: str, line: str, name: str) -> None:

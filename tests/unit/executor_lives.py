@@ -154,6 +154,9 @@ def executor(
             MortalPublisher(outcomes, life),
             telemetry,
             rejected,
+            None
+            if config.approvals_key is None
+            else open_consumer(topic_of(control.uri("approvals")), "executor", state),
         )
         stack.callback(topics.close)
         yield Executor(

@@ -19,9 +19,9 @@ from typer.testing import CliRunner, Result
 from rebalancer.analysis.goal import goal_of
 from rebalancer.cli.demo.plan import (
     SETTINGS_NAME,
-    Plan,
+    DemoPlan,
+    file_text,
     prepare_folder,
-    settings_text,
     write_settings,
 )
 from rebalancer.cli.demo.run import run_demo, stoppable
@@ -44,8 +44,8 @@ def demo(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["demo", "--engine", "plain", *arguments])
 
 
-def plan_in(folder: Path, strategy: str = "avg", rounds: int = 20) -> Plan:
-    plan = Plan(strategy, "fixed", rounds, 1, "plain", prepare_folder(folder, keep=False))
+def plan_in(folder: Path, strategy: str = "avg", rounds: int = 20) -> DemoPlan:
+    plan = DemoPlan(strategy, "fixed", rounds, 1, "plain", prepare_folder(folder, keep=False))
     write_settings(plan)
     return plan
 
@@ -213,11 +213,11 @@ def test_the_settings_file_holds_what_it_says(tmp_path: Path) -> None:
     assert settings.value("shedding.avg.max_unload") == 0.5
     assert settings.value("job.checkpoint") == str(plan.checkpoint)
     assert settings.value("topics.rounds") == str(plan.topic_uri("rounds"))
-    assert "default 0.2" in settings_text(plan)
+    assert "default 0.2" in file_text(plan)
 
 
 def test_a_strategy_without_overrides_has_none_in_its_file(tmp_path: Path) -> None:
-    assert "[shedding.threshold]" not in settings_text(plan_in(tmp_path / "demo", "threshold"))
+    assert "[shedding.threshold]" not in file_text(plan_in(tmp_path / "demo", "threshold"))
 
 
 def test_an_earlier_demo_makes_room_and_nothing_else_does(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.topics.files.lines import split_lines
+from sinks.topics.files.segments import delete_segments, segment_path, segments
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset, TopicRecord
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
@@ -211,6 +212,19 @@ def test_an_offset_that_is_gone_is_an_error_that_says_what_to_do(
         reader.read(offset)
     assert values(reader.read()[0]) == [b"second", b"third"]
     assert values(reader.read(Offset(1, 7))[0]) == [b"third"]
+
+
+def test_old_segments_are_deleted_and_the_newest_stays(tmp_path: Path) -> None:
+    topic = tmp_path / "t"
+    for line in (b"one", b"two", b"three"):
+        append(topic, line, segment_bytes=1)
+    written_s = (1000, 5000, 1000)
+    for number, seconds in zip(segments(topic), written_s, strict=True):
+        os.utime(segment_path(topic, number), (seconds, seconds))
+    assert delete_segments(topic, before_ms=3_000_000) == 1  # the second was written later
+    assert read_all(topic) == [b"two", b"three"]
+    assert delete_segments(topic, before_ms=9_000_000) == 1  # the third is the newest
+    assert read_all(topic) == [b"three"]
 
 
 def test_a_hole_between_segments_is_not_jumped_over(tmp_path: Path) -> None:

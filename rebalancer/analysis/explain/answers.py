@@ -75,5 +75,6 @@ def why_missing(command: Command, history: DecisionHistory) -> str:
     if not history.has_outcomes:
         return "unknown: no outcomes were read; name their topic with --outcomes"
     if history.last_ms < command.expires_at_ms:
-        return "none yet"
+        waits_for = history.waits_for.get(command.id, "")
+        return f"none yet: {waits_for}" if waits_for else "none yet"
     return "none: no executor answered before it expired"

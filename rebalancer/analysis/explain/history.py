@@ -5,7 +5,7 @@ count once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -16,8 +16,11 @@ from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord
 from sinks.topics.files.segments import segments
 from sinks.topics.readable import Placed, Skipped, readable
 from sinks.topics.uri import TopicUri, file_topic, parse_topic
-from sinks.wire.codec import decode_command, decode_outcome, decode_round
-from strategies.errors import SettingsError, SinkError
+from sinks.wire.codec import decode_answer, decode_command, decode_round
+from sinks.wire.plans import command_digest
+from sinks.wire.signing import SigningKey
+from strategies.approvals import ApprovalOutcome
+from strategies.errors import SettingsError, SinkError, WireError
 from strategies.model import Command, Outcome, Round
 
 Kind = Literal["commands", "rounds", "outcomes", "telemetry"]
@@ -37,6 +40,12 @@ class DecisionHistory:
     outcomes: tuple[Outcome, ...] = ()
     #: Whether outcomes were read: the folder of a replay has none.
     has_outcomes: bool = False
+    #: Answers of executors to approvals, in the order of publication.
+    approval_outcomes: tuple[ApprovalOutcome, ...] = ()
+    #: Command id → SHA-256 (hex) of its record.
+    digests: Mapping[str, str] = field(default_factory=dict)
+    #: Command id → what it waits for, where plans need an approval.
+    waits_for: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, cluster: str) -> DecisionHistory:
         """The part of one cluster."""
@@ -159,28 +168,49 @@ def with_rounds(
 
 
 def with_commands(
-    history: DecisionHistory, source: Source, access: TopicAccess = NO_SECURITY
+    history: DecisionHistory,
+    source: Source,
+    access: TopicAccess = NO_SECURITY,
+    key: SigningKey | None = None,
 ) -> DecisionHistory:
-    """The history with the commands of a source. Raises SettingsError, SinkError."""
+    """The history with the commands of a source; of several records with one id the first counts.
+    Raises SettingsError, SinkError.
+
+    `key`: skips commands that are not signed with it.
+    """
     source = _located("commands", source)
     no_commands = Skipped(str(source), "command")
-    by_id = {one.id: one for one in _decoded(source, decode_command, access, no_commands)}
-    skipped = (*history.skipped, *no_commands.lines())
-    return replace(history, commands=tuple(by_id.values()), skipped=skipped)
+
+    def decode(value: bytes) -> tuple[Command, str]:
+        command = decode_command(value)
+        if key is not None and key.check(value) != "signed":
+            raise WireError("wrong-signature", "It is not signed with signing.key_file.")
+        return command, command_digest(value)
+
+    by_id: dict[str, tuple[Command, str]] = {}
+    for command, digest in _decoded(source, decode, access, no_commands):
+        by_id.setdefault(command.id, (command, digest))
+    return replace(
+        history,
+        commands=tuple(command for command, _ in by_id.values()),
+        digests={id_: digest for id_, (_, digest) in by_id.items()},
+        skipped=(*history.skipped, *no_commands.lines()),
+    )
 
 
 def with_outcomes(
     history: DecisionHistory, source: Source, access: TopicAccess = NO_SECURITY
 ) -> DecisionHistory:
-    """The history with outcomes from a source, of the same kinds as for rounds; of equal outcomes
-    the first counts.
+    """The history with outcomes from a source, of the same kinds as for rounds, and with answers to
+    approvals; of equal ones the first counts.
     """
     source = _located("outcomes", source)
     no_outcomes = Skipped(str(source), "outcome")
-    found = dict.fromkeys(_decoded(source, decode_outcome, access, no_outcomes))
+    found = dict.fromkeys(_decoded(source, decode_answer, access, no_outcomes))
     return replace(
         history,
-        outcomes=tuple(found),
+        outcomes=tuple(one for one in found if isinstance(one, Outcome)),
+        approval_outcomes=tuple(one for one in found if isinstance(one, ApprovalOutcome)),
         has_outcomes=True,
         skipped=(*history.skipped, *no_outcomes.lines()),
     )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rebalancer.analysis.explain.answers import in_short, verdict_counts, verdict_words, why_missing
 from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.explain.subject import ExplainedSubject
+from rebalancer.analysis.explain.subject import ExplainedSubject, Located
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.simulation.tracing import proof_of
 from strategies.describe import counted, describe_skip
@@ -45,19 +45,36 @@ def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> l
             return [f"{subject.kind} {subject.name}", *_by_round(about, last)]
 
 
+def located_lines(located: Located, last: int) -> list[str]:
+    """Lines about a subject that was found, with how it was found and where else it is."""
+    subject = located.subject
+    note = [subject.note] if subject.note else []
+    older = ", ".join(str(epoch) for epoch in located.elsewhere)
+    more = [f"epoch {older} also has it; --epoch N shows it"] if older else []
+    if located.owner is None:
+        return [*note, *explain(subject, located.history, last), *more]
+    about = explain(ExplainedSubject("broker", located.owner), located.history, last)
+    return [
+        *note,
+        f"bundle {subject.name}",
+        f"  no round mentions it; it was on {located.owner} when that last reported",
+        *about,
+    ]
+
+
 def command_lines(command: Command, history: DecisionHistory) -> list[str]:
     """A command's instruction, time, strategy, reason, expected effect and outcomes."""
     return [
         f"command {command.id} of cluster {command.cluster}, round {command.round}, epoch "
         f"{command.epoch}",
-        f"  what: {_instruction(command)}",
+        f"  what: {instruction(command)}",
         f"  when: {when(command.issued_at_ms)}, to be carried out before "
         f"{when(command.expires_at_ms)}",
         f"  who: {command.strategy}{_seen(history.round_of(command))}",
         f"  why: {command.text} [{command.code}]",
         *_figures(command.evidence),
         *_figures(command.limits or {}, "limits"),
-        *_expected(command),
+        *expected_usage(command),
         *(f"  {line}" for line in outcome_lines(command, history)),
     ]
 
@@ -76,7 +93,7 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
         *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group, history)),
         *(
-            f"  command {one.id}: {_instruction(one)}, because "
+            f"  command {one.id}: {instruction(one)}, because "
             f"{one.text}{verdict_words(one, history)}"
             for one in commands
             if one not in _moves(commands)
@@ -109,7 +126,7 @@ def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str
         for group in _by_pair(moves, source=broker)
     ]
     gave += [
-        f"{_instruction(one)}, because {one.text}{verdict_words(one, history)}" for one in others
+        f"{instruction(one)}, because {one.text}{verdict_words(one, history)}" for one in others
     ]
     took = [
         f"takes {_goods(group)} from {group[0].source}, because "
@@ -141,7 +158,7 @@ def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str
 def _bundle_command_lines(command: Command, history: DecisionHistory) -> list[str]:
     outcomes = outcome_lines(command, history) if history.has_outcomes else []
     return [
-        f"command {command.id}: {_instruction(command)}, because {command.text}",
+        f"command {command.id}: {instruction(command)}, because {command.text}",
         *(f"  {line}" for line in outcomes),
     ]
 
@@ -250,7 +267,8 @@ def _about_broker(broker: str, skip: Skip) -> str | None:
     return None
 
 
-def _instruction(command: Command) -> str:
+def instruction(command: Command) -> str:
+    """What a command orders."""
     if command.action == "split":
         return f"split {command.bundle} of {command.source} by {command.algorithm}"
     if command.action == "throttle":
@@ -283,9 +301,9 @@ def _figure(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _expected(command: Command) -> list[str]:
-    """The expected usages. Empty for a split, which moves no load, and for advice, which no
-    executor applies.
+def expected_usage(command: Command) -> list[str]:
+    """The usages of both brokers as expected. Empty for a split, which moves no load, and for
+    advice, which no executor applies.
     """
     if not command.is_move:
         return []

@@ -9,7 +9,17 @@ from strategies.engine import placement_of
 from strategies.model import Scalar
 
 #: Sections that do not influence decisions.
-_ELSEWHERE = ("job", "topics", "wire", "kafka", "pulsar", "collector", "executor", "signing")
+_ELSEWHERE = (
+    "job",
+    "topics",
+    "wire",
+    "kafka",
+    "pulsar",
+    "collector",
+    "executor",
+    "serve",
+    "signing",
+)
 
 
 def shown_settings(settings: Settings) -> Mapping[str, Scalar]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rebalancer.analysis.trace.loads import EVERYTHING, Load
-from rebalancer.settings.broker_conf.show import toml
+from rebalancer.settings.file_text import toml
 from rebalancer.simulation.fleet import MIB
 from strategies.errors import SinkError
 

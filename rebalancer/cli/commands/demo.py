@@ -75,7 +75,7 @@ def demo(
     from rebalancer.analysis.goal import goal_of
     from rebalancer.analysis.report.target import can_write, check_target
     from rebalancer.cli.demo.picture import write_demo_report
-    from rebalancer.cli.demo.plan import TOPICS, OnKafka, Plan, prepare_folder, write_settings
+    from rebalancer.cli.demo.plan import TOPICS, DemoPlan, OnKafka, prepare_folder, write_settings
     from rebalancer.cli.demo.run import run_demo
     from rebalancer.cli.demo.screen import open_screen
     from rebalancer.settings.load import load
@@ -93,7 +93,7 @@ def demo(
         if entry.kind != "default" and entry.leaf.path not in _NAMED
     }
     folder = prepare_folder(out, keep, TOPICS if kafka is None else ())
-    plan = Plan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine, folder, chosen)
+    plan = DemoPlan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine, folder, chosen)
     if kafka is not None:
         plan = replace(
             plan,

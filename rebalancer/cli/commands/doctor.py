@@ -13,6 +13,7 @@ from rich.text import Text
 
 from rebalancer.cli import console, exit_codes, options, process_exit
 from rebalancer.cli.doctor import (
+    approvals,
     cluster,
     disk_and_topics,
     environment,
@@ -175,6 +176,9 @@ def _of_settings(
             "warn",
         ),
         *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),
+        *approvals.check_approvals(
+            settings.executor, settings.connections.signing, engine.round.command_ttl_ms
+        ),
         *(finding for name, check in clusters for finding in limit.run(name, check)),
     ]
 

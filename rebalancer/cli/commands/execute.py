@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
@@ -14,15 +15,19 @@ from rebalancer.cli.executor_assembly import Assembled, assembled
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
+from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Stopped
+from sinks.executor.intake import HeldBack
 from sinks.executor.publish import Done
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.stopping import Stop, stopping
 from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.uri import TopicUri
 from sinks.topics.watch import watched
 from sinks.wire.codec import encode_outcome
+from strategies.approvals import ApprovalOutcome
 from strategies.errors import SinkError
 
 app = typer.Typer()
@@ -58,28 +63,26 @@ def execute(
     settings = options.settings(
         config, overrides, *options.flags(topics__commands=commands, topics__outcomes=outcomes)
     )
-    counts: Counter[str] = Counter()
-
     log = Log(settings.log)
-
-    def report(done: Done) -> None:
-        counts[done.outcome.status] += 1
-        metrics.published(done)
-        if as_json:
-            print(encode_outcome(done.outcome).decode(), flush=True)
-        else:
-            log.show(outcome_line(done))
-
+    held = 0
     connections = settings.connections
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
         metrics = stack.enter_context(_measured(settings, stop, log))
+        reports = _Reports(log, metrics, as_json)
         wait = metrics.liveness.turning(stop.wait)
         outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         begun = False
         while not stop.is_set():
             try:
                 with assembled(
-                    settings, apply, stop.wait, report, log.warn, on_refused=metrics.refused
+                    settings,
+                    apply,
+                    stop.wait,
+                    reports.outcome,
+                    log.warn,
+                    on_refused=metrics.refused,
+                    on_answer=reports.answer,
+                    on_held=reports.held,
                 ) as ready:
                     if not begun:
                         log.write(
@@ -91,13 +94,14 @@ def execute(
                         )
                         stack.enter_context(
                             watched(
-                                [topic for _, topic in connections.topics.named()],
+                                used_topics(settings),
                                 connections.access,
                                 outage,
                             )
                         )
                     begun = True
                     _work(ready, stop, once, outage, metrics)
+                    held = ready.executor.held
                 break
             except SinkError as error:
                 if not begun:
@@ -105,22 +109,64 @@ def execute(
                 # Unfinished commands are read again from the topics and the journal, as after a
                 # restart.
                 outage.wait_or_raise(error)
-    by = stop.by or "all done"
-    log.write(
-        Line(
-            f"stopped ({by}) after {summary(counts)}",
-            "stopped",
-            fields={"by": by, "outcomes": dict(counts)},
-        )
-    )
+    log.write(_end(stop.by or "all done", reports.counts, held))
     if stop.by == "SIGINT":
         raise typer.Exit(exit_codes.INTERRUPTED)
+
+
+@dataclass(frozen=True)
+class _Reports:
+    """Prints and counts what the executor publishes."""
+
+    log: Log
+    metrics: ExecutorMetrics
+    as_json: bool
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def outcome(self, done: Done) -> None:
+        self.counts[done.outcome.status] += 1
+        self.metrics.published(done)
+        self._show(outcome_line(done), encode_outcome(done.outcome))
+
+    def answer(self, given: Answered) -> None:
+        self.metrics.answered(given)
+        self._show(answer_line(given.outcome), given.encoded)
+
+    def held(self, one: HeldBack) -> None:
+        if not self.as_json:
+            self.log.show(held_line(one))
+
+    def _show(self, line: Line, record: bytes) -> None:
+        if self.as_json:
+            print(record.decode(), flush=True)
+        else:
+            self.log.show(line)
+
+
+def _end(by: str, counts: Counter[str], held: int) -> Line:
+    waiting = f"; {held} commands wait for approval" if held else ""
+    return Line(
+        f"stopped ({by}) after {summary(counts)}{waiting}",
+        "stopped",
+        fields={"by": by, "outcomes": dict(counts), "held": held},
+    )
 
 
 def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
     mode = "applying" if apply else "dry run, nothing is changed (add --apply): reading"
     keyed = "signed commands only" if ready.signed else "signatures are not checked"
-    return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}"
+    waits = ", each plan waits for approval" if ready.approval_required else ""
+    return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}{waits}"
+
+
+def used_topics(settings: Settings) -> list[TopicUri]:
+    """The topics that the executor reads or writes; approvals only with their key."""
+    connections = settings.connections
+    return [
+        topic
+        for name, topic in connections.topics.named()
+        if name != "approvals" or connections.signing.approvals_key_file
+    ]
 
 
 @contextmanager
@@ -145,7 +191,12 @@ def _work(
     ready: Assembled, stop: Stop, once: bool, outage: RetryBackoff, metrics: ExecutorMetrics
 ) -> None:
     executor = ready.executor
-    metrics.follow(lambda: executor.in_flight, ready.pause_file.exists, ready.journal.size_bytes)
+    metrics.follow(
+        lambda: executor.in_flight,
+        lambda: executor.is_paused,
+        ready.journal.size_bytes,
+        lambda: executor.held,
+    )
     try:
         executor.recover()
         while not stop.is_set():
@@ -188,6 +239,37 @@ def outcome_line(done: Done) -> Line:
             "status": outcome.status,
             "reason": outcome.reason,
             "took_ms": outcome.took_ms,
+        },
+    )
+
+
+def held_line(one: HeldBack) -> Line:
+    """`waiting       transfer t/ns/0x…: a:1 → b:1 [round 17 of epoch 3 waits for approval]`"""
+    command = one.task.command
+    to = "" if command.destination is None else f" → {command.destination}"
+    why = f"round {command.round} of epoch {command.epoch} waits for approval"
+    return Line(
+        f"{'waiting':<{_WIDEST_STATUS}}  {command.action} {command.bundle}: "
+        f"{command.source}{to} [{why}]",
+        "held",
+        fields={"command": command.id, "epoch": command.epoch, "round": command.round},
+    )
+
+
+def answer_line(outcome: ApprovalOutcome) -> Line:
+    """`accepted      approve plan 3.17-0f3a… by anna`, with the reason if it was not accepted."""
+    what = "the executor" if outcome.plan is None else f"plan {outcome.plan}"
+    why = f" [{outcome.reason}]" if outcome.reason else ""
+    return Line(
+        f"{outcome.status:<{_WIDEST_STATUS}}  {outcome.action} {what} by {outcome.by}{why}",
+        "approval",
+        fields={
+            "approval": outcome.approval_id,
+            "action": outcome.action,
+            "plan": outcome.plan,
+            "by": outcome.by,
+            "status": outcome.status,
+            "reason": outcome.reason,
         },
     )
 

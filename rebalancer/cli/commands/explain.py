@@ -25,7 +25,7 @@ from rebalancer.analysis.explain.history import (
     with_outcomes,
 )
 from rebalancer.analysis.explain.owners import owners_in
-from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, explain
+from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, located_lines
 from rebalancer.analysis.explain.subject import (
     FORMS,
     LATEST,
@@ -34,9 +34,11 @@ from rebalancer.analysis.explain.subject import (
     UnknownSubject,
     locate,
 )
+from rebalancer.analysis.plans import noted, plans_of, read_approvals
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.cli import console, options
 from rebalancer.cli.pause import pause_of
+from rebalancer.settings.load import Settings
 from rebalancer.simulation.tracing import proof_of
 from sinks.collector.collector import wall_clock_ms
 from sinks.executor.settings import admission_rules
@@ -100,6 +102,8 @@ def explain_command(
     sources = _sources(given, folder, config, overrides)
     access = _access(sources, config, overrides)
     whole = _read(sources, access, named=outcomes is not None)
+    if folder is None and not given:
+        whole = _with_plans(whole, options.settings(config, overrides))
     console.warn(whole.skipped)
     located = locate(
         word, _of_cluster(whole, cluster), epoch, lambda: _owners(sources, access, cluster)
@@ -111,7 +115,7 @@ def explain_command(
         limits = [one.as_object() for one in verdicts]
         console.print_json("explanation", 1, _as_json(located) | {"executor_limits": limits})
     else:
-        for line in _lines(located, last):
+        for line in located_lines(located, last):
             print(line)
         for verdict in verdicts:
             print(f"  {verdict.line}")
@@ -164,6 +168,19 @@ def _read(sources: Sources, access: TopicAccess, *, named: bool) -> DecisionHist
         return history
 
 
+def _with_plans(history: DecisionHistory, settings: Settings) -> DecisionHistory:
+    """The history with what commands wait for, where plans need an approval."""
+    if settings.executor.approval != "required":
+        return history
+    connections = settings.connections
+    try:
+        approvals = read_approvals(connections.topics.approvals, connections.access)
+    except SinkError as error:
+        console.progress(f"warning: approvals are not shown: {error}")
+        approvals = ()
+    return noted(history, plans_of(history, approvals, wall_clock_ms()))
+
+
 def _owners(sources: Sources, access: TopicAccess, cluster: str | None) -> dict[str, str]:
     source = sources.get("telemetry")
     if source is None or not is_there("telemetry", source):
@@ -179,22 +196,6 @@ def _of_cluster(history: DecisionHistory, cluster: str | None) -> DecisionHistor
             f"{cluster}: no such cluster; there are {', '.join(history.clusters) or 'none'}"
         )
     return history.of(cluster)
-
-
-def _lines(located: Located, last: int) -> list[str]:
-    subject = located.subject
-    note = [subject.note] if subject.note else []
-    older = ", ".join(str(epoch) for epoch in located.elsewhere)
-    more = [f"epoch {older} also has it; --epoch N shows it"] if older else []
-    if located.owner is None:
-        return [*note, *explain(subject, located.history, last), *more]
-    about = explain(ExplainedSubject("broker", located.owner), located.history, last)
-    return [
-        *note,
-        f"bundle {subject.name}",
-        f"  no round mentions it; it was on {located.owner} when that last reported",
-        *about,
-    ]
 
 
 def _as_json(located: Located) -> dict[str, Any]:

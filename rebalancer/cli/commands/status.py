@@ -11,10 +11,9 @@ import typer
 from rebalancer.analysis.explain.answers import in_short
 from rebalancer.analysis.explain.sentences import points, when
 from rebalancer.analysis.explain.subject import UnknownSubject
-from rebalancer.analysis.status import ClusterStatus, Status, read_status
+from rebalancer.analysis.status import ClusterStatus, Status, late_after_ms, read_status
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
-from rebalancer.cli.doctor.job_health import INTERVALS
 from rebalancer.cli.pause import Pause, pause_of
 from sinks.collector.collector import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
@@ -60,7 +59,8 @@ def status_command(
     """
     settings = options.settings(config, overrides)
     now_ms = wall_clock_ms()
-    found = read_status(settings.connections, now_ms, last)
+    required = settings.executor.approval == "required"
+    found = read_status(settings.connections, now_ms, last, approval_required=required)
     console.warn(console.printable(line) for line in found.skipped)
     if cluster is not None:
         found = _only(found, cluster)
@@ -103,9 +103,26 @@ def _cluster_lines(one: ClusterStatus, now_ms: int, rounds: RoundSettings) -> It
             for number, line in enumerate(_round_lines(one, newest, now_ms, rounds))
         )
     yield f"  {_reports(one, now_ms)}"
+    yield from (f"  {line}" for line in _approval_lines(one, now_ms))
     yield "  commands:" if one.commands else "  commands: none yet"
     yield from (f"    {_command(*given, now_ms)}" for given in one.commands)
     yield f"  rejected: {_counts(one.rejected) or 'no record in the last hour'}"
+
+
+def _approval_lines(one: ClusterStatus, now_ms: int) -> Iterator[str]:
+    """Plans that wait for a person, and the pause by record."""
+    for plan in one.plans[:_NAMED]:
+        yield (
+            f"plan {plan.id} waits for approval: {_counted(len(plan.commands), 'command')}, "
+            f"expires in {age(plan.expires_at_ms - now_ms)}; see `rebalancer plans show {plan.id}`"
+        )
+    if len(one.plans) > _NAMED:
+        yield f"{len(one.plans) - _NAMED} more plans wait; see `rebalancer plans list`"
+    if one.pause is not None and one.pause.paused:
+        yield (
+            f"executor paused by {one.pause.by}, {_ago(one.pause.ts, now_ms)}: {one.pause.reason}; "
+            "to resume: `rebalancer plans resume`"
+        )
 
 
 def _round_lines(
@@ -131,7 +148,7 @@ def _round_lines(
 
 def _is_late(newest: Round, now_ms: int, rounds: RoundSettings) -> bool:
     """Whether the newest round is too old to be the present state; `doctor` has the same limit."""
-    return now_ms - newest.ts > INTERVALS * rounds.interval_ms + rounds.lateness_ms
+    return now_ms > late_after_ms(newest, rounds)
 
 
 def _spread(newest: Round) -> str:
@@ -234,4 +251,11 @@ def _as_object(one: ClusterStatus, now_ms: int, rounds: RoundSettings) -> dict[s
             for command, outcome in one.commands
         ],
         "rejected": dict(one.rejected),
+        "waiting_plans": [
+            {"id": plan.id, "commands": len(plan.commands), "expires_at_ms": plan.expires_at_ms}
+            for plan in one.plans
+        ],
+        "paused_by": None
+        if one.pause is None or not one.pause.paused
+        else {"by": one.pause.by, "reason": one.pause.reason, "ts": one.pause.ts},
     }

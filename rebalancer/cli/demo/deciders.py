@@ -8,17 +8,24 @@ and commands.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
-from rebalancer.cli.demo.job import JobProcess
-from rebalancer.cli.demo.plan import TOPICS, Plan
+from rebalancer.cli.child_process import ChildProcess, rebalancer_command
+from rebalancer.cli.demo.plan import TOPICS, DemoPlan
 from rebalancer.simulation.closed_loop import Decider, PolledCluster, RoundAnswer
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
-from sinks.topics.access import TopicAccess, TopicRecord, open_publisher, open_reader
+from sinks.topics.access import (
+    NO_SECURITY,
+    TopicAccess,
+    TopicRecord,
+    open_publisher,
+    open_reader,
+)
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.uri import TopicUri
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
 from sinks.wire.output_rows import OutputRow
 from strategies.engine import EngineSettings
@@ -33,13 +40,20 @@ POLL_SECONDS = 0.02
 
 
 @contextmanager
-def open_decider(plan: Plan, settings: EngineSettings, cluster: PolledCluster) -> Iterator[Decider]:
+def open_decider(
+    plan: DemoPlan, settings: EngineSettings, cluster: PolledCluster
+) -> Iterator[Decider]:
     """The engine that decides in this run; the job's process ends with the context."""
-    with closing(DemoTopics(plan, cluster)) as topics:
+    access = TopicAccess(plan.kafka.settings if plan.kafka else KafkaSettings())
+    uris = {name: plan.topic_uri(name) for name in TOPICS}
+    for uri in uris.values() if plan.kafka else ():
+        create_topic(uri, TopicPlan(), kafka_access(access.kafka))
+    with closing(DemoTopics(uris, cluster, access)) as topics:
         if plan.engine == "plain":
             yield PlainDecider(topics, settings)
         else:
-            with JobProcess(plan.settings_file, plan.log) as job:
+            command = rebalancer_command("run", plan.settings_file)
+            with ChildProcess("the Spark job", command, plan.log, short_run=True) as job:
                 yield JobDecider(topics, job)
 
 
@@ -69,7 +83,7 @@ class PlainDecider:
 class JobDecider:
     """Waits for the job's answer, and raises when the job's process has ended."""
 
-    def __init__(self, topics: DemoTopics, job: JobProcess) -> None:
+    def __init__(self, topics: DemoTopics, job: ChildProcess) -> None:
         self._topics, self._job, self._patience = topics, job, FIRST_ANSWER_SECONDS
 
     def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
@@ -95,15 +109,16 @@ def _ts(records: Sequence[TelemetryRecord]) -> int:
 class DemoTopics:
     """Publishers and readers of one run's topics, with the read position of each topic."""
 
-    def __init__(self, plan: Plan, cluster: PolledCluster) -> None:
-        """Creates topics on Kafka; on file topics, the first publish creates the folder."""
-        kafka = plan.kafka.settings if plan.kafka else KafkaSettings()
-        uris = {name: plan.topic_uri(name) for name in TOPICS}
-        if plan.kafka:
-            for uri in uris.values():
-                create_topic(uri, TopicPlan(), kafka_access(kafka))
-        access = TopicAccess(kafka)
-        self._key, self._writer = plan.cluster, TelemetryWriter(cluster)
+    def __init__(
+        self,
+        uris: Mapping[str, TopicUri],
+        cluster: PolledCluster,
+        access: TopicAccess = NO_SECURITY,
+    ) -> None:
+        """`uris`: by the names of their settings. The first publish creates the folder of a file
+        topic.
+        """
+        self._key, self._writer = cluster.name, TelemetryWriter(cluster)
         self._publishers = {name: open_publisher(uri, access) for name, uri in uris.items()}
         self._readers = {name: open_reader(uri, access, follow=True) for name, uri in uris.items()}
         self._commands: dict[str, Command] = {}

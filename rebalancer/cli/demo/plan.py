@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rebalancer.settings.broker_conf.show import toml
+from rebalancer.settings.file_text import by_table, settings_text
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import TopicUri, file_topic
 from strategies.errors import SettingsError
@@ -55,7 +55,7 @@ class OnKafka:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """One demo run. `rounds`: maximum number of rounds; all files are below `folder`; `requested`:
     dotted path → value from `--set`.
     """
@@ -137,14 +137,14 @@ def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPI
     return folder
 
 
-def write_settings(plan: Plan) -> None:
+def write_settings(plan: DemoPlan) -> None:
     """Writes the settings file of the run."""
-    plan.settings_file.write_text(settings_text(plan), encoding="utf-8")
+    plan.settings_file.write_text(file_text(plan), encoding="utf-8")
 
 
-def settings_text(plan: Plan) -> str:
-    """The settings file as TOML: only settings that differ from their defaults, with the reason as
-    a comment.
+def file_text(plan: DemoPlan) -> str:
+    """The settings file: only settings that differ from their defaults, with the reason as a
+    comment.
     """
     head = (
         "# Written by `rebalancer demo`; all other settings have their defaults (`rebalancer "
@@ -159,17 +159,7 @@ def settings_text(plan: Plan) -> str:
     chosen |= {f"topics.{name}": str(plan.topic_uri(name)) for name in TOPICS} | {
         "job.checkpoint": str(plan.checkpoint)
     }
-    why = {one.path: f"# {one.why}" for one in plan.overrides}
-    lines = [head]
-    for table in dict.fromkeys(path.rpartition(".")[0] for path in chosen):
-        lines += ["", f"[{table}]"]
-        for path, value in chosen.items():
-            if path.rpartition(".")[0] == table:
-                lines += [
-                    *([why[path]] if path in why else []),
-                    f"{path.rpartition('.')[2]} = {toml(value)}",
-                ]
-    return "\n".join([*lines, ""])
+    return settings_text(head, by_table(chosen), {one.path: one.why for one in plan.overrides})
 
 
 def _first_free(folder: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rebalancer.analysis.goal import Goal
 from rebalancer.analysis.round_texts import least_text, optimum_text, sentences
-from rebalancer.cli.demo.plan import TOPICS, Plan
+from rebalancer.cli.demo.plan import TOPICS, DemoPlan
 from rebalancer.simulation.closed_loop import Step
 from rebalancer.simulation.tracing import proof_of
 
@@ -29,7 +29,7 @@ def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
 class Result:
     """All steps of a run, in order, and its wall-clock duration; `steps` is never empty."""
 
-    plan: Plan
+    plan: DemoPlan
     goal: Goal
     bundles: int
     steps: tuple[Step, ...]
@@ -97,7 +97,7 @@ class Result:
         }
 
 
-def files(plan: Plan) -> dict[str, str]:
+def files(plan: DemoPlan) -> dict[str, str]:
     """Paths in the run's folder → their content; folders end with a slash."""
     named = ({} if plan.kafka else {name: f"{name}/" for name in TOPICS}) | {
         "settings": plan.settings_file.name

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from rebalancer.analysis.goal import Goal
 from rebalancer.cli.demo.deciders import open_decider
-from rebalancer.cli.demo.plan import BUNDLES, Plan
+from rebalancer.cli.demo.plan import BUNDLES, DemoPlan
 from rebalancer.cli.demo.result import Result, is_settled
 from rebalancer.simulation.closed_loop import Step, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
@@ -28,9 +28,11 @@ class DemoProgress(Protocol):
     def step(self, step: Step) -> None: ...
 
 
-def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: DemoProgress) -> Result:
-    """Runs the demo. Raises JobFailed or PublishTimeout when the job fails, KeyboardInterrupt when
-    the demo is stopped.
+def run_demo(
+    plan: DemoPlan, settings: EngineSettings, goal: Goal, progress: DemoProgress
+) -> Result:
+    """Runs the demo. Raises ChildFailed or PublishTimeout when the job fails, KeyboardInterrupt
+    when the demo is stopped.
     """
     began, steps = time.monotonic(), list[Step]()
     cluster = skewed_cluster(plan.cluster, plan.seed, BUNDLES)

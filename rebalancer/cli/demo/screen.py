@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rebalancer.analysis.goal import Goal
-from rebalancer.cli.demo.plan import Plan
+from rebalancer.cli.demo.plan import DemoPlan
 from rebalancer.cli.demo.result import Result
 from rebalancer.cli.demo.story import closing, decided, extremes, introduction, reasons, short
 from rebalancer.simulation.closed_loop import Step
@@ -28,7 +28,7 @@ _LABEL = 10
 
 
 @contextmanager
-def open_screen(plan: Plan, goal: Goal, quiet: bool = False) -> Iterator[Screen]:
+def open_screen(plan: DemoPlan, goal: Goal, quiet: bool = False) -> Iterator[Screen]:
     """A screen with the introduction printed. `quiet`: prints to standard error, so that standard
     output has the JSON object only.
     """

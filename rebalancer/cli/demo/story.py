@@ -10,7 +10,7 @@ from shlex import quote
 
 from rebalancer.analysis.goal import Goal
 from rebalancer.analysis.round_texts import advice_text, sentences
-from rebalancer.cli.demo.plan import BROKERS, BUNDLES, Plan
+from rebalancer.cli.demo.plan import BROKERS, BUNDLES, DemoPlan
 from rebalancer.cli.demo.result import Result, files
 from rebalancer.simulation.closed_loop import Step
 from rebalancer.simulation.tracing import proof_of
@@ -37,7 +37,7 @@ def short(broker: str) -> str:
     return broker.rpartition(":")[0] or broker
 
 
-def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
+def introduction(plan: DemoPlan, goal: Goal) -> list[tuple[str, str]]:
     """Describes the run that follows: pairs of label and sentence."""
     decider = (
         "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"

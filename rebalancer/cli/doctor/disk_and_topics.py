@@ -108,10 +108,14 @@ def check_topics(connections: Connections, *, expired: bool = False) -> Iterator
     if expired:
         silent = {topic.service_url: "token expiry" for topic in pulsar_topics(connections)}
     for name, topic in connections.topics.named():
+        if name == "approvals" and not connections.signing.approvals_key_file:
+            continue
         found = _check_topic(name, topic, connections, silent)
-        # The job needs no outcomes topic. If its folder has the default name, it need not exist on
-        # this machine.
-        in_folder = name == "outcomes" and found.status == "fail" and topic.scheme == "file"
+        # The job needs neither outcomes nor approvals. If a folder has the default name, it need
+        # not exist on this machine.
+        in_folder = (
+            name in ("outcomes", "approvals") and found.status == "fail" and topic.scheme == "file"
+        )
         yield replace(found, status="warn") if in_folder else found
 
 

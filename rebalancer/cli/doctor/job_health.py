@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rebalancer.analysis.status import INTERVALS
 from rebalancer.cli.doctor.finding import Finding, Status, age, ok
 from sinks.topics.epochs import RoundEpoch, newest_rounds
 from strategies.engine import EngineSettings
@@ -22,8 +23,6 @@ from streaming.checkpoint.guard import (
 from streaming.settings import JobSettings
 
 _CHECK = "job"
-#: A job whose last round is older than this number of intervals makes no progress.
-INTERVALS = 3
 
 
 def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected: bool) -> Finding:

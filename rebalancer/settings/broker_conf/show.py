@@ -4,13 +4,13 @@ document.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from rebalancer.settings.broker_conf.convert import Conversion, KeyOutcome
+from rebalancer.settings.file_text import toml
 
 
 def as_toml(file: Path, conversion: Conversion) -> str:
@@ -75,15 +75,6 @@ def _key(outcome: KeyOutcome) -> dict[str, Any]:
         "settings": list(outcome.settings),
         "why": outcome.why or None,
     }
-
-
-def toml(value: Any) -> str:
-    """A string, number, boolean or list of them as TOML, which accepts JSON's escapes except
-    surrogate pairs.
-    """
-    return json.dumps(
-        list(value) if isinstance(value, tuple) else value, ensure_ascii=False
-    ).replace("\x7f", "\\u007f")
 
 
 def _one_line(text: object) -> str:

@@ -111,6 +111,25 @@ def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
             raise _gone(folder, Offset(number, 0))
 
 
+def delete_segments(folder: Path, before_ms: int) -> int:
+    """Deletes the segments that were last written before a time (ms since the epoch), but not the
+    newest one; returns their number. For topics whose readers are all past them. Raises SinkError.
+    """
+    deleted = 0
+    for number in segments(folder)[:-1]:
+        path = segment_path(folder, number)
+        try:
+            if path.stat().st_mtime * 1000 >= before_ms:
+                break
+            path.unlink()
+        except OSError as error:
+            raise SinkError(
+                f"{path} cannot be deleted ({error.strerror}); let this user write there."
+            ) from error
+        deleted += 1
+    return deleted
+
+
 def _gone(folder: Path, offset: Offset) -> SinkError:
     return SinkError(
         f"Offset {offset.segment}:{offset.byte} of {folder} is gone: "

@@ -1,1 +1,1 @@
-"""Contracts of the five topics: the one source of decoders, encoders and JSON Schemas."""
+"""Contracts of the six topics: the one source of decoders, encoders and JSON Schemas."""

@@ -1,4 +1,4 @@
-"""The demo's child process: it ends when the demo ends, and its failure is told in one sentence."""
+"""A child process ends when its parent ends, and an error reports its failure in one sentence."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.demo.job import JobFailed, JobProcess
+from rebalancer.cli.child_process import ChildFailed, ChildProcess
 
 
-def job(tmp_path: Path, program: str, environment: Mapping[str, str] = os.environ) -> JobProcess:
-    return JobProcess(
-        tmp_path / "demo.toml", tmp_path / "job.log", (sys.executable, "-c", program), environment
+def job(tmp_path: Path, program: str, environment: Mapping[str, str] = os.environ) -> ChildProcess:
+    return ChildProcess(
+        "the job", (sys.executable, "-c", program), tmp_path / "job.log", environment=environment
     )
 
 
@@ -72,19 +72,21 @@ def test_a_job_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -
         "import sys\nprint('starting')\nprint('error: no Java here.')\nprint('bye')\nsys.exit(1)",
     ) as running:
         said(tmp_path, "bye")
-        with pytest.raises(JobFailed, match=r"exit code 1\): no Java here; its log is .*job\.log"):
+        with pytest.raises(
+            ChildFailed, match=r"exit code 1\): no Java here; its log is .*job\.log"
+        ):
             wait_for_failure(running)
 
 
 def test_a_job_that_says_nothing_is_told_too(tmp_path: Path) -> None:
     with (
         job(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)") as running,
-        pytest.raises(JobFailed, match=r"killed by SIGKILL\): its log is empty"),
+        pytest.raises(ChildFailed, match=r"killed by SIGKILL\): its log is empty"),
     ):
         wait_for_failure(running)
 
 
-def wait_for_failure(running: JobProcess) -> None:
+def wait_for_failure(running: ChildProcess) -> None:
     for _ in range(30_000):
         running.check()
         time.sleep(0.01)
@@ -103,11 +105,11 @@ def test_settings_in_the_environment_do_not_reach_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_a_demo_that_is_killed_takes_the_job_along(tmp_path: Path) -> None:
     demo = (
-        "import sys, time\nfrom pathlib import Path\nfrom rebalancer.cli.demo.job import "
-        "JobProcess\n"
+        "import sys, time\nfrom pathlib import Path\nfrom rebalancer.cli.child_process import "
+        "ChildProcess\n"
         "job = (sys.executable, '-c', 'import os, signal; print(os.getpid(), \"up\", "
         "flush=True); signal.pause()')\n"
-        "with JobProcess(Path('x.toml'), Path(sys.argv[1]), job):\n    time.sleep(600)\n"
+        "with ChildProcess('the job', job, Path(sys.argv[1])):\n    time.sleep(600)\n"
     )
     (tmp_path / "job.log").touch()
     pid = os.spawnv(

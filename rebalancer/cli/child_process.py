@@ -1,5 +1,5 @@
-"""The streaming job as a child process: `rebalancer run` with the demo's settings file, watched and
-always stopped.
+"""A command of `rebalancer` as a child process of another one: started with a settings file,
+checked, and always stopped.
 """
 
 from __future__ import annotations
@@ -9,44 +9,53 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from strategies.errors import RebalancerError
 
-#: Maximum time for a clean stop, in which the job finishes its batch; then the job is killed. After
-#: Ctrl-C or an error it is shorter.
+#: Maximum time for a clean stop, in which a job finishes its batch; then the process is killed.
+#: After Ctrl-C or an error of a demo it is shorter.
 STOP_SECONDS, HURRIED_STOP_SECONDS = 30.0, 5.0
 #: Optimising code does not pay in a run of a minute: without this option Java takes 1.5 times the
 #: CPU time.
 SHORT_RUN = "-XX:TieredStopAtLevel=1"
 
 
-class JobFailed(RebalancerError):
-    """The job ended before the demo stopped it."""
+class ChildFailed(RebalancerError):
+    """A child process ended before its parent stopped it."""
 
 
-class JobProcess:
-    """Runs the job as long as the context is open, in a session of its own: Ctrl-C reaches the demo
-    only, which then stops the job.
+class ChildProcess:
+    """Runs a command as long as the context is open, in a session of its own: Ctrl-C reaches the
+    parent only, which then stops the child.
     """
 
     def __init__(
         self,
-        settings_file: Path,
+        what: str,
+        command: Sequence[str],
         log: Path,
-        command: tuple[str, ...] = (sys.executable, "-m", "rebalancer.cli.main", "run"),
+        *,
         environment: Mapping[str, str] = os.environ,
+        short_run: bool = False,
     ) -> None:
-        self._command = (*_ending_with_parent(), *command, "--config", str(settings_file))
-        self._environment = _environment(environment)
+        """`what`: names the child in errors. `short_run`: of a minute or less; saves CPU time of
+        Java.
+        """
+        self._what = what
+        self._command = (*_ending_with_parent(), *command)
+        self._environment = _environment(environment, short_run)
         self.log = log
+        self._begin = 0
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> JobProcess:
-        with self.log.open("wb") as log:
+    def __enter__(self) -> ChildProcess:
+        """Appends to the log, after what an earlier process wrote."""
+        with self.log.open("ab") as log:
+            self._begin = self.log.stat().st_size
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -66,16 +75,21 @@ class JobProcess:
         self.stop(STOP_SECONDS if error is None else HURRIED_STOP_SECONDS)
 
     def check(self) -> None:
-        """Raises JobFailed when the job's process has ended."""
+        """Raises ChildFailed when the process has ended."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
-            raise JobFailed(
-                f"the Spark job ended by itself ({_end(code)}): {_last_error(self.log)}; its "
-                f"log is {self.log}"
+            raise ChildFailed(
+                f"{self._what} ended by itself ({_end(code)}): "
+                f"{_last_error(self.log, self._begin)}; its log is {self.log}"
             )
 
+    def terminate(self) -> None:
+        """Asks the process to end, and does not wait."""
+        if self._process is not None:
+            self._process.terminate()
+
     def stop(self, patience: float) -> None:
-        """Asks the job to finish its batch and exit; after `patience` seconds, kills it and all
+        """Asks the process to finish its work and exit; after `patience` seconds, kills it and all
         processes it started.
         """
         process, self._process = self._process, None
@@ -91,7 +105,7 @@ class JobProcess:
 
 
 def _ending_with_parent() -> tuple[str, ...]:
-    """A prefix that ends the job when the demo is killed with SIGKILL. Empty without Linux's
+    """A prefix that ends the child when its parent is killed with SIGKILL. Empty without Linux's
     `setpriv`: then only a clean end stops it.
     """
     setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
@@ -99,24 +113,26 @@ def _ending_with_parent() -> tuple[str, ...]:
 
 
 def _kill_session(process: subprocess.Popen[bytes]) -> None:
-    """Kills the job's process group: the job, its JVM and its Python workers."""
+    """Kills the process group: of a job, its JVM and its Python workers."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without the product's variables, so that the run can be repeated from its settings file; with
-    JVM options for short runs.
-    """
+def _environment(environment: Mapping[str, str], short_run: bool) -> dict[str, str]:
+    """Without the product's variables, so that the run can be repeated from its settings file."""
     kept = {
         name: value
         for name, value in environment.items()
         if not name.startswith("REBALANCER_") or name == "REBALANCER_DEBUG"
     }
-    return kept | {
-        "JDK_JAVA_OPTIONS": f"{environment.get('JDK_JAVA_OPTIONS', '')} {SHORT_RUN}".strip()
-    }
+    options = f"{environment.get('JDK_JAVA_OPTIONS', '')} {SHORT_RUN}".strip()
+    return kept | ({"JDK_JAVA_OPTIONS": options} if short_run else {})
+
+
+def rebalancer_command(name: str, settings_file: Path) -> tuple[str, ...]:
+    """The command line of a command of this program with a settings file."""
+    return (sys.executable, "-m", "rebalancer.cli.main", name, "--config", str(settings_file))
 
 
 def _end(code: int) -> str:
@@ -126,12 +142,9 @@ def _end(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
 
 
-def _last_error(log: Path) -> str:
-    """The last line that looks like an error, otherwise the last line."""
-    lines = [
-        line.strip()
-        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
-        if line.strip()
-    ]
+def _last_error(log: Path, begin: int) -> str:
+    """The last line after byte `begin` that looks like an error, otherwise the last line."""
+    text = log.read_bytes()[begin:].decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line or "Error" in line or "Exception" in line]
     return (errors or lines or ["its log is empty"])[-1].rpartition("error: ")[2].rstrip(".")[:400]

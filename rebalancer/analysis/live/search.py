@@ -1,0 +1,38 @@
+"""Answers a search of the live page: why, and why not, from the same code as `rebalancer
+explain`.
+"""
+
+from __future__ import annotations
+
+from rebalancer.analysis.explain.sentences import located_lines
+from rebalancer.analysis.explain.subject import LATEST, UnknownSubject, locate
+from rebalancer.analysis.live.snapshot import LiveDecisions
+from rebalancer.analysis.live.views import Document
+
+#: Longest text that is searched for; names have at most 512 characters.
+LONGEST_SUBJECT = 600
+#: Rounds that an answer about a broker or bundle lists.
+LAST_ROUNDS = 20
+#: Lines of an answer; a round of a large cluster has one for each broker.
+MOST_LINES = 2_000
+
+
+def answer(decisions: LiveDecisions, subject: str, epoch: int | None = None) -> Document:
+    """What `rebalancer explain` prints for this subject, as lines; or why it cannot.
+
+    `found`: false if no record mentions it, or it is ambiguous.
+    """
+    word = subject.strip()[:LONGEST_SUBJECT] or LATEST
+    try:
+        located = locate(word, decisions.history, epoch)
+    except UnknownSubject as error:
+        return {"found": False, "subject": word, "kind": "", "lines": [str(error)]}
+    lines = located_lines(located, LAST_ROUNDS)
+    more = len(lines) - MOST_LINES
+    shown = [*lines[:MOST_LINES], *([f"({more:,} more lines not shown)"] if more > 0 else [])]
+    return {
+        "found": True,
+        "subject": located.subject.name,
+        "kind": located.subject.kind,
+        "lines": shown,
+    }

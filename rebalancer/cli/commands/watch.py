@@ -1,0 +1,148 @@
+"""`rebalancer watch`: shows a cluster, what would be moved and why, without changing anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rebalancer.cli import console, exit_codes, options
+from rebalancer.cli.watch.folder import (
+    DEFAULT_FOLDER,
+    DEMO_FOLDER,
+    WatchFolder,
+    check_same_clusters,
+    opened_folder,
+    settings_of,
+    write_settings,
+)
+from rebalancer.cli.watch.screen import WatchScreen
+from rebalancer.settings.load import Settings, load
+from sinks.collector.collector import wall_clock_ms
+from sinks.stopping import Stop, stopping
+from strategies.errors import SettingsError
+
+app = typer.Typer()
+
+
+@app.command()
+def watch(
+    *,
+    admin_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Web service of a broker, for example http://broker:8080."
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File with the token of a role with super-user rights."),
+    ] = None,
+    modelled: Annotated[
+        bool, typer.Option("--demo", help="Watch a modelled cluster, without servers.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder for topics, state and logs, instead of ./rebalancer-watch."
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of the page.")
+    ] = None,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser.")
+    ] = False,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+) -> None:
+    """Watch a cluster: collect load, decide, and show a live page. Changes nothing on the cluster.
+
+    Runs `collect`, `run` and `serve` on topics in a folder, and answers every command with a dry
+    run. Ctrl-C stops all; the next start goes on. The settings file in the folder also works for
+    the single programs.
+    """
+    places = options.flags(
+        pulsar__admin_urls=admin_url,
+        pulsar__token_file=None if token_file is None else str(token_file.absolute()),
+        serve__listen=listen,
+    )
+    settings = options.settings(config, overrides, *places)
+    if not modelled:
+        _check_named(settings)
+    wanted = folder or (DEMO_FOLDER if modelled else DEFAULT_FOLDER)
+    with stopping() as stop, opened_folder(wanted, empty=modelled) as used:
+        console.progress("Asking the cluster …" if not modelled else "Preparing the cluster …")
+        subjects = _prepare(used, settings, stop, modelled)
+        _watch(used, subjects, stop, modelled, open_page)
+    again = "the next one begins again" if modelled else "the same command goes on"
+    console.progress(f"stopped ({stop.by}); {again}")
+    if stop.by == "SIGINT":
+        raise typer.Exit(exit_codes.INTERRUPTED)
+
+
+def _check_named(settings: Settings) -> None:
+    """Raises SettingsError if nothing says which cluster to watch."""
+    if not any(cluster.admin_urls for cluster in settings.clusters):
+        raise SettingsError(
+            [
+                "pulsar.admin_urls: is empty; name the web service of a broker (rebalancer watch "
+                "--admin-url http://broker:8080), or watch a modelled cluster (--demo)"
+            ]
+        )
+
+
+def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) -> list[str]:
+    """Writes the settings file, and describes each cluster. Raises AdminError, SettingsError."""
+    from sinks.collector.discovery import discovered
+
+    if modelled:
+        write_settings(used, settings, {}, named=False)
+        return ["demo: modelled, 8 brokers; it starts 20 minutes ago and catches up"]
+    found = [discovered(cluster, stop.wait) for cluster in settings.clusters]
+    check_same_clusters(used, [one.pulsar.cluster for one in found])
+    named = settings.clusters != (settings.connections.pulsar,)
+    more: dict[str, Any] = {} if named else settings_of(found[0])
+    write_settings(used, settings, more, named)
+    return [
+        f"{one.pulsar.cluster}: {len(one.brokers)} brokers, {one.load_manager} load manager; "
+        "nothing on it is changed"
+        for one in found
+    ]
+
+
+def _watch(
+    used: WatchFolder, subjects: list[str], stop: Stop, modelled: bool, open_page: bool
+) -> None:
+    from rebalancer.cli.watch.follow import dry_runs, follow, modelling, opened_rounds
+    from rebalancer.cli.watch.processes import started
+
+    settings = load(used.settings_file)
+    topics = settings.connections.topics
+    answerer = (
+        modelling(topics, 1, wall_clock_ms) if modelled else dry_runs(used, topics, wall_clock_ms)
+    )
+    screen, page = WatchScreen(), f"http://{settings.serve.listen}/"
+    commands = ["serve", *([] if modelled else ["collect"]), "run"]
+    with started(used, commands) as processes, answerer as answering:
+        screen.begin(subjects, used, page)
+        if open_page:
+            _open(page)
+        with opened_rounds(used, topics) as rounds:
+            follow(
+                processes,
+                answering,
+                rounds,
+                screen,
+                stop,
+                telemetry=topics.telemetry.folder,
+                clock_ms=wall_clock_ms,
+            )
+
+
+def _open(page: str) -> None:
+    import webbrowser
+
+    if not webbrowser.open(page):
+        console.warn([f"no browser found; open {page}"])

@@ -1,0 +1,69 @@
+"""What a watch prints: where its page and files are, then a line per change."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TextIO
+
+from rebalancer.analysis.explain.sentences import points
+from rebalancer.cli.console import printable
+from rebalancer.cli.watch.folder import WatchFolder
+from strategies.model import Command, Round
+
+#: Commands of a round that are printed.
+_MOST_COMMANDS = 5
+
+
+class WatchScreen:
+    """Prints to standard output. `clock`: of the lines."""
+
+    def __init__(
+        self, file: TextIO | None = None, clock: Callable[[], datetime] = datetime.now
+    ) -> None:
+        self._file, self._clock = file or sys.stdout, clock
+        self._said: dict[str, str] = {}
+        self._moves: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
+
+    def begin(self, subjects: Sequence[str], folder: WatchFolder, page: str) -> None:
+        """The first lines; `subjects`: one per cluster."""
+        for subject in subjects:
+            self._print(f"cluster    {subject}")
+        self._print(f"settings   {folder.settings_file}")
+        self._print(f"logs       {folder.log('*').parent}")
+        self._print(f"page       {page}")
+        self._print("Spark takes about 20 seconds to start. Ctrl-C stops all processes.")
+
+    def line(self, text: str) -> None:
+        """A line with the time of day."""
+        self._print(f"{self._clock():%H:%M:%S}  {text}")
+
+    def rounds(self, done: Sequence[Round], commands: Mapping[str, Command]) -> None:
+        """A line for each round whose state differs from that of the round before, and the moves
+        of a round that differ from the moves before. `commands`: by id.
+        """
+        for one in done:
+            code = "decided" if one.state is None else one.state.code
+            moves = [commands[name] for name in one.commands if name in commands]
+            key = tuple((move.action, move.bundle, move.destination) for move in moves)
+            if self._said.get(one.cluster) == code and self._moves.get(one.cluster) == key:
+                continue
+            self._said[one.cluster], self._moves[one.cluster] = code, key
+            for text in _round_lines(one, code, moves):
+                self.line(text)
+
+    def _print(self, text: str) -> None:
+        print(printable(text), file=self._file, flush=True)
+
+
+def _round_lines(one: Round, code: str, moves: Sequence[Command]) -> Iterator[str]:
+    spread = f"spread {points(one.spread.range)} points"
+    after = f", {points(one.spread_after.range)} after its moves" if moves else ""
+    text = code if one.state is None else f"{code}: {one.state.text}"
+    yield f"{one.cluster}, round {one.round}: {spread}{after}; {text}"
+    for move in moves[:_MOST_COMMANDS]:
+        where = "" if move.destination is None else f" → {move.destination}"
+        yield f"  {move.action} {move.bundle}: {move.source}{where}"
+    if len(moves) > _MOST_COMMANDS:
+        yield f"  and {len(moves) - _MOST_COMMANDS} more"

@@ -1,0 +1,1 @@
+"""The live page: an HTTP server for people, beside the job."""

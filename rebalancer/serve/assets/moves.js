@@ -1,0 +1,67 @@
+// Bundles × time: which bundles had commands, when, and what happened to them.
+import { byId, colour, el, table } from "./dom.js";
+import { ANSWERS, clock, counted, day, hour } from "./format.js";
+import { CellMap } from "./canvas.js";
+import { entry } from "./usage.js";
+
+const FEW = 40;
+let map = null, shown = null, at = new Map(), all = false;
+
+export function showMoves(found, ask) {
+  shown = found;
+  at = new Map(found.cells.map((cell) => [cell[0] * 4096 + cell[1], cell]));
+  const rows = all ? found.rows.length : Math.min(FEW, found.rows.length);
+  byId("moves").hidden = byId("moves-table").hidden = !rows;
+  byId("moves-note").textContent = found.rows.length
+    ? `${counted(found.total, "bundle")} with commands in ${counted(found.columns.length, "column")} of time, the newest first`
+    : "No command yet in the rounds that are kept. Bundles appear here as soon as a round moves one.";
+  legend(found, ask, rows);
+  if (!rows) return;
+  map ||= new CellMap(byId("moves"), { label: "", text: cellText, choose: (row) => ask(shown.rows[row].bundle) });
+  draw(found, rows);
+  tableOf(found);
+}
+
+function legend(found, ask, rows) {
+  const used = [...new Set(found.cells.map((cell) => found.answers[cell[3]]))];
+  const parts = used.map((answer) => entry(ANSWERS[answer][0], `var(${ANSWERS[answer][1]})`));
+  if (found.rows.length > FEW) parts.push(el("button", { type: "button", class: "plain", text: all ? `Show ${FEW}` : `Show ${found.rows.length}`, onclick: () => { all = !all; showMoves(found, ask); } }));
+  byId("moves-legend").className = "legend squares";
+  byId("moves-legend").replaceChildren(...parts);
+  void rows;
+}
+
+function draw(found, rows) {
+  const columns = found.columns.length, tones = found.answers.map((answer) => rgb(colour(ANSWERS[answer][1]))), empty = rgb(colour("--track"));
+  const long = columns > 1 && found.until_ms - found.columns[0][0] > 86_400_000;
+  map.set({
+    rows, columns, rowHeight: 16, rowLabel: (row) => shown.rows[row].bundle, columnLabel: (column) => (long ? day : hour)(found.columns[column][0]),
+    label: `Map of commands: ${rows} bundles, ${columns} columns of time. Arrow keys walk through it, Enter asks about a bundle.`,
+    pixels: (data) => {
+      for (let place = 0; place < rows * columns; place += 1) data.set([...empty, place % columns % 2 ? 90 : 130], 4 * place);
+      for (const [row, column, , answer] of found.cells) if (row < rows) data.set([...tones[answer], 255], 4 * (row * columns + column));
+    },
+  });
+}
+
+function rgb(hex) {
+  const value = parseInt(hex.slice(1), 16);
+  return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
+}
+
+function cellText(row, column) {
+  const cell = at.get(row * 4096 + column), bundle = shown.rows[row].bundle;
+  const what = cell ? `${counted(cell[2], "command")}, the newest ${ANSWERS[shown.answers[cell[3]]][0]}` : "no command";
+  return `${bundle}\n${what}; round ${shown.columns[column][1]}, ${clock(shown.columns[column][0])}`;
+}
+
+function tableOf(found) {
+  const details = byId("moves-table"), box = details.querySelector("div");
+  const make = () => {
+    const newest = new Map();
+    for (const [row, , , answer] of found.cells) newest.set(row, answer);
+    box.replaceChildren(table(["Bundle", "Commands", "Newest", "Answer to it"], found.rows.map((row, place) => [row.bundle, String(row.commands), clock(row.last_ms), ANSWERS[found.answers[newest.get(place)]]?.[0] || ""]), ["", "right", "", ""]));
+  };
+  details.ontoggle = () => { if (details.open) make(); };
+  if (details.open) make();
+}

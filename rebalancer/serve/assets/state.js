@@ -1,0 +1,52 @@
+// The first screen: state in words, figures, health of the processes.
+import { byId, el, say, sentence } from "./dom.js";
+import { ago, counted, now, points, stateOf } from "./format.js";
+
+const TITLES = { collector: "Collector", job: "Job", executor: "Executor" };
+
+export function showState(one) {
+  const newest = one.newest, [label, level] = stateOf(one.state?.code);
+  const late = one.late_after_ms !== null && now() > one.late_after_ms;
+  byId("verdict").dataset.level = late ? "bad" : one.paused ? "fair" : one.state ? level : "open";
+  say(byId("badge"), late ? `✗ No newer round; it was: ${label.slice(2)}` : one.paused ? `⏸ Paused. Without the pause: ${label.slice(2)}` : label);
+  sentence(byId("state"), one.state ? `${capital(one.state.text)}.` : one.empty);
+  sentence(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : one.paused ? `${capital(one.paused)}. Resume it to carry out plans.` : one.state?.advice || "");
+  const since = one.since_ms ? `in this state for ${counted(one.same, "round")}, since ${ago(one.since_ms).replace(" ago", "")}` : "";
+  say(byId("newest"), newest ? `Round ${newest.round} of epoch ${newest.epoch}, ${ago(newest.ts)}${since ? `; ${since}` : ""}. ${newest.proves.join(" ")}` : "");
+  tiles(one);
+  health(one);
+}
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function tiles(one) {
+  const newest = one.newest;
+  const shown = newest ? [
+    ["Brokers judged", newest.brokers.toLocaleString("en"), newest.stale ? `${counted(newest.stale, "broker")} without fresh figures` : "all have fresh figures"],
+    ["Spread now", `${points(newest.spread)}`, "points between the busiest and the idlest broker"],
+    ["Expected", `${points(newest.spread_after)}`, "points after the round's commands"],
+    ...(newest.best_spread === null ? [] : [["Best possible", `${points(newest.best_spread)}`, "points or more, with whole bundles"]]),
+    ["Commands waiting", one.waiting.toLocaleString("en"), one.waiting ? "no executor has answered them yet" : "nothing waits for an executor"],
+    ["Rejected records", Object.values(one.rejected).reduce((sum, count) => sum + count, 0).toLocaleString("en"), Object.entries(one.rejected).slice(0, 2).map(([code, count]) => `${count} ${code}`).join(", ") || "none since the page started"],
+  ] : [];
+  fill(byId("tiles"), shown, () => el("div", {}, el("dt"), el("dd", { class: "figure" }), el("dd", { class: "meaning" })),
+    (tile, texts) => [...tile.children].forEach((part, place) => say(part, texts[place])));
+}
+
+function health(one) {
+  fill(byId("health"), one.health, () => el("article", { class: "process" }, el("h2", {}, el("span"), el("small")), el("p")), (card, process) => {
+    const late = process.late_after_ms !== null && now() > process.late_after_ms;
+    const old = process.ts === null || now() - process.ts > 3_600_000;
+    const level = process.doubt && !late ? "fair" : late ? "bad" : old ? "" : "good";
+    card.dataset.level = level;
+    say(card.querySelector("span"), TITLES[process.name]);
+    say(card.querySelector("small"), process.ts === null ? "no sign yet" : ago(process.ts));
+    sentence(card.querySelector("p"), late || (process.ts === null && process.name !== "executor") ? process.late : process.fresh);
+  });
+}
+
+// Keeps the elements that are there, so that nothing flickers and focus stays.
+function fill(box, items, make, write) {
+  while (box.children.length > items.length) box.lastElementChild.remove();
+  while (box.children.length < items.length) box.append(make());
+  items.forEach((item, place) => write(box.children[place], item));
+}

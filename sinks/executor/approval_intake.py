@@ -1,0 +1,138 @@
+"""Takes approval records in: each is stored with its answer, and with what follows from it, before
+its position is committed. Answers are published from the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.intake import RefusedRecord
+from sinks.executor.settings import ExecutorConfig
+from sinks.topics.access import Consumer, TopicRecord
+from sinks.topics.readable import check_read
+from sinks.wire.codec import decode_approval, decode_approval_outcome, encode_approval_outcome
+from sinks.wire.position import Position
+from strategies.admission import Signature
+from strategies.approvals import (
+    Approval,
+    ApprovalFacts,
+    ApprovalOutcome,
+    ApprovalStatus,
+    approval_objection,
+)
+from strategies.errors import WireError
+
+_READ_RECORDS = 100
+_READ_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer to an approval record, and the record's position."""
+
+    position: Position
+    outcome: ApprovalOutcome
+    encoded: bytes
+
+
+class ApprovalIntake:
+    """One topic, one thread. All methods raise SinkError."""
+
+    def __init__(
+        self,
+        config: ExecutorConfig,
+        records: Consumer | None,
+        *,
+        journal: ApprovalJournal,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        """`records`: None without an approvals key; then no method does anything."""
+        self._config = config
+        self._records = records
+        self._journal = journal
+        self._clock_ms = clock_ms
+
+    def learn(self, refuse: Callable[[RefusedRecord], None]) -> None:
+        """Reads what is new on the topic, and decides on records whose commands have arrived by
+        now. `refuse` publishes a record that is no approval.
+        """
+        if self._records is None:
+            return
+        while records := self._records.poll(_READ_RECORDS, 0, _READ_BYTES):
+            for record in records:
+                try:
+                    self._take(record, self._read(record))
+                except WireError as error:
+                    refuse(RefusedRecord(record, error))
+                self._records.commit(record)
+        for position, value in self._journal.pending():
+            self._store(decode_approval(value), position, value)
+
+    def unpublished(self) -> Iterator[Answered]:
+        """The answers that may not be on OUTCOMES yet."""
+        for _, position, encoded in self._journal.unpublished():
+            yield Answered(position, decode_approval_outcome(encoded), encoded)
+
+    def _read(self, record: TopicRecord) -> Approval:
+        check_read(record)
+        if record.size > self._config.limits.max_record_bytes:
+            raise WireError(
+                "too-large",
+                f"The record has {record.size} bytes, more than wire.max_record_bytes; no "
+                "approval is that large.",
+            )
+        return decode_approval(record.value)
+
+    def _take(self, record: TopicRecord, approval: Approval) -> None:
+        mine = approval.cluster == self._config.cluster
+        if mine and not self._journal.knows(approval.id, record.position):
+            self._store(approval, record.position, record.value)
+
+    def _store(self, approval: Approval, position: Position, record: bytes) -> None:
+        now_ms = self._clock_ms()
+        facts = self._facts(approval, position, record, now_ms)
+        self._journal.store(
+            approval,
+            position,
+            record,
+            believed=facts.signature == "signed",
+            now_ms=now_ms,
+            answer=_answer(approval, facts),
+        )
+
+    def _facts(
+        self, approval: Approval, position: Position, record: bytes, now_ms: int
+    ) -> ApprovalFacts:
+        key = self._config.approvals_key
+        signature: Signature = "unchecked" if key is None else key.check(record)
+        return ApprovalFacts(
+            now_ms,
+            signature,
+            self._journal.is_repeated(approval.id, position),
+            self._config.approval_required,
+            self._journal.earlier(approval.plan, position),
+            self._journal.waiting(approval.commands, now_ms),
+            self._journal.answered(approval.commands, now_ms),
+            self._journal.pause(approval.cluster),
+        )
+
+
+def _answer(approval: Approval, facts: ApprovalFacts) -> tuple[ApprovalStatus, bytes] | None:
+    """The answer, encoded; None while no command of the plan has arrived."""
+    objection = approval_objection(approval, facts)
+    if objection is None and approval.is_about_plan and facts.waiting == 0:
+        return None
+    status: ApprovalStatus = "accepted" if objection is None else objection.status
+    outcome = ApprovalOutcome(
+        approval.id,
+        approval.cluster,
+        approval.action,
+        approval.plan,
+        approval.by,
+        status,
+        None if objection is None else str(objection),
+        facts.now_ms,
+    )
+    return status, encode_approval_outcome(outcome)

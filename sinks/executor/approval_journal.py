@@ -1,0 +1,257 @@
+"""The part of the journal that concerns approvals: held commands, approval records and the answers
+to them, decisions on commands, and who pauses the executor.
+
+A record is stored before its position is committed, its effect in the same transaction. An answer
+stays until it is on OUTCOMES.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sinks.executor.journal import Journal, Received
+from sinks.wire.plans import command_digest
+from sinks.wire.position import Position
+from strategies.approvals import (
+    Approval,
+    ApprovalStatus,
+    ApprovedCommand,
+    PauseOrder,
+    PlanRuling,
+    WaitingCommand,
+)
+from strategies.model import Command, OutcomeStatus
+
+_AT = "id = ? AND topic = ? AND part = ? AND place = ?"
+#: SQLite's integers have 64 bits.
+_FOREVER_MS = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCommand:
+    """A command that is held, without its bytes."""
+
+    id: str
+    position: Position
+    bundle: str
+    waiting: WaitingCommand
+
+
+class ApprovalJournal:
+    """Shares the journal's file, and its lock: threads may share it. All methods raise
+    SinkError.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def hold(self, received: Received, command: Command) -> None:
+        """The command waits for a decision; a second call for the same record changes nothing."""
+        with self._journal.writing() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO held (id, topic, part, place, record, digest, bundle, "
+                "epoch, expires_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    received.id,
+                    *received.position,
+                    received.record,
+                    command_digest(received.record),
+                    command.bundle,
+                    command.epoch,
+                    command.expires_at_ms,
+                ),
+            )
+
+    def is_held(self, received: Received) -> bool:
+        """Whether this very record is held."""
+        found = self._journal.rows(
+            f"SELECT 1 FROM held WHERE {_AT}", received.id, *received.position
+        )
+        return bool(found)
+
+    def held_count(self) -> int:
+        """Number of held commands."""
+        return int(self._journal.rows("SELECT count(*) FROM held")[0][0])
+
+    def held(self) -> list[HeldCommand]:
+        """All held commands, in the order of their arrival."""
+        rows = self._journal.rows(
+            "SELECT held.id, topic, part, place, bundle, epoch, expires_at_ms, action, person, "
+            "reason, EXISTS (SELECT 1 FROM decisions AS others WHERE others.command = held.id AND "
+            "others.action = 'approve' AND others.digest <> held.digest) FROM held LEFT JOIN "
+            "decisions ON decisions.command = held.id AND decisions.digest = held.digest ORDER BY "
+            "held.rowid"
+        )
+        return [_held(row) for row in rows]
+
+    def received(self, held: HeldCommand) -> Received:
+        """The record of a held command."""
+        ((record,),) = self._journal.rows(
+            f"SELECT record FROM held WHERE {_AT}", held.id, *held.position
+        )
+        return Received(held.id, held.position, record)
+
+    def release(self, held: HeldCommand) -> None:
+        """Removes a held command that has its outcome."""
+        with self._journal.writing() as db:
+            db.execute(f"DELETE FROM held WHERE {_AT}", (held.id, *held.position))
+
+    def knows(self, id_: str, position: Position) -> bool:
+        """Whether this very approval record is stored."""
+        return bool(self._journal.rows(f"SELECT 1 FROM approvals WHERE {_AT}", id_, *position))
+
+    def is_repeated(self, id_: str, position: Position) -> bool:
+        """Whether a signed record with this id is stored from another position."""
+        found = self._journal.rows(
+            "SELECT 1 FROM approvals WHERE id = ? AND believed AND NOT (topic = ? AND part = ? AND "
+            "place = ?)",
+            id_,
+            *position,
+        )
+        return bool(found)
+
+    def earlier(self, plan: str | None, position: Position) -> PlanRuling | None:
+        """The first decision on a plan from another position that is accepted or not answered
+        yet.
+        """
+        found = self._journal.rows(
+            "SELECT action, person, reason FROM approvals WHERE plan = ? AND believed AND (status "
+            "IS NULL OR status = 'accepted') AND NOT (topic = ? AND part = ? AND place = ?) ORDER "
+            "BY rowid LIMIT 1",
+            plan,
+            *position,
+        )
+        return PlanRuling(*found[0]) if found else None
+
+    def waiting(self, commands: Iterable[ApprovedCommand], now_ms: int) -> int:
+        """Number of these commands, by id, that are held, have not expired and are not decided. One
+        with other bytes counts: the decision on the plan refuses it.
+        """
+        query = (
+            "SELECT 1 FROM held WHERE id = ? AND expires_at_ms > ? AND NOT EXISTS (SELECT 1 FROM "
+            "decisions WHERE command = held.id AND digest = held.digest)"
+        )
+        return sum(bool(self._journal.rows(query, one.id, now_ms)) for one in commands)
+
+    def answered(
+        self, commands: Iterable[ApprovedCommand], now_ms: int
+    ) -> Mapping[OutcomeStatus, int]:
+        """Statuses of those of these commands that cannot be decided any more; a held one that is
+        late has expired.
+        """
+        found: Counter[OutcomeStatus] = Counter()
+        for one in commands:
+            rows = self._journal.rows(
+                "SELECT status FROM commands WHERE id = ? AND counts AND status IS NOT NULL",
+                one.id,
+            ) or self._journal.rows(
+                "SELECT 'expired' FROM held WHERE id = ? AND digest = ? AND expires_at_ms <= ?",
+                *one,
+                now_ms,
+            )
+            found.update(status for (status,) in rows[:1])
+        return found
+
+    def store(
+        self,
+        approval: Approval,
+        position: Position,
+        record: bytes,
+        *,
+        believed: bool,
+        now_ms: int,
+        answer: tuple[ApprovalStatus, bytes] | None,
+    ) -> None:
+        """Stores a record, and what follows from it if the answer is `accepted`. `answer`: None
+        while none of its commands has arrived.
+        """
+        until_ms = min(max(now_ms, approval.expires_at_ms if believed else 0), _FOREVER_MS)
+        status, encoded = (None, None) if answer is None else answer
+        with self._journal.writing() as db:
+            db.execute(
+                "INSERT INTO approvals (id, topic, part, place, record, plan, action, person, "
+                "reason, believed, status, answer, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+                "?, ?) ON CONFLICT DO UPDATE SET record = excluded.record, status = "
+                "excluded.status, answer = excluded.answer",
+                (
+                    approval.id,
+                    *position,
+                    record if answer is None else b"",
+                    approval.plan,
+                    approval.action,
+                    approval.by,
+                    approval.reason,
+                    believed,
+                    status,
+                    encoded,
+                    until_ms,
+                ),
+            )
+            if status == "accepted":
+                _take_effect(db, approval, until_ms)
+
+    def pending(self) -> list[tuple[Position, bytes]]:
+        """Approval records without an answer, the oldest first."""
+        rows = self._journal.rows(
+            "SELECT topic, part, place, record FROM approvals WHERE published = 0 AND status IS "
+            "NULL ORDER BY rowid"
+        )
+        return [(Position(*place), record) for *place, record in rows]
+
+    def unpublished(self) -> list[tuple[str, Position, bytes]]:
+        """Answers that may not be on OUTCOMES yet: id and position of the record, the answer."""
+        rows = self._journal.rows(
+            "SELECT id, topic, part, place, answer FROM approvals WHERE published = 0 AND answer "
+            "IS NOT NULL ORDER BY rowid"
+        )
+        return [(id_, Position(*place), answer) for id_, *place, answer in rows]
+
+    def published(self, id_: str, position: Position) -> None:
+        """The answer is on OUTCOMES."""
+        with self._journal.writing() as db:
+            db.execute(
+                f"UPDATE approvals SET published = 1, answer = NULL WHERE {_AT}", (id_, *position)
+            )
+
+    def pause(self, cluster: str) -> PauseOrder | None:
+        """The newest accepted pause or resume of a cluster."""
+        rows = self._journal.rows(
+            "SELECT paused, person, reason, ts FROM pauses WHERE cluster = ?", cluster
+        )
+        return PauseOrder(bool(rows[0][0]), *rows[0][1:]) if rows else None
+
+
+def _take_effect(db: sqlite3.Connection, approval: Approval, until_ms: int) -> None:
+    if approval.is_about_plan:
+        db.executemany(
+            "INSERT OR IGNORE INTO decisions VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (*one, approval.action, approval.by, approval.reason, until_ms)
+                for one in approval.commands
+            ],
+        )
+        return
+    db.execute(
+        "INSERT OR REPLACE INTO pauses VALUES (?, ?, ?, ?, ?)",
+        (
+            approval.cluster,
+            approval.action == "pause",
+            approval.by,
+            approval.reason,
+            approval.ts,
+        ),
+    )
+
+
+def _held(row: tuple[object, ...]) -> HeldCommand:
+    id_, topic, part, place, bundle, epoch, expires_at_ms, action, person, reason, others = row
+    ruling = None if action is None else PlanRuling(action, person, reason)  # type: ignore[arg-type]
+    return HeldCommand(
+        id_,  # type: ignore[arg-type]
+        Position(topic, part, place),  # type: ignore[arg-type]
+        bundle,  # type: ignore[arg-type]
+        WaitingCommand(epoch, expires_at_ms, ruling, bool(others)),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,52 @@
+"""Metrics of `rebalancer serve`: requests, viewers, and how far its topics are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from sinks.metrics.labels import BoundedLabel
+from sinks.metrics.liveness import Liveness
+
+
+class PageMetrics:
+    """Metrics of the live page. Threads may share it."""
+
+    def __init__(self, registry: CollectorRegistry, liveness: Liveness) -> None:
+        self.liveness = liveness
+        self._route = BoundedLabel(50)
+        self._requests = Counter(
+            "pulsar_rebalancer_page_requests",
+            "Requests to the live page, by route and class of the status",
+            ["route", "status"],
+            registry=registry,
+        )
+        self._viewers = Gauge(
+            "pulsar_rebalancer_page_viewers", "Browsers that follow the page", registry=registry
+        )
+        self._records = Gauge(
+            "pulsar_rebalancer_page_records",
+            "Records that the page has read since its start",
+            ["topic"],
+            registry=registry,
+        )
+        self._lost = Gauge(
+            "pulsar_rebalancer_page_topic_lost",
+            "1 while the page cannot read the topic",
+            ["topic"],
+            registry=registry,
+        )
+
+    def answered(self, route: str, status: int) -> None:
+        """Counts a request. `route`: its template; `status`: 0 if the client went away."""
+        group = f"{status // 100}xx" if status else "none"
+        self._requests.labels(self._route(route), group).inc()
+
+    def turned(self, viewers: int, topics: Iterable[tuple[str, int, bool]]) -> None:
+        """Notes a turn of the loop. `topics`: name, records read, whether it cannot be read."""
+        self.liveness.turned()
+        self._viewers.set(viewers)
+        for name, records, lost in topics:
+            self._records.labels(name).set(records)
+            self._lost.labels(name).set(lost)

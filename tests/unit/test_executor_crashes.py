@@ -1,0 +1,237 @@
+"""An executor that waits for people dies at any moment, again and again: nothing is carried out
+twice, nothing is lost, nothing that no one approved is carried out.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from sinks.executor.applier import Applier, RetryPolicy
+from sinks.executor.effect import Effect
+from sinks.executor.executor import Executor, ExecutorTopics
+from sinks.executor.journal import Journal
+from sinks.executor.rate_limiter import RateLimiter
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import Consumer, Publisher, TopicRecord, open_consumer, open_publisher
+from sinks.wire.codec import decode_answer, encode_approval
+from sinks.wire.contracts.commands import CommandRecord
+from strategies.model import Outcome
+from tests.control_topic import Control, command
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+from tests.topic_uris import topic_of
+from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, Death, StoryTime
+from tests.unit.plan_builders import APPROVALS_KEY, approval, give
+
+ASKS = replace(APPLY, approvals_key=APPROVALS_KEY, approval_required=True, at_once=2)
+#: Beyond the number of moments of any life of this story.
+NEVER = 10_000
+
+
+class Fuse:
+    """Kills the process at its `at`-th moment: from then on no part of it does anything."""
+
+    def __init__(self, at: int) -> None:
+        self._left, self._lock = at, threading.Lock()
+        self.blown = False
+
+    def __call__(self) -> None:
+        with self._lock:
+            self._left -= 1
+            self.blown = self.blown or self._left < 0
+        if self.blown:
+            raise Death
+
+
+@dataclass(frozen=True)
+class FusedTopic:
+    """A consumer or a publisher that may die before and after each call that leaves a trace."""
+
+    topic: Consumer | Publisher
+    fuse: Fuse
+
+    def poll(
+        self, max_records: int, timeout_s: float, max_bytes: int | None = None
+    ) -> Sequence[TopicRecord]:
+        return self.topic.poll(max_records, timeout_s, max_bytes)  # type: ignore[union-attr]
+
+    def commit(self, record: TopicRecord) -> None:
+        self.fuse()
+        self.topic.commit(record)  # type: ignore[union-attr]
+        self.fuse()
+
+    def publish(self, key: str, value: bytes) -> None:
+        self.topic.publish(key, value)  # type: ignore[union-attr]
+
+    def flush(self) -> None:
+        self.fuse()
+        self.topic.flush()  # type: ignore[union-attr]
+        self.fuse()
+
+    def close(self) -> None:
+        self.topic.close()
+
+
+class FusedJournal(Journal):
+    """Dies before and after a change is on the disk."""
+
+    def __init__(self, folder: Path, fuse: Fuse) -> None:
+        self._fuse = fuse
+        super().__init__(folder)
+
+    @contextmanager
+    def writing(self) -> Iterator[object]:  # type: ignore[override]
+        self._fuse()
+        with super().writing() as db:
+            yield db
+        self._fuse()
+
+
+class FusedApplier(Applier):
+    """Dies before and after Pulsar is called."""
+
+    def __init__(self, admin: PulsarAdmin, fuse: Fuse) -> None:
+        time = StoryTime()
+        super().__init__(admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time)
+        self._fuse = fuse
+
+    def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
+        self._fuse()
+        effect = super().apply(command, may_go_on)
+        self._fuse()
+        return effect
+
+
+def live(pulsar: FakePulsar, control: Control, fuse: Fuse) -> None:
+    """One life, until nothing is left to do or it dies."""
+    state = control.folder / "state"
+    with ExitStack() as stack:
+        admin = stack.enter_context(
+            closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)))
+        )
+        journal = stack.enter_context(closing(FusedJournal(state, fuse)))
+        commands, rounds, approvals = (
+            FusedTopic(open_consumer(topic_of(control.uri(name)), "executor", state), fuse)
+            for name in ("commands", "rounds", "approvals")
+        )
+        outcomes, telemetry, rejected = (
+            FusedTopic(open_publisher(topic_of(control.uri(name))), fuse)
+            for name in ("outcomes", "telemetry", "rejected")
+        )
+        topics = ExecutorTopics(commands, rounds, outcomes, telemetry, rejected, approvals)
+        stack.callback(topics.close)
+        executor = Executor(
+            ASKS,
+            topics,
+            journal=journal,
+            admin=admin,
+            applier=FusedApplier(admin, fuse),
+            limiter=RateLimiter(0, wait=lambda _: True),
+        )
+        executor.recover()
+        while executor.step(0):
+            pass
+
+
+@dataclass(frozen=True)
+class Story:
+    """Two plans, one approved and one denied, a forged record, a repeated one and a late command of
+    the approved plan; each life may die after `dies` moments.
+    """
+
+    pulsar: FakePulsar
+    control: Control
+    dies: Iterator[int]
+
+    def run(self) -> int:
+        """Number of lives."""
+        one, two, three = self.pulsar.cluster.brokers
+        plan = [command(ONE, one, two), command(TWO, one, three), command(FOUR, one, two)]
+        denied = command(THREE, one, two, round=2)
+        self.pulsar.cluster.owners.update(dict.fromkeys((ONE, TWO, THREE, FOUR), one))
+        self.control.send(*plan[:2], denied)
+        lives = self._live()
+        forged = approval(denied)
+        give(self.control, forged, key=None)
+        records = give(self.control, given := approval(*plan))
+        lives += self._live()
+        self.control.write("approvals", records)
+        give(self.control, refused := approval(denied, action="deny"))
+        lives += self._live()
+        self.control.send(plan[2])
+        lives += self._live()
+
+        applied = Counter(done.bundle for done in self.pulsar.cluster.applied)
+        assert applied == {ONE: 1, TWO: 1, FOUR: 1}
+        told: dict[str, set[bytes]] = {}
+        for value in self.control.read("outcomes"):
+            answer = decode_answer(value)
+            name = answer.command_id if isinstance(answer, Outcome) else answer.approval_id
+            told.setdefault(name, set()).add(value)
+        # The repeated approval has an answer of its own.
+        expected = dict.fromkeys([one.id for one in (*plan, denied)], 1)
+        expected |= {forged.id: 1, given.id: 2, refused.id: 1}
+        assert {name: len(values) for name, values in told.items()} == expected
+        statuses = {done.command_id: done.status for done in self.control.outcomes()}
+        assert statuses == {**{one.id: "applied" for one in plan}, denied.id: "refused"}
+        assert {one.approval_id: one.status for one in self.control.answers()}[forged.id] == (
+            "refused"
+        )
+        return lives
+
+    def _live(self) -> int:
+        """Lives until one ends by itself; how many."""
+        lives = 0
+        while True:
+            lives += 1
+            fuse = Fuse(next(self.dies, NEVER))
+            try:
+                live(self.pulsar, self.control, fuse)
+            except Death:
+                continue
+            assert not fuse.blown
+            return lives
+
+
+def tell(folder: Path, dies: Iterator[int]) -> int:
+    with FakePulsar(Cluster()) as pulsar:
+        return Story(pulsar, Control(folder), dies).run()
+
+
+def test_the_story_without_a_death(tmp_path: Path) -> None:
+    assert tell(tmp_path, iter([])) == 4
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_death_at_each_moment_of_each_part(tmp_path: Path, part: int) -> None:
+    """One death per run, at every moment of that part of the story."""
+    for moment in range(NEVER):
+        dies = iter([*[NEVER] * part, moment])
+        if tell(tmp_path / str(moment), dies) == 4:
+            break
+    assert moment > 10, "the fuse counts moments"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_many_deaths(tmp_path: Path, seed: int) -> None:
+    """Lives so short that hardly any command is finished in the one that began it."""
+    rng = random.Random(seed)
+    lives = tell(tmp_path, iter([rng.randrange(25) for _ in range(40)]))
+    assert lives > 10
+
+
+def test_the_key_is_nowhere(tmp_path: Path) -> None:
+    tell(tmp_path, iter([]))
+    secret = APPROVALS_KEY.secret.reveal()
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [file for file in files if secret in file.read_bytes()]
+    assert encode_approval(approval(action="pause"))

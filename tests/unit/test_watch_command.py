@@ -1,0 +1,206 @@
+"""`rebalancer watch` in parts: its folder, what it finds out about a cluster, the answers to
+commands, and what it prints. tests/servers/test_watch_command.py runs all of it on real brokers.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalancer.cli.demo.deciders import DemoTopics
+from rebalancer.cli.watch.dry_runs import DryRuns
+from rebalancer.cli.watch.folder import (
+    check_same_clusters,
+    opened_folder,
+    settings_of,
+    write_settings,
+)
+from rebalancer.cli.watch.modelled_cluster import CLUSTER, modelled_cluster
+from rebalancer.cli.watch.screen import WatchScreen
+from rebalancer.settings.load import load
+from rebalancer.simulation.clock import PERIOD_MS
+from sinks.collector.discovery import DiscoveredCluster, discovered
+from sinks.plain_loop import PlainLoop
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import open_consumer, open_publisher
+from sinks.topics.uri import file_topic
+from sinks.wire.codec import decode, decode_round
+from strategies.errors import Refused, SettingsError
+from strategies.model import OutcomeReport
+from tests.control_topic import TOPICS, Control, command, now_ms
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+from tests.topic_uris import topic_of
+from tests.unit.command_line import rebalancer
+
+BUNDLE = "t/ns/0x00000000_0x80000000"
+
+
+def found(name: str = "c") -> DiscoveredCluster:
+    pulsar = PulsarSettings(name, "http://a:8080")
+    return DiscoveredCluster(pulsar, "extensible", ("a:8080", "b:8080"))
+
+
+def test_the_settings_file_names_the_cluster_and_places_in_the_folder(tmp_path: Path) -> None:
+    given = load(flags=["shedding.strategy=avg", "pulsar.token_file=/etc/token"])
+    with opened_folder(tmp_path / "watch") as folder:
+        write_settings(folder, given, settings_of(found()), named=False)
+        read = load(folder.settings_file)
+    assert read.engine.strategy == "avg"
+    assert read.connections.pulsar == PulsarSettings("c", "http://a:8080", "/etc/token")
+    assert read.value("filters.load_manager") == "extensible"
+    places = [*read.connections.topics.named()]
+    assert all(uri.folder.is_relative_to(tmp_path / "watch") for _, uri in places)
+    assert Path(read.job.checkpoint).is_relative_to(tmp_path / "watch")
+
+
+def test_several_clusters_keep_their_tables(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(
+        '[pulsar]\ntoken_file = "/etc/token"\n[clusters.east]\nadmin_urls = "http://a:1"\n'
+        '[clusters."we.st"]\nadmin_urls = "http://b:1"\ntls_port = 8443\n'
+    )
+    given = load(file)
+    with opened_folder(tmp_path / "watch") as folder:
+        write_settings(folder, given, {}, named=True)
+        assert load(folder.settings_file).clusters == given.clusters
+
+
+def test_a_folder_has_one_watch_of_one_cluster(tmp_path: Path) -> None:
+    with opened_folder(tmp_path / "watch") as folder:
+        with pytest.raises(SettingsError, match="another watch uses"), opened_folder(folder.path):
+            pass
+        write_settings(folder, load(), settings_of(found("c")), named=False)
+        check_same_clusters(folder, ["c"])
+        with pytest.raises(SettingsError, match=r"is the watch of c, not of d; name another"):
+            check_same_clusters(folder, ["d"])
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with (
+        pytest.raises(SettingsError, match="files that no watch has written"),
+        opened_folder(tmp_path, empty=True),
+    ):
+        pass
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_a_demo_begins_with_an_empty_folder(tmp_path: Path) -> None:
+    with opened_folder(tmp_path / "watch") as folder:
+        (folder.path / "checkpoint").mkdir()
+        folder.log("run").write_text("old")
+    with opened_folder(tmp_path / "watch", empty=True) as folder:
+        assert not (folder.path / "checkpoint").exists()
+        assert not folder.log("run").exists()
+
+
+def test_a_broker_names_its_cluster(tmp_path: Path) -> None:
+    with FakePulsar(Cluster(manager="extensible")) as pulsar:
+        pulsar.cluster.configuration["clusterName"] = "east"
+        cluster = discovered(PulsarSettings(admin_urls=pulsar.admin_urls), lambda _: True)
+        assert (cluster.pulsar.cluster, cluster.load_manager) == ("east", "extensible")
+        assert sorted(cluster.brokers) == sorted(pulsar.cluster.brokers)
+        given = discovered(PulsarSettings("mine", pulsar.admin_urls), lambda _: True)
+        assert given.pulsar.cluster == "mine"
+    assert all(request.method == "GET" for request in pulsar.asked("GET"))
+    assert pulsar.cluster.applied == []
+
+
+def test_a_broker_without_a_name_is_an_error() -> None:
+    with FakePulsar(Cluster()) as pulsar, pytest.raises(Refused, match=r"set pulsar\.cluster"):
+        discovered(PulsarSettings(admin_urls=pulsar.admin_urls), lambda _: True)
+
+
+def test_every_command_is_answered_once_with_a_dry_run(tmp_path: Path) -> None:
+    control = Control(tmp_path)
+    first, second = command(BUNDLE, "a:1", "b:1"), command(BUNDLE, "a:1")
+
+    def answered() -> list[str]:
+        answers = DryRuns(
+            open_consumer(topic_of(control.uri("commands")), "w", tmp_path / "w"),
+            open_publisher(topic_of(control.uri("outcomes"))),
+            open_publisher(topic_of(control.uri("telemetry"))),
+            now_ms,
+        )
+        try:
+            return [one.id for one in answers.step()]
+        finally:
+            answers.close()
+
+    control.send(first)
+    assert answered() == [first.id]
+    control.send(second)
+    assert answered() == [second.id]  # after a restart
+    assert control.verdicts() == [("dry-run", "dry-run"), ("dry-run", "dry-run")]
+    fed_back = [reports_in(value) for value in control.read("telemetry")]
+    assert fed_back == [first.id, second.id]
+
+
+def reports_in(value: bytes) -> str:
+    record = decode(value, b"")
+    assert isinstance(record, OutcomeReport)
+    return record.outcome.command_id
+
+
+def test_the_modelled_cluster_catches_up_and_then_keeps_pace(tmp_path: Path) -> None:
+    """With the plain loop as the job, and a clock that the test moves."""
+    topics = {name: file_topic(tmp_path / name) for name in TOPICS}
+    now = [1_800_000_000_000]
+    model = modelled_cluster(topics, 1, lambda: now[0])
+    job = DemoTopics(topics, model.cluster)
+    loop = PlainLoop(load().engine)
+
+    def decide() -> None:
+        for record in job.read("telemetry"):
+            job.publish_rows(loop.feed(record.position, record.value, record.size))
+
+    moved = 0
+    for _ in range(200):
+        moved += len(model.step())
+        decide()
+    rounds = [decode_round(value.value) for value in job.read("rounds")]
+    model.close()
+    job.close()
+    assert moved > 0
+    assert {one.cluster for one in rounds} == {CLUSTER}
+    assert now[0] - PERIOD_MS < rounds[-1].ts <= now[0] + 1000  # no pass of the future
+    assert rounds[-1].spread.range < rounds[0].spread.range / 4
+
+
+def test_the_screen_has_a_line_per_change(tmp_path: Path) -> None:
+    topics = {name: file_topic(tmp_path / name) for name in TOPICS}
+    model = modelled_cluster(topics, 1, lambda: 1_800_000_000_000)
+    job, loop, said = DemoTopics(topics, model.cluster), PlainLoop(load().engine), StringIO()
+    screen = WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC))
+    for _ in range(40):
+        commands = {one.id: one for one in model.step()}
+        for record in job.read("telemetry"):
+            job.publish_rows(loop.feed(record.position, record.value, record.size))
+        screen.rounds([decode_round(one.value) for one in job.read("rounds")], commands)
+    model.close()
+    job.close()
+    lines = said.getvalue().splitlines()
+    heads = [line for line in lines if "round" in line and line.startswith("12:00:00  demo")]
+    assert len(heads) < 20
+    assert "waiting: it is too early to move anything" in heads[0]
+    assert any("balanced: nothing has to move" in line for line in heads)
+
+
+def test_without_a_cluster_the_error_says_what_to_name(tmp_path: Path) -> None:
+    answer = rebalancer("watch", "--folder", tmp_path / "watch")
+    assert answer.code == 2
+    assert "--admin-url http://broker:8080" in answer.words
+    assert not (tmp_path / "watch").exists()
+
+
+def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
+    given: list[Any] = ["--admin-url", "http://127.0.0.1:1", "--set", "pulsar.attempts=1"]
+    answer = rebalancer("watch", *given, "--folder", tmp_path / "watch")
+    assert answer.code == 1
+    assert "127.0.0.1:1" in answer.words
+    assert "Traceback" not in answer.words
