@@ -31,7 +31,7 @@ def a_round(code: str, number: int, **changes: object) -> Round:
         spread=Spread(0.51, 0.2, 1.7),
         spread_after=Spread(0.02, 0.01, 1.0),
         throughput_spread=Spread(1e7, 5e6, 1.5),
-        commands=("c-1",) if code == "acting" else (),
+        commands=(f"c-{number}",) if code == "acting" else (),
         skips=(),
         digest="0123456789abcdef",
         version="0.1.0",

@@ -38,7 +38,8 @@ rules = st.builds(
     st.sampled_from(WINDOWS),
 )
 times = st.integers(0, 7 * 24 * 60).map(lambda minutes: NOW_MS + minutes * 60_000)
-executors = st.builds(ExecutorLimits, rules, times, st.booleans())
+pauses = st.sampled_from(({}, {"c": "Ann (a test)"}))
+executors = st.builds(ExecutorLimits, rules, times, st.booleans(), pauses, st.booleans())
 actions = st.sampled_from(("unload", "transfer", "split", "throttle"))
 
 
@@ -53,7 +54,12 @@ def executor_says(asked: Command, facts: CommandFacts, given_: AdmissionRules) -
 
 def facts_of(limits: ExecutorLimits, newest_epoch: int = 0) -> CommandFacts:
     """What an executor knows that sees the same clock and the same pause file."""
-    return CommandFacts(limits.now_ms, newest_epoch=newest_epoch, paused=limits.paused is True)
+    return CommandFacts(
+        limits.now_ms,
+        newest_epoch=newest_epoch,
+        paused=limits.paused is True,
+        paused_by=limits.paused_by.get("c", ""),
+    )
 
 
 def words(judgement: Judgement) -> tuple[str | None, str | None]:
@@ -97,6 +103,7 @@ def test_of_a_published_command_explain_says_what_the_executor_does(
     said = verdict.as_object()
     reason = None if verdict.objection is None else str(verdict.objection)
     assert (said["status"], reason) == words(executor_says(own, facts, limits.rules))
+    assert reason is not None or limits.approval == ("if its plan is approved" in verdict.line)
     assert (reason is None) == (f"would apply command {own.id} now" in verdict.line)
     assert reason is None or reason in verdict.line
 
@@ -105,7 +112,8 @@ def test_of_a_published_command_explain_says_what_the_executor_does(
 def test_of_a_bundle_without_a_command_explain_says_what_the_executor_would_do(
     limits: ExecutorLimits, bundle: str
 ) -> None:
-    nothing = DecisionHistory((), ())
+    # The only cluster is the executor's.
+    nothing = DecisionHistory((), (command("t/other/0x00000000_0xffffffff", "a:1"),))
     located = Located(ExplainedSubject("bundle", bundle), nothing, owner="a:1")
 
     verdicts = limits_verdicts(located, nothing, limits)

@@ -13,6 +13,7 @@ from rebalancer.analysis.notices.decide import (
     MOST_CLUSTERS,
     NoticeMemory,
     NoticeRules,
+    PublishedCommand,
     after_outcome,
     after_round,
     after_silence,
@@ -21,6 +22,7 @@ from rebalancer.analysis.notices.notifier import Observed, decided
 from rebalancer.analysis.notices.picture import picture_of
 from sinks.notices.notice import Notice
 from sinks.notices.settings import NoticeSettings, notice_kinds
+from strategies.approvals import ApprovedCommand, plan_id
 from strategies.model import Outcome, OutcomeStatus, Round
 from tests.notice_builders import MINUTE, T0, a_round
 
@@ -191,16 +193,56 @@ class TestOutcomes:
         assert after_outcome(EMPTY, old, RULES) == (EMPTY, [])
 
 
+def published(name: str, digest: str = "a-digest", minute: int = 1) -> PublishedCommand:
+    return PublishedCommand("prod", name, T0 + minute * MINUTE, digest)
+
+
 class TestPlans:
-    def test_a_round_with_commands_is_a_plan_if_plans_are_wanted(self) -> None:
-        wanted = replace(RULES, kinds=RULES.kinds | {"plan"}, link="http://rebalancer:8080/")
-        found = notices(rounds("balanced", "acting", "acting"), wanted)
+    RULES = replace(RULES, kinds=RULES.kinds | {"plan"}, link="http://rebalancer:8080/")
+
+    def test_a_round_and_all_its_commands_are_a_plan_if_plans_are_wanted(self) -> None:
+        records: list[Observed] = [
+            *rounds("balanced", "acting", "acting"),
+            published("c-2"),
+            published("c-3"),
+        ]
+        found = notices(records, self.RULES)
+        ids = [
+            plan_id("prod", 1, number, [ApprovedCommand(f"c-{number}", "a-digest")])
+            for number in (2, 3)
+        ]
         assert [(one.kind, one.plan, one.link) for one in found] == [
-            ("plan", "1.2", "http://rebalancer:8080/"),
-            ("plan", "1.3", "http://rebalancer:8080/"),
+            ("plan", ids[0], "http://rebalancer:8080/"),
+            ("plan", ids[1], "http://rebalancer:8080/"),
         ]
         assert found[0].title == "prod: round 2 has a plan of 1 command"
-        assert kinds(rounds("acting")) == []
+        assert kinds(records) == []
+
+    def test_in_any_order_and_only_once(self) -> None:
+        done, one, two = a_round("acting", 1, commands=("a", "b")), published("a"), published("b")
+        orders: list[list[Observed]] = [[done, one, two], [one, done, two], [two, one, done]]
+        for records in orders:
+            (found,) = notices(records, self.RULES)
+            assert found.title == "prod: round 1 has a plan of 2 commands"
+        assert notices([done, one], self.RULES) == []
+        assert len(notices([done, one, two, two, done, one], self.RULES)) == 1
+
+    def test_advice_is_in_no_plan(self) -> None:
+        done = a_round("acting", 1, commands=("a", "b"))
+        (found,) = notices([done, published("a", ""), published("b")], self.RULES)
+        assert found.title == "prod: round 1 has a plan of 1 command"
+        assert notices([done, published("a", ""), published("b", "")], self.RULES) == []
+
+    def test_what_is_never_complete_is_forgotten(self) -> None:
+        many = [a_round("acting", number, commands=("lost",)) for number in range(1, 60)]
+        stray = [published(f"stray-{n}") for n in range(5_050)]
+        known = decided(EMPTY, [*many, *stray], self.RULES)[0].of("prod")
+        assert (len(known.plans), len(known.commands)) == (20, 5_000)
+        assert "stray-5049" in known.commands
+
+    def test_commands_before_the_first_start_are_history(self) -> None:
+        old = published("a", minute=-1)
+        assert decided(EMPTY, [old], self.RULES) == (EMPTY, [])
 
 
 class TestPicture:

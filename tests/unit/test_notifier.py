@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -20,9 +20,10 @@ from sinks.notices.outbox import NotifierInUse, Outbox, Stored, new_outbox
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.topics.access import Consumer, TopicRecord, open_consumer
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.codec import encode_outcome, encode_round
+from sinks.wire.codec import encode_command, encode_outcome, encode_round
 from sinks.wire.position import Position
 from strategies.model import Outcome
+from tests.control_topic import command
 from tests.notice_builders import MINUTE, T0, a_round
 from tests.topic_uris import topic_of
 
@@ -101,9 +102,11 @@ class Life:
     def live(self, fuse: Fuse) -> None:
         """Until nothing is left to read, or death."""
         with closing(DyingOutbox(self.folder / "state", fuse)) as outbox:
-            rounds, outcomes = (self._consumer(name, fuse) for name in ("rounds", "outcomes"))
+            rounds, outcomes, commands = (
+                self._consumer(name, fuse) for name in ("rounds", "outcomes", "commands")
+            )
             notifier = Notifier(
-                NoticeSources(rounds, outcomes),
+                NoticeSources(rounds, outcomes, commands),
                 outbox,
                 DyingDelivery(fuse, self.arrived),
                 RULES,
@@ -118,10 +121,16 @@ class Life:
         return DyingConsumer(open_consumer(topic, "g", self.folder / "state"), fuse)
 
     def publish(self) -> None:
+        bundle = "t/n/0x00000000_0x80000000"
+        moves = [
+            command(bundle, "a:1", id=f"c-{n}", issued_at_ms=T0 + n * MINUTE) for n in (3, 4, 5)
+        ]
+        moves = [replace(one, cluster="prod", expires_at_ms=T0 + 60 * MINUTE) for one in moves]
+        with FileTopicWriter(self.folder / "commands") as topic:
+            topic.append([encode_command(one) for one in moves])
         codes = ("blind", "blind", "acting", "acting", "acting", "blind", "blind")
         with FileTopicWriter(self.folder / "rounds") as topic:
             topic.append([encode_round(a_round(code, n)) for n, code in enumerate(codes, 1)])
-        bundle = "t/n/0x00000000_0x80000000"
         failed = [
             Outcome(f"c-{n}", "prod", bundle, "failed", "x: y", "a:1", None, 1, T0 + n)
             for n in range(3)
@@ -131,12 +140,11 @@ class Life:
 
 
 def by_topic(notices: Sequence[Notice]) -> list[list[str]]:
-    """The ids of notices about rounds and about outcomes, a repeated delivery once. Between two
+    """The ids of notices about states, plans and outcomes, a repeated delivery once. Between two
     topics there is no order.
     """
-    parts = [
-        [one for one in notices if (one.command is None) == rounds] for rounds in (True, False)
-    ]
+    kinds = (("blind", "ended"), ("plan",), ("failed",))
+    parts = [[one for one in notices if one.kind in part] for part in kinds]
     return [[name for name, _ in groupby(one.id for one in part)] for part in parts]
 
 
@@ -151,7 +159,7 @@ def expected(folder: Path) -> tuple[list[list[str]], int]:
 
 def test_a_death_at_any_step_loses_and_reorders_nothing(tmp_path: Path) -> None:
     wanted, steps = expected(tmp_path / "whole")
-    assert [len({*ids}) for ids in wanted] == [len(ids) for ids in wanted] == [6, 3]
+    assert [len({*ids}) for ids in wanted] == [len(ids) for ids in wanted] == [3, 3, 3]
     deaths = 0
     for at in range(1, steps + 1):
         life, fuse = Life(tmp_path / str(at)), Fuse(at)

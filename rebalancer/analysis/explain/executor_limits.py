@@ -7,8 +7,8 @@ destination are looked up by the executor only; no verdict here depends on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rebalancer.analysis.explain.answers import decisive
@@ -19,34 +19,45 @@ from strategies.model import Command, Expected, OutcomeStatus
 
 Action = Literal["unload", "transfer", "split"]
 _ACTIONS: tuple[Action, ...] = ("unload", "transfer", "split")
+_APPROVED = "if its plan is approved, and "
 _IF = "if the owner and the destination, which the executor looks up then, still fit"
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorLimits:
     """The limits of an executor at one time. `now_ms`: since the epoch; `paused`: whether its
-    pause file exists, None if this user may not look.
+    pause file exists, None if this user may not look; `paused_by`: cluster → person and reason of
+    a pause by record; `approval`: plans need one.
     """
 
     rules: AdmissionRules
     now_ms: int
     paused: bool | None = False
+    paused_by: Mapping[str, str] = field(default_factory=dict)
+    approval: bool = False
 
     def objection(self, command: Command, newest_epoch: int = 0) -> Objection | None:
         """What the executor would object to now, without its cluster, its key and its journal."""
-        facts = CommandFacts(self.now_ms, newest_epoch=newest_epoch, paused=self.paused is True)
+        facts = CommandFacts(
+            self.now_ms,
+            newest_epoch=newest_epoch,
+            paused=self.paused is True,
+            paused_by=self.paused_by.get(command.cluster, ""),
+        )
         return may_be_considered(command, facts, self.rules)
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsVerdict:
     """The answer to commands with these actions. `command`: the id of a published command; None:
-    no such command exists. `objection`: None = the executor would apply it.
+    no such command exists. `objection`: None = the executor would apply it, with `approval` if its
+    plan is approved.
     """
 
     actions: tuple[str, ...]
     command: str | None
     objection: Objection | None
+    approval: bool = False
 
     @property
     def line(self) -> str:
@@ -55,7 +66,8 @@ class LimitsVerdict:
         what = f"{', '.join(others)} or {last}" if others else last
         about = f"{what} this bundle" if self.command is None else f"apply command {self.command}"
         if self.objection is None:
-            return f"the executor with these settings would {about} now, {_IF}"
+            condition = f"{_APPROVED}{_IF}" if self.approval else _IF
+            return f"the executor with these settings would {about} now, {condition}"
         if self.objection.status == "expired":
             return f"the executor would no longer {about}: {self.objection}"
         return f"the executor with these settings would refuse to {about} now: {self.objection}"
@@ -93,23 +105,27 @@ def limits_verdicts(
     ]
     if waiting:
         return [_on_topic(waiting[-1], whole, limits)]
-    return list(verdicts_on_bundle(subject.name, limits))
+    clusters = located.history.clusters
+    only = clusters[0] if len(clusters) == 1 else ""
+    return list(verdicts_on_bundle(subject.name, only, limits))
 
 
-def verdicts_on_bundle(bundle: str, limits: ExecutorLimits) -> Iterator[LimitsVerdict]:
+def verdicts_on_bundle(
+    bundle: str, cluster: str, limits: ExecutorLimits
+) -> Iterator[LimitsVerdict]:
     """One verdict per different objection to a command that would be issued now."""
     by_answer: dict[Objection | None, list[str]] = {}
     for action in _ACTIONS:
-        found = limits.objection(_issued_now(bundle, action, limits.now_ms))
+        found = limits.objection(_issued_now(bundle, cluster, action, limits.now_ms))
         by_answer.setdefault(found, []).append(action)
     for objection, actions in by_answer.items():
-        yield LimitsVerdict(tuple(actions), None, objection)
+        yield LimitsVerdict(tuple(actions), None, objection, limits.approval)
 
 
 def _on_topic(command: Command, whole: DecisionHistory, limits: ExecutorLimits) -> LimitsVerdict:
     newest_epoch = max(whole.of(command.cluster).epochs, default=0)
     objection = limits.objection(command, newest_epoch)
-    return LimitsVerdict((command.action,), command.id, objection)
+    return LimitsVerdict((command.action,), command.id, objection, limits.approval)
 
 
 def _is_open(command: Command, whole: DecisionHistory) -> bool:
@@ -119,11 +135,11 @@ def _is_open(command: Command, whole: DecisionHistory) -> bool:
     return status in (None, "dry-run")
 
 
-def _issued_now(bundle: str, action: Action, now_ms: int) -> Command:
+def _issued_now(bundle: str, cluster: str, action: Action, now_ms: int) -> Command:
     """A command that fits everywhere but in the limits. Its brokers do not matter to them."""
     return Command(
         id="",
-        cluster="",
+        cluster=cluster,
         round=0,
         epoch=0,
         action=action,

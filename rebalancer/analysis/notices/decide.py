@@ -8,6 +8,7 @@ none. A notice follows when a condition lasts and differs from the one of the la
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -17,12 +18,14 @@ from rebalancer.analysis.explain.sentences import when
 from rebalancer.analysis.notices.picture import picture_of
 from sinks.metrics.labels import code_of
 from sinks.notices.notice import Notice, NoticeCause
+from strategies.approvals import ApprovedCommand, plan_id
 from strategies.describe import counted
 from strategies.model import Outcome, OutcomeStatus, Round
 
 #: The condition of a cluster that no notice is wanted about.
 QUIET = ""
 SILENT = "silent"
+PLAN = "plan"
 _LOST = "elsewhere"
 _SILENT_ADVICE = (
     "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run."
@@ -32,6 +35,8 @@ _OUTCOME_ADVICE = "See `rebalancer explain` with the command's id, and the execu
 MOST_CLUSTERS = 1_000
 #: Clusters whose last round was this long before the first start are not silent, but gone.
 _GONE_MS = 86_400_000
+#: Commands and plans that are remembered per cluster until they are complete.
+_MOST_COMMANDS, _MOST_PLANS = 5_000, 20
 #: Reasons of outcomes that are remembered per cluster.
 _MOST_REASONS = 100
 
@@ -50,6 +55,29 @@ class NoticeRules:
     link: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedCommand:
+    """A command on its topic. `ts`: when it was issued (ms since the epoch); `digest`: of its
+    record, as approvals name it, empty for advice, which is in no plan.
+    """
+
+    cluster: str
+    id: str
+    ts: int
+    digest: str
+
+
+class RoundPlan(Struct, frozen=True):
+    """A round whose commands have not all been read. `commands`: their ids."""
+
+    epoch: int
+    round: int
+    ts: int
+    commands: list[str]
+    cause: NoticeCause
+    picture: str
+
+
 class OutcomeNotices(Struct, frozen=True):
     """The last notice about outcomes of one reason: its time (ms), and later outcomes."""
 
@@ -62,7 +90,8 @@ class ClusterNotices(Struct, frozen=True):
 
     `epoch`, `round`, `ts`, `picture`, `cause`: of the newest round. `condition`, `since`, `rounds`:
     of the newest rounds in a row. `notified`: the condition of the last notice. `outcomes`: by kind
-    and reason code.
+    and reason code. `plans`, `commands` (id → digest): what plans are made of, until they are
+    complete.
     """
 
     epoch: int = 0
@@ -75,6 +104,8 @@ class ClusterNotices(Struct, frozen=True):
     rounds: int = 0
     notified: str = QUIET
     outcomes: dict[str, OutcomeNotices] = {}
+    plans: list[RoundPlan] = []
+    commands: dict[str, str] = {}
 
 
 class NoticeMemory(Struct, frozen=True):
@@ -123,11 +154,27 @@ def after_round(memory: NoticeMemory, done: Round, rules: NoticeRules) -> Decide
     )
     if done.ts < memory.begun:
         return memory.with_cluster(done.cluster, known), []
-    found = [_plan(done, known, rules)] if "plan" in rules.kinds and done.commands else []
+    found = list[Notice]()
     if condition != known.notified and known.rounds >= rules.settle_rounds:
-        found.insert(0, _changed(done.cluster, known, rules))
+        found.append(_changed(done.cluster, known, rules))
         known = replace(known, notified=condition)
+    if PLAN in rules.kinds and done.commands:
+        plans = [*known.plans, _round_plan(done, known.picture)][-_MOST_PLANS:]
+        known, complete = _completed(done.cluster, replace(known, plans=plans), rules)
+        found += complete
     return memory.with_cluster(done.cluster, known), found
+
+
+def after_command(memory: NoticeMemory, command: PublishedCommand, rules: NoticeRules) -> Decided:
+    """The memory with a command, and the notice about the plan that it completes."""
+    if PLAN not in rules.kinds or command.ts < memory.begun:
+        return memory, []
+    known = memory.of(command.cluster)
+    commands = {command.id: command.digest} | known.commands
+    if len(commands) > _MOST_COMMANDS:
+        commands = dict(list(commands.items())[:_MOST_COMMANDS])
+    known, found = _completed(command.cluster, replace(known, commands=commands), rules)
+    return memory.with_cluster(command.cluster, known), found
 
 
 def after_silence(memory: NoticeMemory, now_ms: int, rules: NoticeRules) -> Decided:
@@ -165,9 +212,21 @@ def after_outcome(memory: NoticeMemory, outcome: Outcome, rules: NoticeRules) ->
     return _with_outcome(memory, outcome.cluster, key, OutcomeNotices(outcome.ts)), [notice]
 
 
-def plan_id(done: Round) -> str:
-    """The id of the plan of a round, as approvals name it. The only place that makes it."""
-    return f"{done.epoch}.{done.round}"
+def _completed(
+    cluster: str, known: ClusterNotices, rules: NoticeRules
+) -> tuple[ClusterNotices, list[Notice]]:
+    """Plans all of whose commands have been read become notices; both are forgotten."""
+    complete = [one for one in known.plans if known.commands.keys() >= {*one.commands}]
+    if not complete:
+        return known, []
+    used = {name for one in complete for name in one.commands}
+    found = [_plan(cluster, one, known.commands, rules) for one in complete]
+    rest = replace(
+        known,
+        plans=[one for one in known.plans if one not in complete],
+        commands={name: digest for name, digest in known.commands.items() if name not in used},
+    )
+    return rest, [notice for notice in found if notice is not None]
 
 
 def _code(outcome: Outcome) -> str:
@@ -236,17 +295,26 @@ def _silent(cluster: str, known: ClusterNotices, rules: NoticeRules) -> Notice:
     )
 
 
-def _plan(done: Round, known: ClusterNotices, rules: NoticeRules) -> Notice:
-    commands = counted(len(done.commands), "command")
+def _round_plan(done: Round, picture: str) -> RoundPlan:
+    return RoundPlan(done.epoch, done.round, done.ts, list(done.commands), _cause(done), picture)
+
+
+def _plan(
+    cluster: str, plan: RoundPlan, digests: Mapping[str, str], rules: NoticeRules
+) -> Notice | None:
+    """The notice about a plan; None if it has only advice."""
+    planned = [ApprovedCommand(name, digests[name]) for name in plan.commands if digests[name]]
+    if not planned:
+        return None
     return Notice(
-        "plan",
-        done.cluster,
-        f"{done.cluster}: round {done.round} has a plan of {commands}",
-        done.ts,
-        done.ts,
-        _cause(done),
-        plan=plan_id(done),
-        picture=known.picture,
+        PLAN,
+        cluster,
+        f"{cluster}: round {plan.round} has a plan of {counted(len(planned), 'command')}",
+        plan.ts,
+        plan.ts,
+        plan.cause,
+        plan=plan_id(cluster, plan.epoch, plan.round, planned),
+        picture=plan.picture,
         link=rules.link,
     )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,6 +14,8 @@ from rebalancer.analysis.notices.decide import (
     Decided,
     NoticeMemory,
     NoticeRules,
+    PublishedCommand,
+    after_command,
     after_outcome,
     after_round,
     after_silence,
@@ -22,25 +25,36 @@ from sinks.notices.notice import Notice
 from sinks.notices.outbox import Outbox, Stored, new_outbox
 from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.readable import Skipped, readable
-from sinks.wire.codec import decode_outcome, decode_round
+from sinks.wire.codec import decode_command, decode_outcome, decode_round
+from sinks.wire.plans import command_digest
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.errors import WireError
 from strategies.model import Outcome, Round
 
 _RECORDS, _BYTES = 500, 16 * 2**20
-Observed = Round | Outcome
+Observed = Round | PublishedCommand | Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeSources:
-    """The topics that are followed. `key`: rounds without its signature are skipped; None = the
-    signatures are not checked.
+    """The topics that are followed. `commands`: None if no notices are wanted about plans. `key`:
+    rounds and commands without its signature are skipped; None = the signatures are not checked.
     """
 
     rounds: Consumer
     outcomes: Consumer
+    commands: Consumer | None = None
     key: SigningKey | None = None
+
+
+class _Polled(NamedTuple):
+    """Records of a topic, and how they are read."""
+
+    kind: str
+    consumer: Consumer
+    decode: Callable[[bytes], Observed]
+    records: Sequence[TopicRecord]
 
 
 class Notifier:
@@ -67,21 +81,19 @@ class Notifier:
         them at most `timeout_s`. Without records, looks for silent clusters.
         """
         self._deliver()
-        rounds = self._sources.rounds.poll(_RECORDS, timeout_s, _BYTES)
-        outcomes = self._sources.outcomes.poll(_RECORDS, 0, _BYTES)
+        polled = list(self._polled(timeout_s))
         observed = [
-            *self._read(rounds, self._round, "round"),
-            *self._read(outcomes, decode_outcome, "outcome"),
+            one for part in polled for one in self._read(part.records, part.decode, part.kind)
         ]
         memory, notices = decided(self._memory, observed, self._rules)
-        records = [*rounds, *outcomes]
+        records = [record for part in polled for record in part.records]
         if not records:
             memory, notices = after_silence(memory, self._clock_ms(), self._rules)
         if records or notices:
             self._store(memory, notices, [record.position for record in records])
-        for consumer, seen in ((self._sources.rounds, rounds), (self._sources.outcomes, outcomes)):
-            if seen:
-                consumer.commit(seen[-1])
+        for part in polled:
+            if part.records:
+                part.consumer.commit(part.records[-1])
         self._deliver()
         return len(records)
 
@@ -89,6 +101,16 @@ class Notifier:
     def waiting(self) -> int:
         """Number of notices that are decided and not delivered."""
         return len(self._stored.waiting)
+
+    def _polled(self, timeout_s: float) -> Iterator[_Polled]:
+        sources = self._sources
+        rounds = sources.rounds.poll(_RECORDS, timeout_s, _BYTES)
+        yield _Polled("round", sources.rounds, self._round, rounds)
+        if sources.commands is not None:
+            commands = sources.commands.poll(_RECORDS, 0, _BYTES)
+            yield _Polled("command", sources.commands, self._command, commands)
+        outcomes = sources.outcomes.poll(_RECORDS, 0, _BYTES)
+        yield _Polled("outcome", sources.outcomes, decode_outcome, outcomes)
 
     def _first(self) -> Stored:
         """The first start is on the disk before a record is read: a second one begins there."""
@@ -111,10 +133,19 @@ class Notifier:
             self._on_skipped(line)
 
     def _round(self, value: bytes) -> Round:
+        self._check_signature(value)
+        return decode_round(value)
+
+    def _command(self, value: bytes) -> PublishedCommand:
+        self._check_signature(value)
+        command = decode_command(value)
+        digest = "" if command.action == "throttle" else command_digest(value)
+        return PublishedCommand(command.cluster, command.id, command.issued_at_ms, digest)
+
+    def _check_signature(self, value: bytes) -> None:
         key = self._sources.key
         if key is not None and (verdict := key.check(value)) != "signed":
-            raise WireError(verdict, "The round is not signed with the key in signing.key_file.")
-        return decode_round(value)
+            raise WireError(verdict, "The record is not signed with the key in signing.key_file.")
 
     def _store(
         self, memory: NoticeMemory, notices: Iterable[Notice], positions: Iterable[Position]
@@ -137,10 +168,16 @@ def decided(memory: NoticeMemory, observed: Iterable[Observed], rules: NoticeRul
     """The memory after rounds and outcomes, and the notices in their order."""
     notices = list[Notice]()
     for one in observed:
-        memory, found = (
-            after_round(memory, one, rules)
-            if isinstance(one, Round)
-            else after_outcome(memory, one, rules)
-        )
+        memory, found = _after(memory, one, rules)
         notices += found
     return memory, notices
+
+
+def _after(memory: NoticeMemory, one: Observed, rules: NoticeRules) -> Decided:
+    match one:
+        case Round():
+            return after_round(memory, one, rules)
+        case PublishedCommand():
+            return after_command(memory, one, rules)
+        case Outcome():
+            return after_outcome(memory, one, rules)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.analysis.notices.decide import NoticeRules
+from rebalancer.analysis.notices.decide import PLAN, NoticeRules
 from rebalancer.analysis.notices.notifier import NoticeSources, Notifier
 from rebalancer.cli import console, exit_codes, options
 from rebalancer.cli.log_lines import Line, Log
@@ -55,9 +55,9 @@ def notify(
     """Send notices to a webhook when the state of a cluster changes and stays so, when a cluster
     has no rounds, and when commands fail.
 
-    Reads the rounds and outcomes topics. The first start only remembers older records. SIGTERM and
-    Ctrl-C end the process; undelivered notices are sent after the next start. Exit code 0 after
-    SIGTERM, 130 after Ctrl-C.
+    Reads the rounds and outcomes topics, for plans also the commands topic. The first start only
+    remembers older records. SIGTERM and Ctrl-C end the process; undelivered notices are sent after
+    the next start. Exit code 0 after SIGTERM, 130 after Ctrl-C.
     """
     settings = options.settings(config, overrides)
     log = Log(settings.log)
@@ -74,7 +74,6 @@ def notify(
 
 def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
     connections = settings.connections
-    topics = [connections.topics.rounds, connections.topics.outcomes]
     with ExitStack() as stack:
         metrics = stack.enter_context(_measured(settings, stop, log))
         outbox = stack.enter_context(closing(Outbox(notice_folder(settings.notices))))
@@ -88,7 +87,9 @@ def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
                 with _opened(settings) as sources:
                     notifier = _notifier(settings, sources, outbox, delivery, log)
                     if not begun:
-                        stack.enter_context(watched(topics, connections.access, outage))
+                        stack.enter_context(
+                            watched(topics_of(settings), connections.access, outage)
+                        )
                     begun = True
                     _work(notifier, stop, outage, metrics, once=once)
                 return
@@ -96,6 +97,13 @@ def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
                 if not begun:
                     raise
                 outage.wait_or_raise(error)
+
+
+def topics_of(settings: Settings) -> list[TopicUri]:
+    """Rounds and outcomes; commands only if notices are wanted about plans."""
+    topics = settings.connections.topics
+    followed = [topics.rounds, topics.outcomes]
+    return [*followed, topics.commands] if PLAN in notice_kinds(settings.notices) else followed
 
 
 def in_turns(wait: Callable[[float], bool]) -> Callable[[float], bool]:
@@ -227,8 +235,9 @@ def _opened(settings: Settings) -> Iterator[NoticeSources]:
     def opened(topic: TopicUri) -> closing[Consumer]:
         return closing(open_consumer(topic, _GROUP, folder, connections.wire, connections.access))
 
-    with (
-        opened(connections.topics.rounds) as rounds,
-        opened(connections.topics.outcomes) as outcomes,
-    ):
-        yield NoticeSources(rounds, outcomes, signing_key(connections.signing))
+    with ExitStack() as stack:
+        rounds, outcomes, *commands = (
+            stack.enter_context(opened(topic)) for topic in topics_of(settings)
+        )
+        key = signing_key(connections.signing)
+        yield NoticeSources(rounds, outcomes, commands[0] if commands else None, key)
