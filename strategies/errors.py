@@ -8,7 +8,8 @@ RebalancerError
 ├── SinkError
 │   ├── PublishTimeout
 │   ├── PublishRejected
-│   └── JournalInUse (sinks.executor.journal)
+│   ├── JournalInUse (sinks.executor.journal)
+│   └── NotifierInUse (sinks.notices.outbox)
 ├── AdminError
 │   ├── BrokerUnavailable
 │   │   ├── Unanswered (sinks.pulsar_api.answers)

@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "run": "Run the streaming job: read telemetry, publish commands.",
     "collect": "Collect load reports of a Pulsar cluster at regular intervals.",
     "execute": "Apply commands to a Pulsar cluster; without --apply, a dry run.",
+    "notify": "Send notices to a webhook about lasting changes of the clusters.",
     "serve": "Serve the live page: state, usage, moves, plans and reasons of each cluster.",
     "replay": "Compute decisions for a recording or piped records; print or store them.",
     "simulate": "Run strategies on modelled clusters in virtual time, "

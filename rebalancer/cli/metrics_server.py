@@ -1,4 +1,4 @@
-"""The HTTP server of `run`, `collect` and `execute`, if the settings turn it on."""
+"""The HTTP server of `run`, `collect`, `execute` and `notify`, if the settings turn it on."""
 
 from __future__ import annotations
 

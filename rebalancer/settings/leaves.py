@@ -18,6 +18,7 @@ from rebalancer.settings.serve import ServeSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
 from sinks.metrics.settings import MetricsSettings
+from sinks.notices.settings import NoticeSettings
 from sinks.topics.connections import Connections
 from sinks.topics.uri import TopicUri
 from sinks.wire.signing import SigningSettings
@@ -83,6 +84,7 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "executor": ExecutorSettings,
         "serve": ServeSettings,
         "metrics": MetricsSettings,
+        "notices": NoticeSettings,
         "log": LogSettings,
     }
     return MappingProxyType(tables)

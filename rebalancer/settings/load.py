@@ -21,6 +21,7 @@ from rebalancer.settings.tree import build_model
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.metrics.settings import MetricsSettings, listen_address
+from sinks.notices.settings import NoticeSettings, check_notices
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
@@ -56,6 +57,7 @@ class Settings:
     collector: CollectorSettings
     executor: ExecutorSettings
     metrics: MetricsSettings
+    notices: NoticeSettings
     log: LogSettings
     serve: ServeSettings
     clusters: tuple[PulsarSettings, ...]
@@ -119,8 +121,9 @@ def resolved(
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    collector, executor, metrics, log, serve = (
-        _build(section, entries) for section in ("collector", "executor", "metrics", "log", "serve")
+    collector, executor, metrics, notices, log, serve = (
+        _build(section, entries)
+        for section in ("collector", "executor", "metrics", "notices", "log", "serve")
     )
     connections = Connections(
         topics=topics,
@@ -136,6 +139,7 @@ def resolved(
         collector,
         executor,
         metrics,
+        notices,
         log,
         serve,
         known,
@@ -199,6 +203,7 @@ def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[s
         lambda: engine().entry.check_samples(engine().chosen, engine().round),
         lambda: admission_rules(_build("executor", entries)),
         lambda: listen_address(_build("metrics", entries)),
+        lambda: check_notices(_build("notices", entries)),
         lambda: serve_address(_build("serve", entries)),
     ):
         try:

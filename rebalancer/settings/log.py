@@ -10,12 +10,12 @@ from strategies.settings import Setting
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Format of the output of `run`, `collect` and `execute`."""
+    """Format of the output of `run`, `collect`, `execute` and `notify`."""
 
     format: Annotated[
         Literal["text", "json"],
         Setting(
-            "Log format of run, collect and execute: text with a UTC timestamp, or one JSON "
-            "object per line"
+            "Log format of run, collect, execute and notify: text with a UTC timestamp, or one "
+            "JSON object per line"
         ),
     ] = "text"

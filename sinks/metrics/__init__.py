@@ -1,3 +1,3 @@
-"""Prometheus metrics of the processes: their settings, the HTTP server, and what collector and
-executor measure. `streaming/metrics.py` has the metrics of the job.
+"""Prometheus metrics of the processes: their settings, the HTTP server, and what collector,
+executor and notifier measure. `streaming/metrics.py` has the metrics of the job.
 """

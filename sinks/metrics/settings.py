@@ -17,7 +17,9 @@ _LARGEST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """The HTTP server of `run`, `collect` and `execute`. It has neither authentication nor TLS."""
+    """The HTTP server of `run`, `collect`, `execute` and `notify`, without authentication and
+    TLS.
+    """
 
     listen: Annotated[
         str,

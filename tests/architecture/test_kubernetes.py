@@ -29,8 +29,8 @@ COMPOSE = read_compose(ROOT / "docker/compose.yaml")["services"]
 VERSIONS = ("1.25", "1.37")
 #: Kinds of other projects, for which Kubernetes has no schema.
 FOREIGN = ("Kustomization", "ServiceMonitor")
-#: Applied separately: for the Prometheus Operator only; a Job, which runs once.
-SEPARATE = {"service-monitor.yaml", "topics.yaml"}
+#: Applied separately: for the Prometheus Operator only; a Job, which runs once; for notices only.
+SEPARATE = {"service-monitor.yaml", "topics.yaml", "notifier.yaml"}
 STATE = "/var/lib/pulsar-rebalancer"
 #: Every process by the name of its service in the compose file.
 PODS = {
@@ -85,6 +85,7 @@ def test_the_kustomization_lists_every_file_that_is_not_applied_separately() -> 
         files - {"kustomization.yaml"} - SEPARATE
     )
     assert "  # - service-monitor.yaml\n" in text
+    assert "  # - notifier.yaml\n" in text
 
 
 def test_kustomize_makes_all_objects_in_one_namespace(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_kustomize_makes_all_objects_in_one_namespace(tmp_path: Path) -> None:
         pytest.skip("kubectl is not installed; the list of files was checked without it")
     folder = Path(shutil.copytree(FOLDER, tmp_path / "kubernetes"))
     file = folder / "kustomization.yaml"
-    file.write_text(file.read_text("utf-8").replace("# - service", "- service"))
+    file.write_text(file.read_text("utf-8").replace("  # - ", "  - "))
 
     answer = run("kubectl", "kustomize", str(folder))
 
@@ -107,7 +108,7 @@ def test_kustomize_makes_all_objects_in_one_namespace(tmp_path: Path) -> None:
 
 
 def test_there_is_one_pod_for_each_process_and_never_two_of_it() -> None:
-    assert set(PODS) == {"collector", "job", "executor"}
+    assert set(PODS) == {"collector", "job", "executor", "notifier"}
     for pod in PODS.values():
         assert pod.owner["spec"]["replicas"] == 1
         assert pod.owner["spec"]["strategy"] == {"type": "Recreate"}
@@ -201,12 +202,14 @@ def test_the_state_of_job_and_executor_outlives_their_pods() -> None:
         "collector": None,
         "job": "pulsar-rebalancer-checkpoint",
         "executor": "pulsar-rebalancer-executor",
+        "notifier": "pulsar-rebalancer-notifier",
     }
     assert set(used.values()) - {None} == claims
     for folder in (
         TABLES["job"]["checkpoint"],
         TABLES["collector"]["state"],
         TABLES["executor"]["state"],
+        TABLES["notices"]["state"],
     ):
         assert Path(STATE) in Path(folder).parents
 
@@ -229,21 +232,23 @@ def test_secrets_are_named_and_not_contained() -> None:
         "collector": {token},
         "job": {token, key},
         "executor": {token, key},
+        "notifier": {token, key, TABLES["notices"]["url_file"], TABLES["notices"]["key_file"]},
     }
 
 
 def test_the_page_creates_the_secret_with_the_keys_that_pods_mount() -> None:
     page = (ROOT / "docs/DEPLOYMENT.md").read_text("utf-8")
-    (secret,) = {
-        volume["secret"]["secretName"]
-        for pod in PODS.values()
+    secrets = {
+        volume["secret"]["secretName"]: [item["key"] for item in volume["secret"]["items"]]
+        for pod in (PODS["job"], PODS["notifier"])
         for volume in pod.spec["volumes"]
         if "secret" in volume
     }
 
-    assert f"create secret generic {secret} " in page
-    for file in PODS["job"].secret_files:
-        assert f"--from-file={Path(file).name}=" in page
+    assert list(secrets) == ["pulsar-rebalancer", "pulsar-rebalancer-notices"]
+    for secret, keys in secrets.items():
+        (command,) = [it for it in page.splitlines() if f"create secret generic {secret} " in it]
+        assert [key for key in keys if f"--from-file={key}=" not in command] == []
 
 
 @EVERY_POD

@@ -204,3 +204,58 @@ def test_a_file_that_holds_no_records_at_all_is_named(replayed: Path) -> None:
         "rounds.jsonl: skipped 2 records that are no rounds [not-json]: byte 0; byte 10. "
         in answer.err
     )
+
+
+NOW = ("--set", "executor.pause_file=/nowhere/pause")
+
+
+def limits_of(answer: Answer) -> list[str]:
+    return [line.strip() for line in answer.out.splitlines() if line.startswith("  the executor")]
+
+
+def test_what_an_executor_would_say_of_a_bundle_that_stays_or_moved(replayed: Path) -> None:
+    moved = commands(replayed)[0]["bundle"]
+    deny = ("--set", f"executor.deny={str(moved).rpartition('/')[0]}")
+
+    allowed, denied = explained(replayed, moved, *NOW), explained(replayed, moved, *NOW, *deny)
+
+    # The command of the recording has expired, so the words are about a command of this moment.
+    assert limits_of(allowed) == [
+        "the executor with these settings would unload, transfer or split this bundle now, if "
+        "the owner and the destination, which the executor looks up then, still fit"
+    ]
+    (refused,) = limits_of(denied)
+    assert refused.startswith(
+        "the executor with these settings would refuse to unload, transfer or split this bundle "
+        "now: namespace-denied: "
+    )
+
+
+def test_a_paused_executor_and_one_that_may_only_transfer(replayed: Path, tmp_path: Path) -> None:
+    moved = str(commands(replayed)[0]["bundle"])
+    (tmp_path / "pause").touch()
+
+    paused = explained(replayed, moved, "--set", f"executor.pause_file={tmp_path / 'pause'}")
+    limited = explained(replayed, moved, *NOW, "--set", "executor.actions=transfer", "--json")
+
+    assert "paused: this executor is paused" in limits_of(paused)[0]
+    assert [
+        (one["actions"], one["command"], one["status"], one["code"])
+        for one in limited.json["executor_limits"]
+    ] == [
+        (["unload"], None, "refused", "action-not-allowed"),
+        (["transfer"], None, None, None),
+        (["split"], None, "refused", "action-not-allowed"),
+    ]
+
+
+def test_an_expired_command_without_an_outcome_is_no_longer_applied(replayed: Path) -> None:
+    first = commands(replayed)[0]
+    (line,) = limits_of(explained(replayed, first["id"], *NOW))
+    assert line.startswith(f"the executor would no longer apply command {first['id']}: expired: ")
+
+
+def test_brokers_and_rounds_have_no_executor_limits(replayed: Path) -> None:
+    for word in ("hot:1", 1):
+        assert limits_of(explained(replayed, word, *NOW)) == []
+        assert explained(replayed, word, *NOW, "--json").json["executor_limits"] == []

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rebalancer.analysis.status import read_status
-from rebalancer.cli.commands.status import Pause, status_lines
+from rebalancer.cli.commands.status import status_lines
+from rebalancer.cli.pause import Pause
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri

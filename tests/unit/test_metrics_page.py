@@ -1,4 +1,4 @@
-"""The tables of docs/METRICS.md list every metric of the three processes, with its type and
+"""The tables of docs/METRICS.md list every metric of the processes, with its type and
 labels.
 """
 
@@ -17,6 +17,7 @@ from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
+from sinks.metrics.notifier import NotifierMetrics
 from streaming.metrics import JobMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "METRICS.md").read_text("utf-8")
@@ -49,6 +50,7 @@ def registered(registry: CollectorRegistry) -> list[Row]:
     [
         ("Job", lambda registry: JobMetrics(registry, 0, LIVENESS)),
         ("Collector", lambda registry: CollectorMetrics(registry, ["c"], LIVENESS)),
+        ("Notifier", lambda registry: NotifierMetrics(registry, LIVENESS)),
         ("Executor", lambda registry: ExecutorMetrics(registry, "c", LIVENESS)),
     ],
 )

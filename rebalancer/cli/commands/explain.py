@@ -5,11 +5,17 @@ has no command.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from rebalancer.analysis.explain.executor_limits import (
+    ExecutorLimits,
+    LimitsVerdict,
+    limits_verdicts,
+)
 from rebalancer.analysis.explain.history import (
     DecisionHistory,
     Source,
@@ -29,15 +35,18 @@ from rebalancer.analysis.explain.subject import (
     UnknownSubject,
     locate,
 )
-from rebalancer.analysis.plans import noted, plans_of, read_approvals
+from rebalancer.analysis.plans import noted, pauses_of, plans_of, read_approvals
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.cli import console, options
+from rebalancer.cli.pause import pause_of
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.tracing import proof_of
 from sinks.collector.collector import wall_clock_ms
+from sinks.executor.settings import admission_rules
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.topics.uri import TopicUri
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
+from strategies.approvals import Approval
 from strategies.errors import SinkError
 from strategies.model import Command, Round
 
@@ -87,24 +96,56 @@ def explain_command(
     command.
 
     Without a SUBJECT, explains the newest round. Reads the topics in the settings, or --from,
-    --rounds, --commands and --outcomes instead; --telemetry adds load reports.
+    --rounds, --commands and --outcomes instead; --telemetry adds load reports. Of a bundle or
+    command, also shows what an executor with the settings would answer now.
     """
     named = {"rounds": rounds, "commands": commands, "outcomes": outcomes, "telemetry": telemetry}
     given = {kind: source_of(text) for kind, text in named.items() if text is not None}
     sources = _sources(given, folder, config, overrides)
     access = _access(sources, config, overrides)
     whole = _read(sources, access, named=outcomes is not None)
+    approvals: tuple[Approval, ...] = ()
     if folder is None and not given:
-        whole = _with_plans(whole, options.settings(config, overrides))
+        approvals = _approvals(options.settings(config, overrides))
+        whole = _with_plans(whole, approvals, options.settings(config, overrides))
     console.warn(whole.skipped)
     located = locate(
         word, _of_cluster(whole, cluster), epoch, lambda: _owners(sources, access, cluster)
     )
+    verdicts: list[LimitsVerdict] = []
+    if located.subject.kind in ("bundle", "command"):
+        verdicts = limits_verdicts(
+            located, whole, _limits(options.settings(config, overrides), whole, approvals)
+        )
     if as_json:
-        console.print_json("explanation", 1, _as_json(located))
+        limits = [one.as_object() for one in verdicts]
+        console.print_json("explanation", 1, _as_json(located) | {"executor_limits": limits})
     else:
         for line in located_lines(located, last):
             print(line)
+        for verdict in verdicts:
+            print(f"  {verdict.line}")
+
+
+def _limits(
+    settings: Settings, history: DecisionHistory, approvals: Sequence[Approval]
+) -> ExecutorLimits:
+    """The limits of an executor with these settings on this machine, now."""
+    pause = pause_of(settings)
+    if pause.exists is None:
+        console.progress(f"warning: the executor may be paused: this user may not see {pause.file}")
+    paused_by = {
+        name: f"{order.by} ({order.reason})"
+        for name, order in pauses_of(history, approvals).items()
+        if order.paused
+    }
+    return ExecutorLimits(
+        admission_rules(settings.executor),
+        wall_clock_ms(),
+        pause.exists,
+        paused_by,
+        settings.executor.approval == "required",
+    )
 
 
 def _sources(
@@ -145,16 +186,24 @@ def _read(sources: Sources, access: TopicAccess, *, named: bool) -> DecisionHist
         return history
 
 
-def _with_plans(history: DecisionHistory, settings: Settings) -> DecisionHistory:
+def _approvals(settings: Settings) -> tuple[Approval, ...]:
+    """The approval records, where plans need an approval."""
+    if settings.executor.approval != "required":
+        return ()
+    connections = settings.connections
+    try:
+        return tuple(read_approvals(connections.topics.approvals, connections.access))
+    except SinkError as error:
+        console.progress(f"warning: approvals are not shown: {error}")
+        return ()
+
+
+def _with_plans(
+    history: DecisionHistory, approvals: Sequence[Approval], settings: Settings
+) -> DecisionHistory:
     """The history with what commands wait for, where plans need an approval."""
     if settings.executor.approval != "required":
         return history
-    connections = settings.connections
-    try:
-        approvals = read_approvals(connections.topics.approvals, connections.access)
-    except SinkError as error:
-        console.progress(f"warning: approvals are not shown: {error}")
-        approvals = ()
     return noted(history, plans_of(history, approvals, wall_clock_ms()))
 
 

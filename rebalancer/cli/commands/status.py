@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,9 +14,8 @@ from rebalancer.analysis.explain.subject import UnknownSubject
 from rebalancer.analysis.status import ClusterStatus, Status, late_after_ms, read_status
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
-from rebalancer.settings.load import Settings
+from rebalancer.cli.pause import Pause, pause_of
 from sinks.collector.collector import wall_clock_ms
-from sinks.executor.settings import pause_file
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.model import Command, Outcome, Round
 from strategies.settings import RoundSettings
@@ -42,14 +39,6 @@ _LATE = "no newer round: check with `rebalancer doctor` that `rebalancer run` an
 _NAMED = 3
 #: A time that is further ahead than this is another clock's.
 _AHEAD_MS = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """The file that pauses an executor on this machine; `exists`: None = this user may not look."""
-
-    file: Path
-    exists: bool | None
 
 
 @app.command("status")
@@ -90,15 +79,6 @@ def _only(found: Status, cluster: str) -> Status:
         others = ", ".join(one.cluster for one in found.clusters)
         raise UnknownSubject(f"{cluster}: no record names this cluster; there are {others}")
     return part
-
-
-def pause_of(settings: Settings) -> Pause:
-    """Looks for the pause file. Raises SettingsError for an invalid executor.state."""
-    file = pause_file(settings.executor)
-    try:
-        return Pause(file, file.exists())
-    except OSError:
-        return Pause(file, None)
 
 
 def status_lines(found: Status, pause: Pause, now_ms: int, rounds: RoundSettings) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Decides which changes of a cluster are worth a notice."""

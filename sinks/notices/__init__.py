@@ -1,0 +1,1 @@
+"""Notices: messages to a webhook about lasting changes of a cluster, signed and repeated."""

@@ -1,0 +1,193 @@
+"""Delivers one notice to a webhook: signed, repeated with back-off; no message contains a secret.
+
+Signatures follow Standard Webhooks (standardwebhooks.com): HMAC-SHA256 over id, time and body.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import random
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+from sinks.notices.notice import Notice, as_json
+from sinks.notices.settings import NoticeSettings, Webhook
+from sinks.notices.slack import as_slack
+from sinks.pulsar_api.http_exchange import TooLarge, exchange, open_pool
+from sinks.secret_file import Secret
+from strategies.errors import SettingsError
+
+_LARGEST_ANSWER = 2**20
+_LONGEST_PAUSE_S = 300.0
+#: Longest pause that a server may ask for.
+_LONGEST_RETRY_AFTER_S = 3_600.0
+#: Errors of the request that may pass.
+_PASSING = frozenset({408, 425, 429})
+
+Fate = Literal["delivered", "again", "given-up", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a delivery ended with. `code`: the HTTP status, or `unreachable`, `timeout`, `broken`;
+    `text`: the same in words, with the host only; `retry_after_s`: the pause that the server asks
+    for.
+    """
+
+    code: str
+    text: str
+    retry_after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One delivery of a notice. `pause_s`: before the next one, if the fate is `again`."""
+
+    notice: Notice
+    number: int
+    reply: Reply
+    fate: Fate
+    pause_s: float = 0.0
+
+
+def fate_of(
+    reply: Reply, number: int, settings: NoticeSettings, chance: float
+) -> tuple[Fate, float]:
+    """What follows from the reply to delivery `number` (from 1), and the pause before the next one
+    in seconds. `chance`: a random number from 0 to 1, which shortens the pause by up to a half.
+    """
+    if reply.code.startswith("2"):
+        return "delivered", 0.0
+    permanent = (
+        reply.code[:1] in "34" and reply.code.isdecimal() and int(reply.code) not in _PASSING
+    )
+    if permanent or number >= settings.attempts:
+        return "given-up", 0.0
+    backoff_s = min(settings.backoff_ms / 1000 * 2.0 ** min(number - 1, 30), _LONGEST_PAUSE_S)
+    return "again", max(backoff_s * (1 - chance / 2), reply.retry_after_s)
+
+
+def headers_of(notice: Notice, body: bytes, hook: Webhook, now_s: int) -> Mapping[str, str]:
+    """The headers of one delivery. `now_s`: seconds since the epoch, signed with the body."""
+    found = {
+        "Content-Type": "application/json",
+        "User-Agent": "pulsar-rebalancer",
+        "webhook-id": notice.id,
+        "webhook-timestamp": str(now_s),
+    }
+    if hook.key is not None:
+        found["webhook-signature"] = signature(hook.key, notice.id, now_s, body)
+    if hook.authorization is not None:
+        found["Authorization"] = hook.authorization.reveal().decode("ascii")
+    return found
+
+
+def signature(key: Secret, notice_id: str, now_s: int, body: bytes) -> str:
+    """`v1,` and the Base64 of the HMAC over `id.time.body`."""
+    signed = f"{notice_id}.{now_s}.".encode() + body
+    return "v1," + b64encode(hmac.digest(key.reveal(), signed, hashlib.sha256)).decode()
+
+
+def body_of(notice: Notice, hook: Webhook) -> bytes:
+    """The body in the form of the settings."""
+    return as_slack(notice) if hook.form == "slack" else as_json(notice)
+
+
+class Delivery:
+    """Sends notices to one webhook. Not thread-safe."""
+
+    def __init__(
+        self,
+        hook: Webhook,
+        settings: NoticeSettings,
+        wait: Callable[[float], bool],
+        on_attempt: Callable[[Attempt], None],
+        *,
+        clock_s: Callable[[], float] = time.time,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """Opens no connection. `wait`: sleeps for a number of seconds, True = the process is to
+        stop. Raises SettingsError for trusted certificates that cannot be read.
+        """
+        self._hook, self._settings = hook, settings
+        self._wait, self._on_attempt = wait, on_attempt
+        self._clock_s, self._chance = clock_s, chance
+        self._tls = _tls_context(hook)
+
+    def deliver(self, notice: Notice) -> Fate:
+        """Repeats the delivery until it succeeds, is given up, or the process is to stop."""
+        number = 0
+        while True:
+            number += 1
+            reply = self._post(notice)
+            fate, pause_s = fate_of(reply, number, self._settings, self._chance())
+            self._on_attempt(Attempt(notice, number, reply, fate, pause_s))
+            if fate != "again":
+                return fate
+            if self._wait(pause_s):
+                return "stopped"
+
+    def _post(self, notice: Notice) -> Reply:
+        """One request over a connection of its own; redirects are not followed."""
+        import httpcore
+
+        body, host = body_of(notice, self._hook), self._hook.host
+        limit_s = self._settings.timeout_ms / 1000
+        pool = open_pool(self._tls, 0, limit_s)
+        try:
+            answer = exchange(
+                pool,
+                "POST",
+                self._hook.url,
+                headers=headers_of(notice, body, self._hook, int(self._clock_s())),
+                body=body,
+                until=time.monotonic() + limit_s,
+                most=_LARGEST_ANSWER,
+            )
+        except TooLarge:
+            return Reply("broken", f"{host} answered with more than {_LARGEST_ANSWER} bytes")
+        except httpcore.TimeoutException:
+            return Reply("timeout", f"{host} did not answer within {limit_s:g} s")
+        except httpcore.ConnectError as error:
+            # The text of the operating system or of OpenSSL, which has no part of the address.
+            return Reply("unreachable", f"{host} does not accept the connection ({error})")
+        except (httpcore.NetworkError, httpcore.ProtocolError):
+            return Reply("broken", f"{host} closed the connection, or answered other than HTTP")
+        finally:
+            pool.close()
+        after_s = retry_after_s(answer.headers.get("retry-after", ""), self._clock_s())
+        return Reply(str(answer.status), f"{host} answered {answer.status}", after_s)
+
+
+def retry_after_s(header: str, now_s: float) -> float:
+    """Seconds until the time in a `Retry-After` header (seconds, or a date), at most an hour; 0 if
+    it has none.
+    """
+    if header.isascii() and header.isdecimal():
+        seconds = float(header)
+    else:
+        try:
+            at = parsedate_to_datetime(header)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return 0.0
+        seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now_s
+    return min(max(seconds, 0.0), _LONGEST_RETRY_AFTER_S)
+
+
+def _tls_context(hook: Webhook) -> ssl.SSLContext:
+    if not hook.url.startswith("https:"):
+        # Trusts nothing: a plain connection needs no authorities.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        return ssl.create_default_context(cafile=hook.tls_ca_file or None)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            [f"notices.tls_ca_file: {hook.tls_ca_file} contains no certificates ({error})"]
+        ) from error

@@ -1,0 +1,142 @@
+"""What the notifier must not forget, in one file that is replaced atomically: the positions on the
+topics, what was decided from them, and the notices that are not delivered yet.
+
+A record and its notices are stored together, and a notice is removed after its delivery. So a
+killed process loses no notice, and may repeat only the one that it was delivering, with the same
+id.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from sinks.notices.notice import Notice
+from sinks.topics.files.segments import sync_folder
+from sinks.wire.position import Position
+from strategies.errors import SinkError, StateVersionError
+
+_FILE, _LOCK, _VERSION = "notices.json", ".lock", 1
+#: A place in a topic: its partition and offset.
+Place = tuple[int, int]
+
+
+class Stored(Struct, frozen=True):
+    """The content of the file. `memory`: JSON of the deciding part; `places`: topic → the newest
+    processed record of each partition, of a file topic only of the newest segment.
+    """
+
+    v: int
+    memory: Raw
+    places: dict[str, list[Place]] = {}
+    waiting: list[Notice] = []
+
+    def has(self, position: Position) -> bool:
+        """Whether the record was processed."""
+        topic, partition, offset = position
+        for known, newest in self.places.get(topic, ()):
+            if known == partition:
+                return offset <= newest
+            if _in_segments(topic) and partition < known:
+                return True
+        return False
+
+    def with_records(
+        self, positions: Iterable[Position], memory: bytes, notices: Iterable[Notice]
+    ) -> Stored:
+        """After these records, in their order, and with the notices that they caused."""
+        places = {topic: dict(known) for topic, known in self.places.items()}
+        for topic, partition, offset in positions:
+            known = {} if _in_segments(topic) else places.get(topic, {})
+            places[topic] = {**known, partition: offset}
+        listed = {topic: sorted(known.items()) for topic, known in places.items()}
+        waiting = [*self.waiting, *notices]
+        return replace(self, memory=Raw(memory), places=listed, waiting=waiting)
+
+    def delivered(self) -> Stored:
+        """Without the oldest notice."""
+        return replace(self, waiting=self.waiting[1:])
+
+
+def _in_segments(topic: str) -> bool:
+    """Whether partitions are segments of a file topic, which are written one after the other."""
+    return topic.startswith("file:")
+
+
+class NotifierInUse(SinkError):
+    """Another notifier uses the folder."""
+
+
+class Outbox:
+    """The file in its folder, which is locked until `close`. All methods raise SinkError."""
+
+    def __init__(self, folder: Path) -> None:
+        """Creates the folder. Raises NotifierInUse."""
+        self._folder, self._file = folder, folder / _FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise NotifierInUse(
+                f"Another notifier uses {folder}: stop it, or give this one a folder of its own "
+                "as notices.state."
+            ) from error
+
+    def close(self) -> None:
+        """Releases the folder."""
+        os.close(self._lock)
+
+    def read(self) -> Stored | None:
+        """What was written last; None at the first start. Raises StateVersionError."""
+        try:
+            stored = msgspec.json.decode(self._file.read_bytes(), type=Stored)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unusable(error) from error
+        except ValueError as error:
+            raise SinkError(
+                f"{self._file} is damaged ({error}); delete it to begin with the present state of "
+                "the clusters."
+            ) from error
+        if stored.v != _VERSION:
+            raise StateVersionError(
+                f"{self._file} was written by another version (format {stored.v}, this one reads "
+                f"{_VERSION}): use the version that wrote it, or delete the file."
+            )
+        return stored
+
+    def write(self, stored: Stored) -> None:
+        """Returns when it is on the disk."""
+        part = self._file.with_suffix(".part")
+        try:
+            with part.open("wb") as file:
+                file.write(msgspec.json.encode(stored))
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self._file)
+            sync_folder(self._folder)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: OSError) -> SinkError:
+        return SinkError(
+            f"{self._file} cannot be used ({error.strerror}); make room, or name a folder as "
+            "notices.state that this user may write."
+        )
+
+
+def new_outbox(memory: bytes) -> Stored:
+    """Of a first start."""
+    return Stored(_VERSION, Raw(memory))

@@ -1,0 +1,75 @@
+"""A notice in the form of Slack's incoming webhooks.
+
+All words from records are in `plain_text` objects, which Slack does not format. The three
+characters that Slack interprets everywhere are escaped. Sources: Slack's pages "Formatting text for
+app surfaces" and "Block Kit: blocks, composition objects", for the limits too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sinks.notices.notice import Notice
+
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+#: Maximum characters of a section's text, of a header, and of the text of a message that Slack does
+#: not cut.
+SECTION, HEADER, MESSAGE = 3_000, 150, 4_000
+
+
+def as_slack(notice: Notice) -> bytes:
+    """The message: ASCII, on one line."""
+    words = (notice.title, notice.cause.text, notice.cause.advice)
+    message = {
+        "text": clipped(" — ".join(filter(None, words)), MESSAGE),
+        "blocks": list(_blocks(notice)),
+    }
+    return json.dumps(message, separators=(",", ":")).encode("ascii")
+
+
+def _blocks(notice: Notice) -> Iterator[Mapping[str, Any]]:
+    yield {"type": "header", "text": _plain(notice.title, HEADER)}
+    yield _section(notice.cause.text or notice.cause.code)
+    if notice.cause.advice:
+        yield _section(notice.cause.advice)
+    if notice.picture:
+        yield _section(notice.picture)
+    if notice.link:
+        link = notice.link.replace("&", "&amp;")
+        text = f"<{link}|Show the cluster>"
+        yield {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+    named = {"notice": notice.id, "plan": notice.plan, "command": notice.command}
+    about = ", ".join(f"{name} {value}" for name, value in named.items() if value)
+    yield {"type": "context", "elements": [_plain(about, SECTION)]}
+
+
+def _section(text: str) -> Mapping[str, Any]:
+    return {"type": "section", "text": _plain(text, SECTION)}
+
+
+def _plain(text: str, most: int) -> Mapping[str, Any]:
+    return {"type": "plain_text", "text": clipped(text, most), "emoji": False}
+
+
+def clipped(text: str, most: int) -> str:
+    """The text, escaped and on one line, with at most `most` characters; longer ones end with an
+    ellipsis. No escape is cut in two.
+    """
+    parts = [_escaped(character) for character in text]
+    if sum(map(len, parts)) <= most:
+        return "".join(parts)
+    kept, length = list[str](), 1
+    for part in parts:
+        length += len(part)
+        if length > most:
+            break
+        kept.append(part)
+    return f"{''.join(kept)}…"
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPED:
+        return _ESCAPED[character]
+    return character if character.isprintable() else f"\\u{ord(character):04x}"

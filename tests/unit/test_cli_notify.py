@@ -1,0 +1,286 @@
+"""`rebalancer notify` from the topics to the webhook: only on change, across restarts, and without
+a secret in what it prints.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rebalancer.cli.commands.notify import in_turns
+from sinks.metrics.settings import ListenAddress
+from sinks.secret_file import Secret
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.codec import encode_round
+from sinks.wire.signing import SigningKey
+from tests.control_topic import TOPICS, now_ms
+from tests.notice_builders import MINUTE, a_round
+from tests.set_words import set_words
+from tests.unit.command_line import Answer, rebalancer
+from tests.unit.metric_samples import get, scraped
+from tests.waiting import eventually
+from tests.webhook import Answered, Hook, listening
+
+SECRET = "T0secret/B0secret/nobody-may-see-this"
+KEY = "the-key-nobody-may-see-0123456789"
+
+
+class Stage:
+    """Topics, settings and a webhook with a secret address."""
+
+    def __init__(self, folder: Path, hook: Hook) -> None:
+        self.folder, self.hook, self.number = folder, hook, 0
+        secrets = folder / "secrets"
+        secrets.mkdir(parents=True)
+        (secrets / "url").write_text(f"http://127.0.0.1:{hook.port}/{SECRET}")
+        (secrets / "key").write_text(KEY)
+        self.settings: dict[str, object] = {
+            **{f"topics.{name}": f"file://{folder}/{name}" for name in TOPICS},
+            "notices.url_file": secrets / "url",
+            "notices.key_file": secrets / "key",
+            "notices.state": folder / "state",
+            "notices.settle_rounds": 2,
+            "notices.backoff_ms": 1,
+        }
+
+    def words(self, **more: object) -> list[str]:
+        changed = {name.replace("__", "."): value for name, value in more.items()}
+        return set_words({**self.settings, **changed})
+
+    def notify(self, *words: str, **more: object) -> Answer:
+        return rebalancer("notify", *words, *self.words(**more))
+
+    def publish(self, *codes: str, key: SigningKey | None = None, **changes: object) -> None:
+        """The next rounds, of the present time."""
+        for code in codes:
+            self.number += 1
+            one = a_round(code, self.number, ts=now_ms(), **changes)
+            self.write("rounds", encode_round(one), key)
+
+    def write(self, topic: str, value: bytes, key: SigningKey | None = None) -> None:
+        with FileTopicWriter(self.folder / topic) as writer:
+            writer.append([value if key is None else key.sign(value)])
+
+    def leaks(self, *printed: str) -> list[str]:
+        """Where the secrets can be read, but for their own files."""
+        files = [
+            file
+            for file in self.folder.rglob("*")
+            if file.is_file() and file.parent.name != "secrets"
+        ]
+        places = {str(file): file.read_bytes() for file in files}
+        places |= {text[:40]: text.encode() for text in printed}
+        places |= {f"notice {n}": one.body for n, one in enumerate(self.hook.received)}
+        return [
+            place
+            for place, content in places.items()
+            for secret in (*SECRET.split("/"), KEY)
+            if secret.encode() in content
+        ]
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with listening() as hook:
+        yield Stage(tmp_path / "stage", hook)
+
+
+def test_only_changes_that_last_are_sent_and_a_restart_repeats_none(stage: Stage) -> None:
+    assert stage.notify("--once").code == 0
+    stage.publish("balanced", "acting", "cannot-help", "balanced", "cannot-help", "cannot-help")
+    first = stage.notify("--once")
+    stage.publish("cannot-help", "cannot-help")
+    second = stage.notify("--once")
+    stage.publish("balanced", "balanced")
+    third = stage.notify("--once")
+
+    assert [one.code for one in (first, second, third)] == [0, 0, 0]
+    assert stage.hook.kinds == ["cannot-help", "ended"]
+    assert {one.path for one in stage.hook.received} == {f"/{SECRET}"}
+    assert stage.hook.received[0].json["picture"] == (
+        "1 of 3 brokers above the rest: b1:8080 82 %; lowest b3:8080 31 %; spread 51 points"
+    )
+    host = f"127.0.0.1:{stage.hook.port}"
+    assert f"delivered cannot-help of prod: {host} answered 200" in first.err
+    assert stage.leaks(first.err, second.err, third.err) == []
+
+
+def test_the_first_start_says_what_is_wrong_now_and_nothing_about_the_past(stage: Stage) -> None:
+    stage.publish(*["blind"] * 5, *["balanced"] * 5, *["not-allowed"] * 5)
+    assert stage.notify("--once").code == 0
+    assert stage.hook.kinds == []
+
+    stage.publish("not-allowed")
+    assert stage.notify("--once").code == 0
+    assert stage.hook.kinds == ["not-allowed"]
+
+
+def test_outcomes_and_foreign_records(stage: Stage) -> None:
+    assert stage.notify("--once").code == 0
+    failed = {
+        "v": 1,
+        "command_id": "c-1",
+        "cluster": "prod",
+        "bundle": "t/n/0x00000000_0x80000000",
+        "status": "failed",
+        "reason": "cluster-silent: no answer",
+        "owner_before": "b1:8080",
+        "owner_after": None,
+        "took_ms": 5,
+        "ts": now_ms(),
+    }
+    stage.write("outcomes", b"not a record")
+    stage.write("outcomes", json.dumps(failed).encode())
+    stage.write("rounds", b"{}")
+
+    answer = stage.notify("--once")
+
+    assert answer.code == 0
+    assert stage.hook.kinds == ["failed"]
+    assert stage.hook.received[0].json["command"] == "c-1"
+    assert answer.err.count("skipped 1 record") == 2
+
+
+def test_a_silent_cluster(stage: Stage) -> None:
+    assert stage.notify("--once").code == 0
+    late = a_round("balanced", 1, ts=now_ms() - 10 * MINUTE)
+    stage.write("rounds", encode_round(late))
+    for _ in range(2):
+        assert stage.notify("--once").code == 0
+    assert stage.hook.kinds == ["silent"]
+
+
+def test_rounds_without_our_signature_count_for_nothing(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "signing").write_text(KEY)
+    ours = SigningKey(Secret(KEY.encode()))
+    signed = {"signing__key_file": tmp_path / "signing"}
+    assert stage.notify("--once", **signed).code == 0
+    stage.publish("blind", "blind", "blind", epoch=2**53)
+    stage.publish("cannot-help", "cannot-help", key=ours)
+
+    answer = stage.notify("--once", **signed)
+
+    assert stage.hook.kinds == ["cannot-help"]
+    assert "not signed with the key in signing.key_file" in answer.err
+
+
+def test_hostile_names_are_text_in_the_log_too(stage: Stage) -> None:
+    assert stage.notify("--once", notices__form="slack").code == 0
+    usage = {"<!here>&:1": 0.9, "b:1": 0.1}
+    stage.publish(*["blind"] * 2, cluster="<!channel>&", usage=usage)
+    answer = stage.notify("--once", notices__form="slack")
+    (got,) = stage.hook.received
+    assert b"<" not in got.body
+    assert "&lt;!channel&gt;&amp;" in got.json["text"]
+    assert "blind of <!channel>&" in answer.err
+
+
+def test_a_notice_that_is_given_up_does_not_hold_the_next_one(stage: Stage) -> None:
+    assert stage.notify("--once").code == 0
+    stage.publish("blind", "blind", "not-allowed", "not-allowed")
+    stage.hook.answers.append(Answered(403))
+    answer = stage.notify("--once")
+    assert stage.hook.kinds == ["blind", "not-allowed"]
+    assert "error: gave up blind of prod at attempt 1: " in answer.err
+    assert "answered 403" in answer.err
+    assert stage.leaks(answer.err) == []
+
+
+def test_a_test_notice(stage: Stage) -> None:
+    good = stage.notify("--test")
+    stage.hook.answers.append(Answered(404))
+    bad = stage.notify("--test")
+    assert (good.code, bad.code) == (0, 1)
+    assert stage.hook.kinds == ["test", "test"]
+    assert not (stage.folder / "state").exists()
+    assert stage.leaks(good.err, bad.err) == []
+
+
+def test_a_long_pause_turns_the_loop_and_ends_when_the_process_stops() -> None:
+    pauses: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) == 5
+
+    assert not in_turns(wait)(150.0)
+    assert in_turns(wait)(3_600.0)
+    assert pauses == [60.0, 60.0, 30.0, 60.0, 60.0]
+
+
+def test_without_a_webhook_it_is_one_sentence(stage: Stage) -> None:
+    answer = stage.notify(notices__url_file="")
+    assert (answer.code, stage.hook.received) == (2, [])
+    assert "notices.url_file: no webhook; name a file with its address here" in answer.err
+
+
+def test_the_settings_that_are_shown_have_no_secret(stage: Stage) -> None:
+    shown = rebalancer("config", "show", "--json", *stage.words())
+    assert str(stage.folder / "secrets" / "url") in shown.out
+    assert stage.leaks(shown.out, shown.err) == []
+
+
+def test_a_damaged_file_and_one_of_another_version(stage: Stage) -> None:
+    assert stage.notify("--once").code == 0
+    file = stage.folder / "state" / "notices.json"
+    good = file.read_text()
+    for content, complaint in (
+        ("{", "is damaged"),
+        (good.replace('"v":1', '"v":2', 1), "was written by another version"),
+    ):
+        file.write_text(content)
+        answer = stage.notify("--once")
+        assert answer.code == 1
+        assert complaint in answer.err
+
+
+class TestProcess:
+    """`rebalancer notify` as a process, with its metrics."""
+
+    @pytest.fixture
+    def running(self, stage: Stage, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+        more = {"metrics__listen": "127.0.0.1:0", "log__format": "json"}
+        command = [sys.executable, "-m", "rebalancer", "notify", *stage.words(**more)]
+        with (tmp_path / "log.jsonl").open("wb") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def test_it_counts_ends_on_sigterm_and_shows_no_secret(
+        self, stage: Stage, running: subprocess.Popen[bytes], tmp_path: Path
+    ) -> None:
+        log = tmp_path / "log.jsonl"
+        eventually((stage.folder / "state" / "notices.json").exists)
+        stage.hook.answers.extend([Answered(500), Answered(429)])
+        stage.publish("blind", "blind")
+        eventually(lambda: len(stage.hook.received) == 3)
+        eventually(lambda: "delivered" in log.read_text())
+        address = next(
+            one["address"]
+            for one in map(json.loads, log.read_text().splitlines())
+            if "address" in one
+        )
+        served = ListenAddress(address.split(":")[0], int(address.split(":")[1]))
+        status, _, page = get(served, "/metrics")
+        ready = get(served, "/readyz")[0]
+        twin = stage.notify("--once")
+        running.send_signal(signal.SIGTERM)
+
+        assert running.wait(60) == 0
+        found = scraped(page)
+        assert (status, ready) == (200, 200)
+        assert found["pulsar_rebalancer_notices_delivered_total", "blind"] == 1
+        assert found["pulsar_rebalancer_notice_deliveries_failed_total", "500"] == 1
+        assert found["pulsar_rebalancer_notice_deliveries_failed_total", "429"] == 1
+        assert found["pulsar_rebalancer_notices_waiting",] == 0
+        assert "Another notifier uses" in twin.err
+        assert stage.leaks(log.read_text(), page) == []

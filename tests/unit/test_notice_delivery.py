@@ -1,0 +1,268 @@
+"""Deliveries to a real webhook that fails, is slow, asks for a pause or hangs up; and their
+signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+import subprocess
+import threading
+from base64 import b64decode, b64encode
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from sinks.notices.delivery import Attempt, Delivery, Reply, fate_of, retry_after_s
+from sinks.notices.settings import NoticeSettings, Webhook, webhook
+from strategies.errors import SettingsError
+from tests.notice_builders import a_notice
+from tests.unit.test_pulsar_tls import certificate
+from tests.webhook import Answered, Hook, listening
+
+KEY = "the-key-nobody-may-see-0123456789"
+NOW_S = 1_795_000_000
+
+
+@dataclass
+class Sender:
+    """A delivery whose pauses take no time; they are kept. `stop_after`: number of pauses after
+    which the process is to stop.
+    """
+
+    stop_after: int = 1_000
+    pauses: list[float] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def send(self, hook: Webhook, settings: NoticeSettings) -> str:
+        def wait(seconds: float) -> bool:
+            self.pauses.append(seconds)
+            return len(self.pauses) >= self.stop_after
+
+        delivery = Delivery(
+            hook, settings, wait, self.attempts.append, clock_s=lambda: NOW_S, chance=lambda: 0.0
+        )
+        return delivery.deliver(a_notice())
+
+    @property
+    def codes(self) -> list[str]:
+        return [one.reply.code for one in self.attempts]
+
+
+@pytest.fixture
+def sender() -> Sender:
+    return Sender()
+
+
+def to(hook: Hook, **changes: object) -> NoticeSettings:
+    return NoticeSettings(url=hook.url, **changes)  # type: ignore[arg-type]
+
+
+def sent(sender: Sender, settings: NoticeSettings) -> str:
+    return sender.send(webhook(settings), settings)
+
+
+def test_errors_that_may_pass_are_repeated_with_longer_pauses(sender: Sender) -> None:
+    with listening(Answered(500), Answered(502), Answered(408), Answered(503)) as hook:
+        assert sent(sender, to(hook)) == "delivered"
+    assert sender.codes == ["500", "502", "408", "503", "200"]
+    assert sender.pauses == [1.0, 2.0, 4.0, 8.0]
+    assert len({(one.body, one.headers["webhook-id"]) for one in hook.received}) == 1
+
+
+def test_a_server_that_asks_for_a_pause_gets_it(sender: Sender) -> None:
+    in_a_minute = {"Retry-After": "Wed, 18 Nov 2026 11:07:40 GMT"}
+    answers = (Answered(429, {"Retry-After": "7"}), Answered(503, in_a_minute))
+    with listening(*answers) as hook:
+        assert sent(sender, to(hook)) == "delivered"
+    assert sender.pauses == [7.0, 60.0]
+
+
+def test_a_server_that_hangs_up_gets_the_notice_again(sender: Sender) -> None:
+    with listening(Answered(hang_up=True)) as hook:
+        assert sent(sender, to(hook)) == "delivered"
+    assert sender.codes == ["broken", "200"]
+
+
+def test_a_slow_server_gets_the_notice_again(sender: Sender) -> None:
+    answered = threading.Event()
+    with listening(Answered(wait=answered.wait)) as hook:
+        assert sent(sender, to(hook, timeout_ms=200)) == "delivered"
+        answered.set()
+    assert sender.codes == ["timeout", "200"]
+
+
+def test_a_server_that_is_not_there(sender: Sender) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    settings = NoticeSettings(url=f"http://127.0.0.1:{port}/secret", attempts=3)
+    assert sent(sender, settings) == "given-up"
+    assert sender.codes == ["unreachable"] * 3
+    assert all("secret" not in one.reply.text for one in sender.attempts)
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 410, 413])
+def test_errors_that_do_not_pass_are_given_up(sender: Sender, status: int) -> None:
+    with listening(Answered(status, {"Location": "http://127.0.0.1:1/"})) as hook:
+        assert sent(sender, to(hook)) == "given-up"
+    assert sender.codes == [str(status)]
+
+
+def test_a_stop_ends_the_pauses(sender: Sender) -> None:
+    sender.stop_after = 2
+    with listening(*[Answered(500)] * 9) as hook:
+        assert sent(sender, to(hook)) == "stopped"
+    assert len(hook.received) == 2
+
+
+def test_pauses_differ_by_chance_and_have_a_limit() -> None:
+    reply, settings = Reply("500", ""), NoticeSettings(attempts=10_000)
+    assert fate_of(reply, 3, settings, chance=1.0) == ("again", 2.0)
+    assert fate_of(reply, 9_999, settings, chance=0.0) == ("again", 300.0)
+    assert fate_of(reply, 10_000, settings, chance=0.0) == ("given-up", 0.0)
+
+
+@pytest.mark.parametrize("header", ["", "soon", "-5", "1e9", "٣", "Wed, 99 Foo", "\x00"])
+def test_a_pause_that_is_none(header: str) -> None:
+    assert retry_after_s(header, NOW_S) == 0
+
+
+def test_a_pause_has_a_limit() -> None:
+    assert retry_after_s("9" * 400, NOW_S) == 3_600
+    assert retry_after_s("Thu, 31 Dec 9999 23:59:59 GMT", NOW_S) == 3_600
+
+
+class TestSignature:
+    @pytest.fixture
+    def key_file(self, tmp_path: Path) -> Path:
+        file = tmp_path / "key"
+        file.write_text(f"{KEY}\n")
+        return file
+
+    def test_anyone_with_the_key_can_check_it(self, sender: Sender, key_file: Path) -> None:
+        with listening() as hook:
+            sent(sender, to(hook, key_file=str(key_file)))
+        (got,) = hook.received
+        assert got.headers["webhook-timestamp"] == str(NOW_S)
+        signed = f"{got.headers['webhook-id']}.{NOW_S}.".encode() + got.body
+        mac = b64encode(hmac.digest(KEY.encode(), signed, hashlib.sha256)).decode()
+        assert got.headers["webhook-signature"] == f"v1,{mac}"
+
+    def test_the_shell_can_check_it(self, sender: Sender, key_file: Path, tmp_path: Path) -> None:
+        with listening() as hook:
+            sent(sender, to(hook, key_file=str(key_file)))
+        (got,) = hook.received
+        (tmp_path / "body").write_bytes(got.body)
+        script = (
+            f"(printf '%s.%s.' {got.headers['webhook-id']} {got.headers['webhook-timestamp']}; "
+            f'cat body) | openssl dgst -sha256 -hmac "$(cat key)" -binary | base64'
+        )
+        said = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, capture_output=True, check=True, text=True
+        )
+        assert got.headers["webhook-signature"] == f"v1,{said.stdout.strip()}"
+
+    def test_without_a_key_there_is_none(self, sender: Sender) -> None:
+        with listening() as hook:
+            sent(sender, to(hook))
+        assert "webhook-signature" not in hook.received[0].headers
+
+
+class TestAuthorization:
+    def test_a_token(self, sender: Sender, tmp_path: Path) -> None:
+        (tmp_path / "token").write_text("a-token\n")
+        with listening() as hook:
+            sent(sender, to(hook, token_file=str(tmp_path / "token")))
+        assert hook.received[0].headers["authorization"] == "Bearer a-token"
+
+    def test_user_and_password_in_the_file_with_the_address(
+        self, sender: Sender, tmp_path: Path
+    ) -> None:
+        with listening() as hook:
+            (tmp_path / "url").write_text(f"http://me:p%40ss@127.0.0.1:{hook.port}/hook?a=b\n")
+            sent(sender, NoticeSettings(url_file=str(tmp_path / "url")))
+        (got,) = hook.received
+        assert got.path == "/hook?a=b"
+        assert b64decode(got.headers["authorization"].removeprefix("Basic ")) == b"me:p@ss"
+        assert got.headers["host"] == f"127.0.0.1:{hook.port}"
+
+
+class TestTls:
+    def test_a_trusted_certificate(self, sender: Sender, tmp_path: Path) -> None:
+        ours = certificate(tmp_path, "ours")
+        with listening(certificate=ours) as hook:
+            url = hook.url.replace("http:", "https:")
+            assert sent(sender, NoticeSettings(url=url, tls_ca_file=str(ours))) == "delivered"
+        assert len(hook.received) == 1
+
+    def test_another_one_gets_nothing(self, sender: Sender, tmp_path: Path) -> None:
+        ours, theirs = certificate(tmp_path, "ours"), certificate(tmp_path, "theirs")
+        with listening(certificate=theirs) as hook:
+            url = hook.url.replace("http:", "https:")
+            settings = NoticeSettings(url=url, tls_ca_file=str(ours), attempts=1)
+            assert sent(sender, settings) == "given-up"
+        assert sender.codes == ["unreachable"]
+        assert "CERTIFICATE_VERIFY_FAILED" in sender.attempts[0].reply.text
+        assert hook.received == []
+
+
+WRONG: list[tuple[dict[str, str], str]] = [
+    ({}, "notices.url_file: no webhook"),
+    ({"url": "ftp://h/x"}, "notices.url: the address is not complete"),
+    ({"url": "http://h:0/SECRET"}, "notices.url: the address is not complete"),
+    ({"url": "http:// h/SECRET"}, "notices.url: the address has other characters"),
+    ({"url": "http://user:SECRET@h/"}, "notices.url: this address contains a secret"),
+    ({"url": "https://h/SECRET", "form": "slack"}, "notices.url: this address contains a secret"),
+    ({"url": f"https://h/{'SECRET' * 400}"}, "notices.url: the address has more than 2,000"),
+    ({"url": "http://h/", "url_file": "/x"}, "notices.url: set only one"),
+    ({"url": "http://h/", "kinds": "blind,dog"}, "notices.kinds: dog is no kind of notice"),
+    ({"url": "http://h/", "link": "javascript:x"}, "notices.link: write http://"),
+    ({"url": "http://h/", "link": "http://me:SECRET@h/"}, "notices.link: write http://"),
+    ({"url": "http://h/", "state": "here"}, "notices.state: 'here' is no absolute path"),
+    ({"url": "http://h/", "key_file": "/none"}, "notices.key_file: /none cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("given", "complaint"), WRONG)
+def test_wrong_settings_are_one_sentence_without_the_address(
+    given: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        webhook(NoticeSettings(**given))  # type: ignore[arg-type]
+    (found,) = refused.value.complaints
+    assert found.startswith(complaint)
+    assert "SECRET" not in found
+
+
+@pytest.mark.parametrize(
+    ("setting", "content", "complaint"),
+    [
+        ("url_file", "SECRET", "notices.url_file: the address in {} is not complete"),
+        ("url_file", "", "notices.url_file: {} is empty"),
+        ("key_file", "SECRET", "notices.key_file: {} has fewer than 16 bytes"),
+        ("token_file", "a SECRET", "notices.token_file: {} contains more than one word"),
+        ("tls_ca_file", "SECRET", "notices.tls_ca_file: {} contains no certificates"),
+    ],
+)
+def test_wrong_files_are_one_sentence_without_their_content(
+    tmp_path: Path, setting: str, content: str, complaint: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_text(content)
+    url = "" if setting == "url_file" else "https://h/"
+    settings = NoticeSettings(url, **{setting: str(file)})  # type: ignore[arg-type]
+    with pytest.raises(SettingsError) as refused:
+        Delivery(webhook(settings), settings, lambda _: True, lambda _: None)
+    (found,) = refused.value.complaints
+    assert found.startswith(complaint.format(file))
+    assert "SECRET" not in found
+
+
+def test_no_secret_is_printed_with_the_webhook(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("https://me:SECRET@h/SECRET")
+    (tmp_path / "key").write_text("SECRET-0123456789")
+    settings = NoticeSettings(url_file=str(tmp_path / "url"), key_file=str(tmp_path / "key"))
+    assert "SECRET" not in repr(webhook(settings))
