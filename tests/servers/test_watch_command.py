@@ -20,7 +20,6 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome
 from tests.chromium import DESKTOP
 from tests.servers.cluster_snapshot import snapshot
-from tests.servers.jvm import free_ports
 from tests.servers.process import Process
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.skewed_users import skewed_users
@@ -43,7 +42,7 @@ def test_one_command_shows_a_cluster_and_changes_nothing(
         before = snapshot(cluster, tmp_path)
         with Process(tmp_path / "watch.log", *words(cluster, tmp_path)) as watch:
             watch.wait_for("Spark takes")
-            open_page(page, watch.said)
+            page.goto(address_in(watch.said))
             shows_all(page, cluster)
             waited_s = time.time() - first_pass_s(tmp_path)
             page.screenshot(path=tmp_path / "watch.png", full_page=True)
@@ -63,22 +62,14 @@ def words(cluster: PulsarCluster, folder: Path) -> Sequence[object]:
         "watch",
         *("--admin-url", f"http://{cluster.brokers[0]}"),
         *(("--token-file", token) if token else ()),
-        *("--folder", folder / "watch", "--listen", f"127.0.0.1:{free_ports(1)[0]}"),
+        *("--folder", folder / "watch", "--listen", "127.0.0.1:0"),
     )
 
 
-def open_page(page: Page, said: str) -> None:
-    """The page starts beside the job, so the first tries may come too early."""
-    address = re.search(r"^page +(http://\S+)$", said, re.MULTILINE)
-    assert address is not None, said
-    until = time.monotonic() + LONG_MS / 1000
-    while True:
-        try:
-            page.goto(address[1], wait_until="domcontentloaded")
-            return
-        except Exception:
-            assert time.monotonic() < until, said
-            time.sleep(0.2)
+def address_in(said: str) -> str:
+    found = re.search(r"^page +(http://\S+)$", said, re.MULTILINE)
+    assert found is not None, said
+    return found[1]
 
 
 def shows_all(page: Page, cluster: PulsarCluster) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,6 +19,7 @@ from rebalancer.cli.watch.folder import (
 )
 from rebalancer.cli.watch.screen import WatchScreen
 from rebalancer.settings.load import Settings, load
+from rebalancer.settings.serve import serve_address
 from sinks.collector.collector import wall_clock_ms
 from sinks.stopping import Stop, stopping
 from strategies.errors import SettingsError
@@ -95,16 +96,18 @@ def _check_named(settings: Settings) -> None:
 
 def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) -> list[str]:
     """Writes the settings file, and describes each cluster. Raises AdminError, SettingsError."""
+    from rebalancer.cli.watch.processes import with_port
     from sinks.collector.discovery import discovered
 
+    page = {"serve.listen": str(with_port(serve_address(settings.serve)))}
     if modelled:
-        write_settings(used, settings, {}, named=False)
+        write_settings(used, settings, page, named=False)
         return ["demo: modelled, 8 brokers; it starts 20 minutes ago and catches up"]
     found = [discovered(cluster, stop.wait) for cluster in settings.clusters]
     check_same_clusters(used, [one.pulsar.cluster for one in found])
     named = settings.clusters != (settings.connections.pulsar,)
-    more: dict[str, Any] = {} if named else settings_of(found[0])
-    write_settings(used, settings, more, named)
+    more = {} if named else settings_of(found[0])
+    write_settings(used, settings, page | more, named)
     return [
         f"{one.pulsar.cluster}: {len(one.brokers)} brokers, {one.load_manager} load manager; "
         "nothing on it is changed"
@@ -123,9 +126,11 @@ def _watch(
     answerer = (
         modelling(topics, 1, wall_clock_ms) if modelled else dry_runs(used, topics, wall_clock_ms)
     )
-    screen, page = WatchScreen(), f"http://{settings.serve.listen}/"
+    screen, address = WatchScreen(), serve_address(settings.serve)
+    page = f"{'https' if settings.serve.tls_cert else 'http'}://{address}/"
     commands = ["serve", *([] if modelled else ["collect"]), "run"]
     with started(used, commands) as processes, answerer as answering:
+        processes.wait_for(address, stop.wait)
         screen.begin(subjects, used, page)
         if open_page:
             _open(page)

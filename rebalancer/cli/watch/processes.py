@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from rebalancer.cli.child_process import STOP_SECONDS, ChildProcess, rebalancer_command
 from rebalancer.cli.watch.folder import WatchFolder
+from sinks.metrics.settings import ListenAddress
 
+_LOOK_S = 0.1
+#: An address that stands for all addresses of this machine → one that can be reached.
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 #: Command → its name in errors. The page comes first: it shows what the others wait for.
 WHAT = {"serve": "the live page", "collect": "the collector", "run": "the Spark job"}
 
@@ -23,6 +28,16 @@ class Processes:
         """Raises ChildFailed when one of them has ended."""
         for child in self._children:
             child.check()
+
+    def wait_for(self, address: ListenAddress, wait: Callable[[float], bool]) -> None:
+        """Returns when a process listens at the address, or `wait` says that the program is to
+        end. Raises ChildFailed.
+        """
+        host = _LOOPBACK.get(address.host, address.host)
+        while not wait(_LOOK_S):
+            self.check()
+            with suppress(OSError), socket.create_connection((host, address.port), timeout=1):
+                return
 
     def stop(self) -> None:
         """Asks all of them to end, then waits for each: they finish their work side by side."""
@@ -47,3 +62,15 @@ def started(folder: WatchFolder, commands: Sequence[str]) -> Iterator[Processes]
         yield processes
     finally:
         processes.stop()
+
+
+def with_port(address: ListenAddress) -> ListenAddress:
+    """The address with a free port instead of port 0, so that the settings file names it. Raises
+    OSError.
+    """
+    if address.port:
+        return address
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind((address.host, 0))
+        return ListenAddress(address.host, probe.getsockname()[1])
