@@ -198,7 +198,7 @@ def _waits_for(plan: Plan) -> str:
 def _usable(
     connections: Connections, read: Callable[[SigningSettings], SigningKey | None]
 ) -> SigningKey | None:
-    """The key, if this user has it: whoever only looks does not need it."""
+    """The key, if this user has it: a user who only looks does not need it."""
     try:
         return read(connections.signing)
     except SettingsError:

@@ -32,7 +32,7 @@ class ExecutorMetrics:
         )
         self._unreadable = Counter(
             "pulsar_rebalancer_unreadable_commands_total",
-            "Records of the control topic that are no commands",
+            "Records that are no command, or no approval",
             [*by, "code"],
             registry=registry,
         )

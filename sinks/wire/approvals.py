@@ -1,6 +1,4 @@
-"""Encodes and decodes approval records and their answers, and tells the two kinds of records on
-OUTCOMES apart.
-"""
+"""Encodes and decodes approval records and the answers to them."""
 
 from __future__ import annotations
 

@@ -170,6 +170,7 @@ def executor(
             clock_ms=lambda: now_ms() + life.later_ms,
             on_outcome=metrics.published if metrics else lambda _: None,
             on_refused=metrics.refused if metrics else lambda _: None,
+            on_answer=metrics.answered if metrics else lambda _: None,
         )
 
 

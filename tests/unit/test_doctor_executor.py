@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.cli.doctor.approvals import check_approvals
 from rebalancer.cli.doctor.executor import check_executor
 from rebalancer.cli.doctor.finding import Finding
 from rebalancer.cli.doctor.signing import check_signing
@@ -180,3 +181,47 @@ def test_commands_that_cannot_be_read_leave_the_key_usable(tmp_path: Path) -> No
         now_ms(),
     )
     assert (found.status, found.remedy) == ("warn", "see the finding about topic commands")
+
+
+def approvals(
+    folder: Path, mode: int = 0o600, ttl_ms: int = 1_800_000, **more: str
+) -> list[Finding]:
+    """The finding about a key of approvals in a file of the folder."""
+    file = folder / "approvals-key"
+    file.write_text("0123456789abcdef-approvals")
+    file.chmod(mode)
+    signing = SigningSettings(**{"approvals_key_file": str(file), **more})
+    return list(check_approvals(ExecutorSettings(approval="required"), signing, ttl_ms))
+
+
+def test_without_approvals_there_is_nothing_to_check() -> None:
+    assert list(check_approvals(ExecutorSettings(), SigningSettings(), 1_000)) == []
+
+
+def test_a_key_of_approvals_that_is_only_for_pauses(tmp_path: Path) -> None:
+    (good,) = approvals(tmp_path)
+    assert (good.status, good.text.partition(";")[0]) == ("ok", "plans wait for approval")
+    signing = SigningSettings(approvals_key_file=str(tmp_path / "approvals-key"))
+    (found,) = check_approvals(ExecutorSettings(), signing, 1_000)
+    assert (found.status, found.text.partition(";")[0]) == ("ok", "not required")
+
+
+def test_people_need_time_to_approve(tmp_path: Path) -> None:
+    (found,) = approvals(tmp_path, ttl_ms=300_000)
+    assert found.status == "warn"
+    assert "commands expire after 5 min" in found.text
+    assert "round.command_ttl_ms" in found.remedy
+
+
+def test_a_key_of_approvals_that_others_read_is_a_warning(tmp_path: Path) -> None:
+    (found,) = approvals(tmp_path, mode=0o644)
+    assert (found.status, "0644" in found.text) == ("warn", True)
+
+
+def test_approvals_without_a_key_of_their_own_are_a_failure(tmp_path: Path) -> None:
+    (found,) = approvals(tmp_path, approvals_key_file="")
+    assert (found.status, "signing.approvals_key_file is empty" in found.text) == ("fail", True)
+    (found,) = approvals(tmp_path, key_file=str(tmp_path / "approvals-key"))
+    assert (found.status, "could approve its own plans" in found.text) == ("fail", True)
+    (found,) = approvals(tmp_path, approvals_key_file="/nowhere")
+    assert (found.status, "cannot be read" in found.text) == ("fail", True)

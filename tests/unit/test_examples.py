@@ -84,7 +84,7 @@ def test_the_settings_of_a_small_cluster_are_settings() -> None:
     settings = load(EXAMPLES / "pulsar.toml")
 
     uris = [str(topic) for _, topic in settings.connections.topics.named()]
-    assert len(uris) == 5
+    assert len(uris) == 6
     assert all(
         uri.startswith("pulsar://broker-1:6650,broker-2:6650/ops/rebalancer/") for uri in uris
     )

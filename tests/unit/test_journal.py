@@ -9,13 +9,16 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sinks.executor.journal import Journal, Received
+from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.journal import Journal, Received, unfinished_commands
 from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
+from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
 
 
 def received(id_: str = "id", place: int = 10) -> Received:
@@ -221,3 +224,90 @@ def test_a_hundred_thousand_commands_leave_a_small_journal(tmp_path: Path) -> No
         assert one.earlier(Received("command-97000", Position("t", 0, 1), b"r"))[1] == "applied"
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 8_000_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1.2 * at_ten_thousand
+
+
+def a_journal_of_version_1(folder: Path) -> None:
+    """A published verdict, an open intent and an epoch, as that version has written them."""
+    with closing(sqlite3.connect(folder / "journal.sqlite")) as db:
+        db.executescript(
+            "CREATE TABLE commands (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL,"
+            " place INTEGER NOT NULL, record BLOB NOT NULL, owner TEXT, status TEXT, outcome BLOB,"
+            " published INTEGER NOT NULL DEFAULT 0, at_ms INTEGER NOT NULL,"
+            " PRIMARY KEY (id, topic, part, place)) WITHOUT ROWID;"
+            "CREATE INDEX unfinished ON commands (published) WHERE published = 0;"
+            "CREATE INDEX old ON commands (at_ms);"
+            "CREATE TABLE epochs (cluster TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID;"
+            "INSERT INTO commands VALUES ('done', 't', 0, 1, x'', 'a:1', 'applied', NULL, 1, 5);"
+            "INSERT INTO commands VALUES ('open', 't', 0, 2, x'7b7d', 'a:1', NULL, NULL, 0, 6);"
+            "INSERT INTO epochs VALUES ('c', 7);"
+            "PRAGMA user_version = 1;"
+        )
+
+
+def test_a_journal_of_the_version_before_goes_on(tmp_path: Path) -> None:
+    a_journal_of_version_1(tmp_path)
+    with journal(tmp_path) as one:
+        assert one.earlier(received("done", 99))[1] == "applied"
+        assert [entry.received.id for entry in one.unfinished()] == ["open"]
+        assert one.newest_epoch("c") == 7
+        approvals = ApprovalJournal(one)
+        approvals.hold(received("new"), COMMAND)
+        assert approvals.held_count() == 1
+    with journal(tmp_path) as one:
+        assert ApprovalJournal(one).held_count() == 1
+
+
+def test_a_look_at_an_older_journal_leaves_it_to_its_version(tmp_path: Path) -> None:
+    a_journal_of_version_1(tmp_path)
+    assert unfinished_commands(tmp_path) == 1
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_a_forged_record_is_no_verdict_on_its_id(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        one.decide(received(), "refused", b"o", 1, counts=False)
+        assert one.earlier(received(place=99)) == (None, None)
+        same, _ = one.earlier(received())
+        assert same is not None, "the very same record is known"
+
+
+def test_a_command_is_held_until_its_outcome_is_published(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        approvals = ApprovalJournal(one)
+        approvals.hold(received(), COMMAND)
+        approvals.hold(received(), COMMAND)
+        one.intend(received(), "a:1", 1)
+        one.decide(received(), "applied", b"o", 2)
+        assert approvals.is_held(received())
+        one.publish(received())
+        assert (approvals.is_held(received()), approvals.held_count()) == (False, 0)
+
+
+def test_a_change_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        with pytest.raises(SinkError), one.writing() as db:
+            db.executemany("INSERT INTO epochs VALUES (?, ?)", [("c", 3), ("d", None)])
+        assert one.newest_epoch("c") == 0
+        one.see_epoch("c", 4)
+        assert one.newest_epoch("c") == 4
+
+
+def test_old_decisions_are_forgotten_and_the_pause_is_not(tmp_path: Path) -> None:
+    given = replace(APPROVAL, expires_at_ms=50)
+    paused = replace(PAUSE, expires_at_ms=50)
+    with journal(tmp_path) as one:
+        approvals = ApprovalJournal(one)
+        for place, each in enumerate((given, paused)):
+            position = Position("a", 0, place)
+            approvals.store(
+                each, position, b"{}", believed=True, now_ms=1, answer=("accepted", b"a")
+            )
+            approvals.published(each.id, position)
+        one.forget(50)
+        assert approvals.is_repeated(given.id, Position("a", 0, 9))
+        one.forget(51)
+        assert not approvals.is_repeated(given.id, Position("a", 0, 9))
+        order = approvals.pause("c")
+        assert order is not None
+        assert (order.paused, order.by) == (True, "Zoë")

@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,8 +25,9 @@ from streaming.progress import BatchProgress
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.unit.executor_lives import FOUR, ONE, THREE, TWO, executor
+from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, executor
 from tests.unit.metric_samples import samples
+from tests.unit.plan_builders import APPROVALS_KEY, approval, give
 from tests.unit.test_collector import REPORT, collector
 
 A, B, C = "a:8080", "b:8080", "c:8080"
@@ -118,6 +120,37 @@ class TestExecutor:
             ("c", json.loads(value)["code"]) for value in control.read("rejected")
         )
         assert samples(registry, "moves_came_back_total") == {("c",): 0}
+
+    def test_answers_and_held_commands_are_those_of_the_topics(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        asks = replace(APPLY, approvals_key=APPROVALS_KEY, approval_required=True)
+        control.send(first := command(ONE, one, two), second := command(TWO, one, two, round=2))
+        registry = CollectorRegistry()
+        metrics = ExecutorMetrics(registry, "c", patient())
+        with executor(pulsar, control, asks, metrics=metrics) as running:
+            metrics.follow(
+                lambda: running.in_flight,
+                lambda: running.is_paused,
+                lambda: 0,
+                lambda: running.held,
+            )
+            running.step(0)
+            assert samples(registry, "commands_held") == {("c",): 2}
+            give(control, approval(second), key=None)
+            give(control, approval(first), approval(first, action="deny"))
+            running.step(0)
+            assert samples(registry, "commands_held") == {("c",): 1}
+            give(control, approval(action="pause"))
+            running.step(0)
+
+        assert samples(registry, "paused") == {("c",): 1}
+        answers = control.answers()
+        assert samples(registry, "approvals_total") == Counter(
+            ("c", one.action, one.status, (one.reason or "").partition(":")[0]) for one in answers
+        )
+        assert len(answers) == 4
 
     def test_the_state_is_read_at_each_request(self, pulsar: FakePulsar, control: Control) -> None:
         one, two, _ = pulsar.cluster.brokers

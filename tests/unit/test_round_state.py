@@ -29,7 +29,16 @@ ROOT = Path(__file__).parents[2]
 #: Call → position of the code among its arguments.
 CODE_AT = {"Skip": 2, "Refusal": 0, "bundles_left_alone": 1, "broker_skips": 0}
 #: Modules whose codes belong to executors, clocks, rejected records and boundaries of splits.
-OTHERS = {"admission", "clock", "time_changes", "reports", "engine", "outcomes", "boundaries"}
+OTHERS = {
+    "admission",
+    "approvals",
+    "clock",
+    "time_changes",
+    "reports",
+    "engine",
+    "outcomes",
+    "boundaries",
+}
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.
 NO_SKIPS = {
     "above-average",

@@ -13,7 +13,14 @@ from jsonschema import Draft202012Validator
 
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
-from sinks.wire.codec import decode, encode_command, encode_outcome, encode_round
+from sinks.wire.codec import (
+    decode,
+    encode_approval,
+    encode_approval_outcome,
+    encode_command,
+    encode_outcome,
+    encode_round,
+)
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.schemas import schemas
@@ -30,7 +37,7 @@ from tests.illegal_records import (
     wrong_type,
 )
 from tests.telemetry_lines import load_report, one_of_each
-from tests.unit.test_wire_encoding import COMMAND, OUTCOME, ROUND
+from tests.unit.test_wire_encoding import ANSWER, APPROVAL, COMMAND, OUTCOME, PAUSE, ROUND
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT.parent / "shared" / "recordings"
@@ -63,7 +70,7 @@ def test_the_program_that_writes_them(tmp_path: Path) -> None:
     done = subprocess.run(
         [*command, str(tmp_path / "new")], cwd=ROOT, capture_output=True, check=True
     )
-    assert len(done.stdout.splitlines()) == 5
+    assert len(done.stdout.splitlines()) == 6
     assert {
         path.name: path.read_text("utf-8") for path in (tmp_path / "new").iterdir()
     } == schemas()
@@ -89,7 +96,8 @@ def test_what_the_decoder_refuses_for_its_shape_does_not_fit(maker: Maker) -> No
 def test_what_we_write_fits() -> None:
     check("commands", encode_command(COMMAND), encode_command(COMMAND)[:-1] + b',"sig":"00"}')
     check("rounds", encode_round(ROUND))
-    check("outcomes", encode_outcome(OUTCOME))
+    check("outcomes", encode_outcome(OUTCOME), encode_approval_outcome(ANSWER))
+    check("approvals", encode_approval(APPROVAL), encode_approval(PAUSE))
 
 
 def test_rejected_rows_fit_even_for_the_worst_records() -> None:

@@ -16,10 +16,14 @@ from hypothesis import strategies as st
 from sinks.wire.codec import (
     cluster_of,
     decode,
+    decode_answer,
+    decode_approval,
+    decode_approval_outcome,
     decode_command,
     decode_outcome,
     decode_rejected,
     decode_round,
+    encode_approval,
 )
 from strategies.errors import WireError
 from tests.changed_records import changed, without
@@ -42,6 +46,7 @@ from tests.telemetry_lines import (
     sweep,
     top_bundles,
 )
+from tests.unit.test_wire_encoding import APPROVAL
 
 LEGAL = [
     load_report("b1:8080", 1),
@@ -346,6 +351,9 @@ def test_noise_is_refused(record: bytes) -> None:
         decode_round,
         decode_outcome,
         decode_rejected,
+        decode_answer,
+        decode_approval,
+        decode_approval_outcome,
     ):
         with pytest.raises(WireError):
             decoder(record)
@@ -382,7 +390,7 @@ def test_a_key_that_no_contract_names_ends_no_complaint(key: str, value: object)
             ):
                 decode_or_refuse(json.dumps(faulty | {key: value}).encode())
                 decode_or_refuse(json.dumps(with_key_everywhere(faulty, key, value)).encode())
-    for decoder in (decode_command, decode_round, decode_outcome, decode_rejected):
+    for decoder in (decode_command, decode_round, decode_answer, decode_rejected, decode_approval):
         refusal(json.dumps({key: value}).encode(), decoder)
         refusal(json.dumps({"v": 1, key: value}).encode(), decoder)
 
@@ -409,6 +417,33 @@ def test_depth_is_judged_the_same_however_deep_the_caller_stands() -> None:
 
 def test_brackets_in_strings_do_not_count_as_depth() -> None:
     decode(changed(load_report(), "surprise", to="[{" * 5000), b"")
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"by": ""}, "empty"),
+        ({"by": " "}, "by-empty"),
+        ({"reason": ""}, "reason-empty"),
+        ({"reason": "a\nb"}, "reason-characters"),
+        ({"by": "a\u202eb"}, "by-characters"),
+        ({"by": "a" * 513}, "too-long"),
+        ({"reason": "a" * 2_001}, "reason-length"),
+        ({"plan": None}, "plan-missing"),
+        ({"action": "pause"}, "plan-unexpected"),
+        ({"action": "pause", "plan": None}, "commands-unexpected"),
+        ({"commands": []}, "commands-missing"),
+        ({"commands": [{"id": "a", "digest": "0F" * 32}]}, "digest"),
+        ({"commands": [{"id": "a", "digest": "0f" * 32}] * 2}, "command-listed-twice"),
+        ({"action": "dance"}, "unknown-value"),
+        ({"cluster": "a\x07"}, "cluster-name"),
+        ({"ts": -1}, "negative"),
+        ({"v": 2}, "unknown-version"),
+    ],
+)
+def test_a_malformed_approval_has_a_code_of_its_own(changes: dict[str, object], code: str) -> None:
+    tree = json.loads(encode_approval(APPROVAL)) | changes
+    assert refusal(json.dumps(tree).encode(), decode_approval).code == code
 
 
 def test_commands_and_rounds_are_complained_about_in_the_same_way() -> None:

@@ -5,6 +5,7 @@ and comes back unchanged.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
 from dataclasses import replace
@@ -13,12 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sinks.secret_file import Secret
 from sinks.wire.codec import (
     decode,
+    decode_answer,
+    decode_approval,
+    decode_approval_outcome,
     decode_command,
     decode_outcome,
     decode_rejected,
     decode_round,
+    encode_approval,
+    encode_approval_outcome,
     encode_command,
     encode_outcome,
     encode_outcome_telemetry,
@@ -27,7 +34,10 @@ from sinks.wire.codec import (
 )
 from sinks.wire.origin import LARGEST_ORIGINAL, Origin, origin_size, pack_origin, unpack_origin
 from sinks.wire.output_rows import OutputRow, event_row, rejected_row
+from sinks.wire.plans import command_digest
 from sinks.wire.position import Position
+from sinks.wire.signing import SigningKey
+from strategies.approvals import Approval, ApprovalOutcome, ApprovedCommand
 from strategies.errors import ContractError, WireError
 from strategies.model import (
     Certificate,
@@ -91,6 +101,29 @@ ROUND = Round(
 )
 OUTCOME = Outcome("c-1-1-abc", "c", bundle(3), "applied", None, "b1:8080", "b2:8080", 153, T0 + 900)
 
+APPROVAL = Approval(
+    id="5f0c",
+    cluster="c",
+    action="approve",
+    plan="1.7-0123456789ab",
+    commands=(ApprovedCommand("c-1-1-abc", "0f" * 32),),
+    by="Zoë",
+    reason="fits",
+    ts=T0 + 900,
+    expires_at_ms=T0 + 300_000,
+)
+PAUSE = replace(APPROVAL, id="5f0d", action="pause", plan=None, commands=(), reason="upgrade")
+ANSWER = ApprovalOutcome(
+    "5f0c",
+    "c",
+    "approve",
+    "1.7-0123456789ab",
+    "Zoë",
+    "refused",
+    "replayed: a record with this id came before",
+    T0 + 1_000,
+)
+
 
 def test_the_bytes_of_a_command() -> None:
     assert encode_command(COMMAND).decode() == (
@@ -139,7 +172,43 @@ def test_the_bytes_of_a_rejected_record() -> None:
     )
 
 
+def test_the_bytes_of_an_approval_and_of_its_answer() -> None:
+    assert encode_approval(APPROVAL).decode() == (
+        '{"v":1,"id":"5f0c","cluster":"c","action":"approve","plan":"1.7-0123456789ab",'
+        '"commands":[{"id":"c-1-1-abc","digest":"' + "0f" * 32 + '"}],'
+        '"by":"Zoë","reason":"fits","ts":1795000000900,"expires_at_ms":1795000300000}'
+    )
+    assert encode_approval(PAUSE).decode() == (
+        '{"v":1,"id":"5f0d","cluster":"c","action":"pause","plan":null,"commands":[],'
+        '"by":"Zoë","reason":"upgrade","ts":1795000000900,"expires_at_ms":1795000300000}'
+    )
+    assert encode_approval_outcome(ANSWER).decode() == (
+        '{"v":1,"approval_id":"5f0c","cluster":"c","action":"approve","plan":"1.7-0123456789ab",'
+        '"by":"Zoë","status":"refused","reason":"replayed: a record with this id came before",'
+        '"ts":1795000001000}'
+    )
+
+
+def test_a_digest_is_the_one_of_all_bytes_with_the_signature() -> None:
+    record = SigningKey(Secret(b"k" * 32)).sign(encode_command(COMMAND))
+    assert command_digest(record) == hashlib.sha256(record).hexdigest()
+    assert command_digest(record) != command_digest(encode_command(COMMAND))
+
+
+def test_the_records_of_outcomes_are_of_two_kinds() -> None:
+    assert decode_answer(encode_outcome(OUTCOME)) == OUTCOME
+    assert decode_answer(encode_approval_outcome(ANSWER)) == ANSWER
+    pretends = encode_outcome(OUTCOME)[:-1] + b',"more":{"approval_id":"x"}}'
+    assert decode_answer(pretends) == OUTCOME
+    for broken in (b"{", b'{"approval_id":"x"}', b'{"approval_id":3}', b'"approval_id"'):
+        with pytest.raises(WireError):
+            decode_answer(broken)
+
+
 def test_what_was_written_can_be_read() -> None:
+    assert decode_approval(encode_approval(APPROVAL)) == APPROVAL
+    assert decode_approval(encode_approval(PAUSE)) == PAUSE
+    assert decode_approval_outcome(encode_approval_outcome(ANSWER)) == ANSWER
     assert decode_command(encode_command(COMMAND)) == COMMAND
     assert decode_round(encode_round(ROUND)) == ROUND
     assert decode_outcome(encode_outcome(OUTCOME)) == OUTCOME

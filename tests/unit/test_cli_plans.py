@@ -1,0 +1,324 @@
+"""The command line of plans: a person sees a plan, decides, and sees what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from sinks.wire.codec import decode_approval, encode_approval_outcome, encode_round
+from strategies.approvals import ApprovalOutcome
+from strategies.model import Command
+from tests.control_topic import TOPICS, Control, command, now_ms, outcome
+from tests.pulsar_fake.server import FakePulsar
+from tests.unit.command_line import Answer, rebalancer
+from tests.unit.executor_lives import APPLY, ONE, THREE, TWO, run
+from tests.unit.plan_builders import APPROVALS_KEY, approval, give
+from tests.unit.test_wire_encoding import ROUND
+
+ASKS = replace(APPLY, approvals_key=APPROVALS_KEY, approval_required=True)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A person at a command line whose settings name the topics of `control` and the key."""
+
+    control: Control
+
+    def types(self, *words: object, key: bool = True) -> Answer:
+        file = self.control.folder / "approvals-key"
+        file.write_bytes(APPROVALS_KEY.secret.reveal())
+        file.chmod(0o600)
+        given = {f"topics.{name}": self.control.uri(name) for name in TOPICS} | {
+            "executor.approval": "required",
+            "executor.state": str(self.control.folder / "state"),
+            "pulsar.cluster": "c",
+        }
+        if key:
+            given["signing.approvals_key_file"] = str(file)
+        overrides = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+        return rebalancer(*words, *overrides)
+
+    def decides(self, *commands: Command, **changes: object) -> None:
+        """The job has published a round with these commands."""
+        first = commands[0]
+        done = replace(
+            ROUND,
+            cluster=first.cluster,
+            epoch=first.epoch,
+            round=first.round,
+            ts=first.issued_at_ms,
+            commands=tuple(one.id for one in commands),
+            **changes,  # type: ignore[arg-type]
+        )
+        self.control.send(*commands)
+        self.control.write("rounds", [encode_round(done)])
+
+
+@pytest.fixture
+def operator(control: Control) -> Operator:
+    return Operator(control)
+
+
+def a_plan(of: str = "c", round_: int = 1) -> list[Command]:
+    return [
+        command(ONE, "a:1", "b:1", cluster=of, round=round_),
+        command(TWO, "a:1", cluster=of, round=round_),
+    ]
+
+
+def state(answer: Answer) -> list[str]:
+    return [plan["state"] for plan in answer.json["plans"]]
+
+
+def test_without_a_round_there_is_no_plan(operator: Operator) -> None:
+    answer = operator.types("plans", "list")
+    assert (answer.code, answer.out) == (0, "no plan yet: no round has decided on a command\n")
+    assert operator.types("plans", "approve", "1", "--reason", "x").code == 1
+
+
+def test_the_list_has_one_line_per_plan_the_newest_first(operator: Operator) -> None:
+    operator.decides(*a_plan())
+    operator.decides(
+        *[replace(one, issued_at_ms=now_ms() + 1_000) for one in a_plan("other", round_=2)]
+    )
+    lines = operator.types("plans", "list").out.splitlines()
+    assert lines[0].split() == [
+        "plan", "cluster", "age", "expires", "in", "commands", "spread", "state",
+    ]  # fmt: skip
+    assert [line.split()[1] for line in lines[2:]] == ["other", "c"]
+    assert lines[2].endswith("4 min          2   25.0 → 5.0   waiting")
+    (only,) = operator.types("plans", "list", "--cluster", "c", "--json").json["plans"]
+    assert (only["cluster"], only["complete"], only["decision"]) == ("c", True, None)
+    assert state(operator.types("plans", "list", "--last", "1", "--json")) == ["waiting"]
+
+
+def test_a_plan_is_shown_with_reasons_and_effect(operator: Operator) -> None:
+    move, release = a_plan()
+    move = replace(move, expected=replace(move.expected, source_before=0.8, source_after=0.7))
+    operator.decides(move, release)
+
+    lines = operator.types("plans", "show", "1.1-").out.splitlines()
+
+    assert lines[0].endswith("of cluster c: waiting, expires in 4 min")
+    assert lines[2] == "  spread 25.0 points before, 5.0 expected after its commands"
+    assert lines[3:9] == [
+        f"  transfer {ONE} from a:1 to b:1",
+        "    why: a test wants it [test]",
+        "    expected: a:1 from 80.0 % to 70.0 %",
+        "    outcome: none yet",
+        f"  unload {TWO} from a:1",
+        "    why: a test wants it [test]",
+    ]
+    assert lines[-1].startswith("  to decide: rebalancer plans approve 1.1-")
+
+
+def test_an_approval_is_signed_and_names_person_reason_and_bytes(operator: Operator) -> None:
+    operator.decides(*(moves := a_plan()))
+    answer = operator.types("plans", "approve", "1.1", "--reason", "fits", "--by", "anna")
+    assert answer.code == 0
+    assert "approved plan 1.1-" in answer.words
+    (record,) = operator.control.read("approvals")
+    assert APPROVALS_KEY.check(record) == "signed"
+    given, expected = decode_approval(record), approval(*moves)
+    assert (given.plan, given.commands, given.by, given.reason, given.expires_at_ms) == (
+        expected.plan,
+        expected.commands,
+        "anna",
+        "fits",
+        expected.expires_at_ms,
+    )
+    listed = operator.types("plans", "list").words
+    assert "waiting, approved by anna, not answered" in listed
+
+
+def test_the_login_is_the_person_and_json_is_the_record(operator: Operator) -> None:
+    operator.decides(*a_plan())
+    answer = operator.types("plans", "deny", "1.1", "--reason", "no", "--json")
+    assert answer.json["kind"] == "approval"
+    assert (answer.json["approval"]["action"], answer.json["approval"]["reason"]) == ("deny", "no")
+    assert answer.json["approval"]["by"]
+
+
+def test_from_the_plan_to_its_end(operator: Operator, pulsar: FakePulsar) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    moves = [command(bundle, one, two) for bundle in (ONE, TWO)]
+    operator.decides(*moves)
+    run(pulsar, operator.control, ASKS)
+    operator.types("plans", "approve", "1.1", "--reason", "fits", "--by", "anna")
+    pulsar.cluster.owners[TWO] = two
+
+    assert len(run(pulsar, operator.control, ASKS)) == 2
+
+    assert state(operator.types("plans", "list", "--json")) == ["done"]
+    shown = operator.types("plans", "show", "1.1").out
+    assert f"outcome: applied, now on {two}" in shown
+    assert "outcome: already-done (at-destination:" in shown
+    assert "approved by anna" in shown
+    assert shown.rstrip().endswith(": fits; accepted")
+    again = operator.types("plans", "approve", "1.1", "--reason", "again", "--by", "bo")
+    assert again.code == 1
+    assert again.err.endswith("is done; anna approved it: fits\n")
+
+
+def test_a_denied_plan_cannot_be_approved_any_more(operator: Operator, pulsar: FakePulsar) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    operator.decides(command(ONE, one, two))
+    run(pulsar, operator.control, ASKS)
+    operator.types("plans", "deny", "1", "--reason", "sale", "--by", "bo")
+    assert run(pulsar, operator.control, ASKS) == [("refused", "denied")]
+
+    again = operator.types("plans", "approve", "1", "--reason", "please", "--by", "anna")
+    assert again.code == 1
+    assert again.err.endswith("is denied; bo denied it: sale\n")
+    assert "denied by bo" in operator.types("plans", "list").out
+
+
+def test_a_plan_that_has_expired_says_so(operator: Operator) -> None:
+    late = now_ms() - 400_000
+    operator.decides(
+        *[replace(one, issued_at_ms=late, expires_at_ms=late + 300_000) for one in a_plan()]
+    )
+    assert state(operator.types("plans", "list", "--json")) == ["expired"]
+    answer = operator.types("plans", "approve", "1", "--reason", "late")
+    assert answer.code == 1
+    assert "has expired" in answer.err
+    assert operator.control.folder.joinpath("approvals").exists() is False
+
+
+def test_a_forged_answerless_record_is_not_shown_as_a_decision(operator: Operator) -> None:
+    operator.decides(*(moves := a_plan()))
+    give(operator.control, approval(*moves, by="mallory"), key=None)
+    assert "mallory" not in operator.types("plans", "list").out
+    assert "mallory" in operator.types("plans", "list", key=False).out, "without the key, unchecked"
+
+
+def test_a_refused_record_is_shown_with_the_reason(operator: Operator) -> None:
+    operator.decides(*(moves := a_plan()))
+    forged = approval(*moves, by="mallory")
+    give(operator.control, forged, key=None)
+    answer = ApprovalOutcome(
+        forged.id, "c", "approve", forged.plan, "mallory", "refused", "unsigned: no key", now_ms()
+    )
+    operator.control.write("outcomes", [encode_approval_outcome(answer)])
+    shown = operator.types("plans", "show", "1").out
+    assert "refused (unsigned: no key)" in shown
+    assert "waiting, expires in" in shown
+
+
+def test_without_the_key_nothing_is_decided(operator: Operator) -> None:
+    operator.decides(*a_plan())
+    for words in (("approve", "1"), ("deny", "1"), ("pause",), ("resume",)):
+        answer = operator.types("plans", *words, "--reason", "x", key=False)
+        assert answer.code == 2
+        assert "signing.approvals_key_file: is empty" in answer.err
+
+
+@pytest.mark.parametrize("words", [("approve", "1"), ("deny", "1"), ("pause",), ("resume",)])
+def test_a_decision_needs_a_reason(operator: Operator, words: Sequence[str]) -> None:
+    operator.decides(*a_plan())
+    assert operator.types("plans", *words).code == 2
+    empty = operator.types("plans", *words, "--reason", " ")
+    assert (empty.code, "reason is empty" in empty.err) == (1, True)
+
+
+def test_who_decides_twice_is_warned(operator: Operator) -> None:
+    operator.decides(*a_plan())
+    operator.types("plans", "approve", "1", "--reason", "x", "--by", "anna")
+    answer = operator.types("plans", "deny", "1", "--reason", "y", "--by", "bo")
+    assert answer.code == 0
+    assert "approved by anna before, and no executor has answered yet" in answer.err
+
+
+def test_pause_and_resume_by_record(operator: Operator, pulsar: FakePulsar) -> None:
+    operator.types("plans", "pause", "--reason", "upgrade", "--by", "bo")
+    run(pulsar, operator.control, ASKS)
+    words = "executor of c: paused by bo"
+    assert words in operator.types("plans", "list").out
+    assert operator.types("plans", "list", "--json").json["pauses"]["c"]["reason"] == "upgrade"
+    status = operator.types("status")
+    assert "executor paused by bo" in status.out
+    assert operator.types("status", "--json").json["clusters"][0]["paused_by"]["by"] == "bo"
+
+    operator.types("plans", "resume", "--reason", "done", "--by", "bo")
+    run(pulsar, operator.control, ASKS)
+    assert words not in operator.types("plans", "list").out
+    assert "paused by" not in operator.types("status").out
+
+
+def test_status_and_explain_name_the_plan_that_waits(operator: Operator) -> None:
+    operator.decides(*a_plan())
+    status = operator.types("status").out
+    assert "waits for approval: 2 commands, expires in 4 min" in status
+    assert len(operator.types("status", "--json").json["clusters"][0]["waiting_plans"]) == 1
+    explained = operator.types("explain", ONE).out
+    assert "outcome: none yet: its plan 1.1-" in explained
+    assert "waits for approval; see `rebalancer plans show" in explained
+
+
+def test_explain_names_the_person_who_approved(operator: Operator) -> None:
+    operator.decides(*(moves := a_plan()))
+    given = approval(*moves)
+    give(operator.control, given)
+    answer = ApprovalOutcome(given.id, "c", "approve", given.plan, "anna", "accepted", None, 1)
+    operator.control.write("outcomes", [encode_approval_outcome(answer)])
+    assert "none yet: anna approved its plan" in operator.types("explain", ONE).out
+
+
+def test_readers_of_outcomes_pass_over_answers_to_approvals(operator: Operator) -> None:
+    operator.decides(*(moves := a_plan()))
+    answer = ApprovalOutcome("x", "c", "pause", None, "bo", "accepted", None, now_ms())
+    operator.control.write("outcomes", [encode_approval_outcome(answer)])
+    for words in (("status",), ("explain",), ("explain", ONE), ("plans", "list")):
+        said = operator.types(*words)
+        assert (said.code, "skipped" in said.err) == (0, False), words
+    assert outcome(moves[0], "applied").command_id in {one.id for one in moves}
+
+
+def test_hostile_names_are_text(operator: Operator) -> None:
+    hostile = replace(a_plan()[0], cluster="c\x1b[31m", text="\x1b[2Jgone\n", strategy="\x07")
+    operator.decides(hostile)
+    for words in (("list",), ("show", "1")):
+        assert not {"\x1b", "\x07"} & set(operator.types("plans", *words).out)
+
+
+def test_an_executor_without_a_key_cannot_wait_for_approvals(
+    operator: Operator, pulsar: FakePulsar, tmp_path: Path
+) -> None:
+    words = ("execute", "--once", "--set", f"pulsar.admin_urls={pulsar.admin_urls}")
+    answer = operator.types(*words, key=False)
+    assert answer.code == 2
+    assert "signing.approvals_key_file is empty" in answer.err
+    assert "openssl rand -hex 32" in answer.err
+
+    same = operator.types(*words, "--set", f"signing.key_file={tmp_path / 'approvals-key'}")
+    assert same.code == 2
+    assert "a job could approve its own plans" in same.err
+
+
+def lines_of(answer: Answer) -> list[str]:
+    """What was printed, without the times."""
+    return [line.partition("Z ")[2] for line in answer.out.splitlines()]
+
+
+def test_execute_says_what_it_holds_and_what_it_answers(
+    operator: Operator, pulsar: FakePulsar
+) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    words = ("execute", "--once", "--apply", "--set", f"pulsar.admin_urls={pulsar.admin_urls}")
+    operator.decides(command(ONE, one, two), command(THREE, one, two))
+
+    held = operator.types(*words)
+    assert held.err.splitlines()[0].endswith("each plan waits for approval")
+    assert lines_of(held)[0] == (
+        f"waiting       transfer {ONE}: {one} → {two} [round 1 of epoch 1 waits for approval]"
+    )
+    assert held.err.splitlines()[-1].endswith("no commands; 2 commands wait for approval")
+
+    operator.types("plans", "approve", "1", "--reason", "x", "--by", "anna")
+    done = operator.types(*words)
+    assert lines_of(done)[0].startswith("accepted      approve plan 1.1-")
+    assert lines_of(done)[0].endswith("by anna")
+    assert sum(line.startswith("applied") for line in lines_of(done)) == 2
