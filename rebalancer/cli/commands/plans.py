@@ -270,7 +270,7 @@ def _table(plans: list[Plan], now_ms: int) -> console.Sheet:
             one.id,
             console.printable(one.cluster),
             age(now_ms - one.ts),
-            age(one.expires_at_ms - now_ms) if now_ms < one.expires_at_ms else "-",
+            age(one.expires_at_ms - now_ms) if one.state in ("waiting", "approved") else "-",
             str(len(one.commands)),
             _spread(one),
             console.printable(_state(one)),
