@@ -43,7 +43,7 @@ class LivePage:
     now_ms: Callable[[], int]
     deciding: Deciding
     plans: plan_views.PlanSettings
-    changes: ViewerNews = field(default_factory=ViewerNews)
+    news: ViewerNews = field(default_factory=ViewerNews)
     searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_SEARCHES))
 
     def cluster(self, request: Request) -> LiveCluster:
@@ -133,7 +133,8 @@ async def _explain(page: LivePage, request: Request) -> Response:
     one, subject = page.cluster(request), request.query_params.get("subject", "")
     epoch = _number(request, "epoch") or None
     async with page.searches:
-        found = await run_in_threadpool(search.answer, one.decisions, subject, epoch)
+        find = partial(search.answer, approval_required=page.plans.required)
+        found = await run_in_threadpool(find, one, subject, epoch)
     return json_body(found).answer(request, "no-store")
 
 
@@ -149,7 +150,7 @@ def _encoded(view: Callable[..., dict[str, Any]], *given: object) -> Body:
 
 
 async def _events(page: LivePage, request: Request) -> Response:
-    changed = page.changes.open()
+    changed = page.news.open()
     if changed is None:
         raise HTTPException(503, "Too many viewers at once; try again later.")
     return StreamingResponse(
@@ -163,7 +164,7 @@ async def _stream(page: LivePage, changed: asyncio.Event) -> AsyncIterator[bytes
     """What is new, in few bytes: the numbers of the newest changes of each cluster."""
     seen: object = None
     try:
-        while not page.changes.ended:
+        while not page.news.ended:
             changed.clear()
             message = _news(page.snapshot())
             if message != seen:
@@ -178,7 +179,7 @@ async def _stream(page: LivePage, changed: asyncio.Event) -> AsyncIterator[bytes
             except TimeoutError:
                 continue
     finally:
-        page.changes.close(changed)
+        page.news.close(changed)
 
 
 def _news(snapshot: LiveSnapshot) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Body:
     packed: bytes
     tag: str
 
-    def answer(self, request: Request, cache: str = "no-cache") -> Response:
+    def answer(self, request: Request, cache: str = "private, no-cache") -> Response:
         """The response; without a body if the viewer has it already."""
         headers = {"ETag": self.tag, "Cache-Control": cache, "Vary": "Accept-Encoding, Cookie"}
         if self.tag in request.headers.get("if-none-match", ""):

@@ -60,14 +60,18 @@ class RequestGuard:
         """Serves one request."""
         if scope["type"] != "http":
             return
-        status = 0
+        status, gone = 0, False
 
         async def send_guarded(message: dict[str, Any]) -> None:
-            nonlocal status
+            nonlocal status, gone
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
-            await send(message)
+            try:
+                await send(message)
+            except Exception:
+                gone = True  # the client broke the protocol or the connection
+                raise
 
         refusal = refused(scope, self.hosts)
         try:
@@ -76,6 +80,8 @@ class RequestGuard:
             else:
                 await _answer(refusal, send_guarded)
         except Exception as error:
+            if gone:
+                return
             # The text of the error may contain names from records, but no secret: those have no
             # text.
             self.log(
@@ -160,7 +166,6 @@ async def _answer(refusal: RefusedRequest, send: Send) -> None:
                 (b"content-type", b"application/json"),
                 (b"content-length", str(len(body)).encode()),
                 (b"cache-control", b"no-store"),
-                (b"connection", b"close"),
             ],
         }
     )

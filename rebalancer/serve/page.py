@@ -26,7 +26,7 @@ class AssembledPage:
     """The application, and what announces changes to its viewers."""
 
     app: App
-    changes: ViewerNews
+    news: ViewerNews
 
 
 def assembled_page(
@@ -56,7 +56,7 @@ def assembled_page(
         plan_settings(settings, key),
     )
     app = routes_of(page)
-    return AssembledPage(RequestGuard(app, allowed_hosts(serve), answered, log), page.changes)  # type: ignore[arg-type]
+    return AssembledPage(RequestGuard(app, allowed_hosts(serve), answered, log), page.news)  # type: ignore[arg-type]
 
 
 def plan_settings(settings: Settings, key: SigningKey | None) -> PlanSettings:

@@ -59,10 +59,10 @@ class StoppableServer(uvicorn.Server):
     """Ends when `is_stopping`, and leaves signals to the process."""
 
     def __init__(
-        self, config: uvicorn.Config, is_stopping: Callable[[], bool], changes: ViewerNews
+        self, config: uvicorn.Config, is_stopping: Callable[[], bool], news: ViewerNews
     ) -> None:
         super().__init__(config)
-        self._is_stopping, self._changes = is_stopping, changes
+        self._is_stopping, self._news = is_stopping, news
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -73,7 +73,7 @@ class StoppableServer(uvicorn.Server):
         """Whether to end; called ten times a second."""
         ends = await super().on_tick(counter) or self._is_stopping()
         if ends:
-            self._changes.end()
+            self._news.end()
         return ends
 
 
@@ -111,7 +111,7 @@ def check_certificate(cert: str, key: str) -> None:
 def run_server(
     app: App,
     listening: socket.socket,
-    changes: ViewerNews,
+    news: ViewerNews,
     is_stopping: Callable[[], bool],
     *,
     cert: str = "",
@@ -139,7 +139,7 @@ def run_server(
         ssl_certfile=cert or None,
         ssl_keyfile=key or None,
     )
-    server = StoppableServer(config, is_stopping, changes)
+    server = StoppableServer(config, is_stopping, news)
     asyncio.run(_serve(server, listening))
 
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from rebalancer.analysis.explain.sentences import located_lines
 from rebalancer.analysis.explain.subject import LATEST, UnknownSubject, locate
-from rebalancer.analysis.live.snapshot import LiveDecisions
+from rebalancer.analysis.live.plan_views import plans_now
+from rebalancer.analysis.live.snapshot import LiveCluster
 from rebalancer.analysis.live.views import Document
+from rebalancer.analysis.plans import noted
 
 #: Longest text that is searched for; names have at most 512 characters.
 LONGEST_SUBJECT = 600
@@ -17,14 +19,19 @@ LAST_ROUNDS = 20
 MOST_LINES = 2_000
 
 
-def answer(decisions: LiveDecisions, subject: str, epoch: int | None = None) -> Document:
+def answer(
+    one: LiveCluster, subject: str, epoch: int | None = None, *, approval_required: bool = False
+) -> Document:
     """What `rebalancer explain` prints for this subject, as lines; or why it cannot.
 
-    `found`: false if no record mentions it, or it is ambiguous.
+    `approval_required`: whether plans wait for people. `found`: false if no record mentions the
+    subject, or it is ambiguous.
     """
-    word = subject.strip()[:LONGEST_SUBJECT] or LATEST
+    word, history = subject.strip()[:LONGEST_SUBJECT] or LATEST, one.decisions.history
     try:
-        located = locate(word, decisions.history, epoch)
+        located = locate(
+            word, noted(history, plans_now(one)) if approval_required else history, epoch
+        )
     except UnknownSubject as error:
         return {"found": False, "subject": word, "kind": "", "lines": [str(error)]}
     lines = located_lines(located, LAST_ROUNDS)

@@ -1,0 +1,53 @@
+"""Opens the live page in the browser of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Page
+
+from tests.browser.conftest import DESKTOP
+from tests.live_server import RunningPage
+
+OpenLive = Callable[..., Page]
+
+
+@contextmanager
+def opener(browser: Browser) -> Iterator[OpenLive]:
+    """Opens a running page on a device; fails afterwards if a page logged an error or asked
+    another server for anything.
+    """
+    complaints: list[str] = []
+    contexts = []
+
+    def open_(running: RunningPage, device: dict[str, object] = DESKTOP, **more: object) -> Page:
+        context = browser.new_context(**device, **more)  # type: ignore[arg-type]
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.on(
+            "console",
+            lambda message: (
+                complaints.append(message.text)
+                if message.type in ("error", "warning") and "401" not in message.text
+                else None
+            ),
+        )
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith((running.url, "data:"))
+                else complaints.append(request.url)
+            ),
+        )
+        page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
+        page.goto(running.url)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert complaints == []

@@ -1,0 +1,329 @@
+"""The live page in a real browser: what it shows, by mouse, keyboard and phone, and that names are
+text everywhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
+from sinks.wire.codec import decode_approval
+from sinks.wire.encoding import encode_round
+from strategies.model import Skip
+from strategies.round_state import RoundState
+from tests.browser.conftest import DESKTOP, PHONE
+from tests.browser.live import OpenLive, opener
+from tests.live_server import OPERATOR, VIEWER, RunningPage, page_of
+from tests.live_topics import MadeUpCluster, publish
+
+pytestmark = pytest.mark.browser
+HOSTILE = "<img/src=x/onerror=alert(1)>"
+
+
+@pytest.fixture
+def open_live(browser: Browser) -> Iterator[OpenLive]:
+    with opener(browser) as open_:
+        yield open_
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPage]:
+    """Two clusters: a small one whose plan waits, and one of 300 brokers."""
+    folder = tmp_path_factory.mktemp("live")
+    publish(folder, MadeUpCluster(now_ms()))
+    publish(folder, MadeUpCluster(now_ms(), cluster="staging", brokers=300, rounds=90, waits=False))
+    with page_of(folder, clusters=2) as page:
+        yield page
+
+
+def drawn(page: Page) -> Page:
+    page.locator("html[data-drawn]").wait_for()
+    page.locator("#history .row").first.wait_for()
+    return page
+
+
+def test_the_first_screen_says_the_state_what_to_do_and_when(
+    running: RunningPage, open_live: OpenLive
+) -> None:
+    page = drawn(open_live(running))
+
+    assert page.inner_text("#badge") == "▶ Acting"
+    assert page.inner_text("#state") == "The round has 4 commands: 4 transfers."
+    assert "executors apply the commands" in page.inner_text("#advice")
+    assert page.inner_text("#newest").startswith("Round 60 of epoch 1, ")
+    assert [text.split("\n")[0] for text in page.locator(".process").all_inner_texts()] == [
+        "Collector",
+        "Job",
+        "Executor",
+    ]
+    bottom = page.locator("#health").bounding_box()
+    assert bottom is not None
+    assert bottom["y"] + bottom["height"] < 900, "state and health are on the first screen"
+
+
+def test_brokers_moves_plan_and_history_are_there(
+    running: RunningPage, open_live: OpenLive
+) -> None:
+    page = drawn(open_live(running))
+
+    assert page.locator("#brokers .row").count() == 8
+    assert page.locator("#plan tbody tr").count() == 4
+    assert page.locator("#lines path").count() == 8
+    assert "#60" in page.locator("#history .row").first.inner_text()
+    assert "4 waiting" in page.locator("#history .row").first.inner_text()
+    assert page.locator("#moves canvas").count() == 1
+    assert page.locator("#approve").count() == 0, "no token file"
+    assert page.is_disabled("#pause")
+    assert "serve.token_file" in page.inner_text("#why-not")
+
+
+def test_a_search_answers_why_and_a_click_on_a_broker_does(
+    running: RunningPage, open_live: OpenLive
+) -> None:
+    page = drawn(open_live(running))
+
+    page.keyboard.press("/")
+    page.keyboard.type("broker-3.pulsar.example.org")
+    page.keyboard.press("Enter")
+    expect(page.locator("#answer-title")).to_have_text(
+        "Why: broker broker-3.pulsar.example.org:8080"
+    )
+    assert "usage " in page.inner_text("#answer-lines")
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#answer")
+    page.locator("#brokers .row").first.click()
+    expect(page.locator("#answer-title")).to_contain_text("Why: broker ")
+    page.locator("#history .row").first.click()
+    expect(page.locator("#answer-title")).to_have_text("Why: round 60")
+    page.fill("#subject", "no-such-thing")
+    page.press("#subject", "Enter")
+    expect(page.locator("#answer-title")).to_have_text("No answer")
+    assert "do not mention it" in page.inner_text("#answer-lines")
+
+
+def test_charts_and_lists_are_walked_by_keyboard(running: RunningPage, open_live: OpenLive) -> None:
+    page = drawn(open_live(running))
+
+    page.focus("#heat canvas")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#said").text_content() == page.inner_text("#tip")
+    assert "broker-1: " in page.inner_text("#tip")
+    assert "round 59" in page.inner_text("#tip")
+    page.keyboard.press("Enter")
+    expect(page.locator("#answer-title")).to_contain_text("Why: broker broker-1.")
+    page.focus("#history")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("End")
+    focused = page.evaluate("document.activeElement.textContent")
+    assert "#1" in focused
+    assert page.evaluate("document.activeElement.getAttribute('aria-posinset')") == "60"
+
+
+def test_each_picture_has_a_name_and_a_table(running: RunningPage, open_live: OpenLive) -> None:
+    page = drawn(open_live(running))
+
+    for canvas in page.locator("canvas").all():
+        assert "Arrow keys" in (canvas.get_attribute("aria-label") or "")
+    for name, rows in (("usage", 8), ("moves", 16)):
+        page.locator(f"#{name}-table summary").click()
+        expect(page.locator(f"#{name}-table tbody tr")).to_have_count(rows)
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('button, input, select, [role=img]')]"
+        ".filter((one) => one.offsetParent && !(one.textContent.trim() || one.ariaLabel"
+        " || one.labels?.length)).map((one) => one.outerHTML)"
+    )
+    assert unnamed == []
+
+
+def test_many_brokers_are_a_profile_a_short_list_and_a_map(
+    running: RunningPage, open_live: OpenLive
+) -> None:
+    page = drawn(open_live(running))
+    page.locator("#clusters button", has_text="staging").click()
+    expect(page.locator("#brokers-note")).to_contain_text("300 brokers")
+
+    assert page.locator("#brokers .row").count() < 40
+    assert page.locator("#profile svg").count() == 1
+    assert "each row is the highest of 2 brokers" in page.inner_text("#usage-note")
+    assert page.locator("#lines path").count() == 5
+    page.focus("#brokers")
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.getAttribute('aria-posinset')") == "300"
+    assert page.url.endswith("#staging")
+
+
+def test_a_new_round_appears_by_itself(tmp_path: Path, open_live: OpenLive) -> None:
+    made = MadeUpCluster(now_ms() - 60_000, waits=False)
+    publish(tmp_path, made)
+    with page_of(tmp_path) as running:
+        page = drawn(open_live(running))
+        expect(page.locator("#newest")).to_contain_text("Round 60 ")
+        page.focus("#subject")
+        later = replace(made, now_ms=made.now_ms + 60_000, rounds=61, waits=True)
+        publish(tmp_path, later, only_newest=1)
+        expect(page.locator("#newest")).to_contain_text("Round 61 ")
+        expect(page.locator("#plan tbody tr")).to_have_count(4)
+        expect(page.locator("#history .row").first).to_contain_text("#61")
+        assert page.evaluate("document.activeElement.id") == "subject", "focus stays"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_nothing_is_wider_than_the_screen_and_text_is_readable(
+    running: RunningPage, open_live: OpenLive, device: dict[str, object], dark: bool
+) -> None:
+    page = drawn(open_live(running, device, color_scheme="dark" if dark else "light"))
+
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0
+    contrasts = page.evaluate(CONTRASTS)
+    assert {where: round(ratio, 2) for where, ratio in contrasts.items() if ratio < 4.5} == {}
+
+
+#: The contrast of the texts that carry the message, as WCAG computes it.
+CONTRASTS = """(() => {
+  const parts = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const light = (text) => {
+    const [r, g, b] = parts(text).map((value) => value / 255)
+      .map((value) => (value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (!/, 0\\)$|transparent/.test(colour)) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const found = {};
+  for (const name of ["#badge", "#state", "#advice", "#newest", ".hint", "dt", ".process p", ".tag",
+    ".row .right", ".chip", ".legend span", "footer", "summary", "th"]) {
+    for (const one of document.querySelectorAll(name)) {
+      if (!one.offsetParent) continue;
+      const [a, b] = [light(getComputedStyle(one).color), light(behind(one))].sort((x, y) => y - x);
+      found[name] = Math.min(found[name] || 99, (a + 0.05) / (b + 0.05));
+    }
+  }
+  return found;
+})()"""
+
+
+def test_motion_stops_where_people_ask_for_that(running: RunningPage, open_live: OpenLive) -> None:
+    page = drawn(open_live(running, reduced_motion="reduce"))
+
+    names = page.evaluate(
+        "[...document.querySelectorAll('canvas')].map((one) => getComputedStyle(one).animationName)"
+    )
+    assert set(names) == {"none"}
+
+
+def test_hostile_names_are_text_everywhere(tmp_path: Path, open_live: OpenLive) -> None:
+    made = MadeUpCluster(
+        now_ms(),
+        cluster=HOSTILE,
+        rounds=20,
+        broker="broker-{}" + HOSTILE.replace("/", "\u2215") + ":8080",
+        bundle="ten/" + HOSTILE.replace("/", "\u2215") + "{}/0x{:08x}_0x{:08x}",
+    )
+    publish(tmp_path, made)
+    (done,) = [one for one, _, _ in made.made() if one.round == made.rounds]
+    hostile = replace(
+        done,
+        round=21,
+        commands=(),
+        stale={f"stale{HOSTILE}:1": HOSTILE},
+        skips=(Skip("cluster", (), "even", HOSTILE),),
+        state=RoundState("waiting", f"`{HOSTILE}`", f"Do `{HOSTILE}` or {HOSTILE}"),
+    )
+    with FileTopicWriter(tmp_path / "rounds") as topic:
+        topic.append([encode_round(hostile)])
+    with page_of(tmp_path) as running:
+        page = drawn(open_live(running))
+        expect(page.locator("#state")).to_contain_text(HOSTILE)
+        page.focus("#heat canvas")
+        page.keyboard.press("ArrowLeft")
+        for name in ("usage", "moves"):
+            page.locator(f"#{name}-table summary").click()
+        for subject in (HOSTILE, "21", made.names()[0]):
+            page.fill("#subject", subject)
+            page.press("#subject", "Enter")
+            page.wait_for_timeout(300)
+
+        text = page.inner_text("body")
+        assert HOSTILE in text
+        assert page.locator("img, iframe, script:not([src])").count() == 0
+
+
+def test_people_sign_in_and_only_operators_decide(tmp_path: Path, open_live: OpenLive) -> None:
+    publish(tmp_path, MadeUpCluster(now_ms()))
+    (tmp_path / "key").write_text(secrets.token_hex(32))
+    words = [
+        "executor.approval=required",
+        f"signing.approvals_key_file={tmp_path / 'key'}",
+        f"topics.approvals=file://{tmp_path / 'approvals'}",
+    ]
+    with page_of(tmp_path, words, tokens=True) as running:
+        page = open_live(running)
+        page.locator("#login").wait_for()
+        sign_in(page, "wrong-token-0123456789")
+        expect(page.locator("#login-error")).to_have_text("No such token.")
+        sign_in(page, VIEWER)
+        drawn(page)
+        expect(page.locator("#person")).to_contain_text("Ada (viewer)")
+        expect(page.locator("#approve")).to_be_disabled()
+        expect(page.locator("#why-not")).to_have_text("This needs the role operator.")
+        page.locator("#person button").click()
+        page.locator("#login").wait_for()
+        sign_in(page, OPERATOR)
+        drawn(page)
+        page.locator("#approve").click()
+        expect(page.locator("#plan-problem")).to_contain_text("Write a reason first")
+        assert page.evaluate("document.activeElement.id") == "reason"
+        page.keyboard.type("looks right")
+        page.locator("#approve").click()
+        expect(page.locator(".words")).to_contain_text("Grace approved it")
+        expect(page.locator(".words")).to_contain_text("The executor has not answered yet.")
+        expect(page.locator("#approve")).to_have_count(0)
+        assert page.evaluate("document.cookie") == "", "the script cannot read the session"
+    (record,), _ = FileTopicReader(tmp_path / "approvals").read()
+    assert decode_approval(record.value).reason == "looks right"
+
+
+def sign_in(page: Page, token: str) -> None:
+    page.fill("#token", token)
+    page.press("#token", "Enter")
+
+
+def test_an_empty_page_says_what_is_missing_and_what_to_do(
+    tmp_path: Path, open_live: OpenLive
+) -> None:
+    with page_of(tmp_path, clusters=0) as running:
+        page = open_live(running)
+        expect(page.locator("#empty h1")).to_have_text("No cluster yet")
+        assert "Start rebalancer collect and then rebalancer run" in page.inner_text("#empty")
+
+
+def test_a_lost_topic_is_named_while_the_rest_goes_on(tmp_path: Path, open_live: OpenLive) -> None:
+    publish(tmp_path, MadeUpCluster(now_ms()))
+    with page_of(tmp_path) as running:
+        page = drawn(open_live(running))
+        (tmp_path / "outcomes").rename(tmp_path / "away")
+        (tmp_path / "outcomes").write_text("no folder")
+        expect(page.locator("#notices")).to_contain_text("No connection to topics.outcomes")
+        (tmp_path / "outcomes").unlink()
+        (tmp_path / "away").rename(tmp_path / "outcomes")
+        expect(page.locator("#notices")).not_to_contain_text("topics.outcomes", timeout=60_000)
+        assert page.locator("#brokers .row").count() == 8
