@@ -16,6 +16,8 @@ from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
 from sinks.executor.executor import Stopped
 from sinks.executor.publish import Done
+from sinks.executor.settings import state_folder
+from sinks.metrics.disk import DiskMetrics, file_topics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
@@ -128,6 +130,11 @@ def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[ExecutorMetr
     """The metrics of the executor, served if the settings say so."""
     liveness = Liveness(_still_s(settings), "a step", is_stopping=stop.is_set)
     registry = process_registry(settings.engine.version)
+    topics = settings.connections.topics
+    written = file_topics(topics, [name for name, _ in topics.named()])
+    DiskMetrics(
+        registry, {"executor.state": state_folder(settings.executor), **dict(written)}
+    )
     with metrics_served(settings.metrics, registry, liveness, log.write):
         yield ExecutorMetrics(registry, settings.connections.pulsar.cluster, liveness)
 
