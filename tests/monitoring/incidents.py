@@ -34,11 +34,15 @@ UNEVEN = (0.8, 0.4, 0.4, 0.4)
 
 @dataclass(frozen=True)
 class Incident:
-    """`alert`: the only one that must fire, empty if none must. `record` gets a folder."""
+    """`alert`: the only one that must fire, empty if none must; not before `begins_min`, and from
+    `fires_min` until the end of the recording. `record` gets a folder.
+    """
 
     name: str
-    alert: str
     record: Callable[[Path], Scrapes]
+    alert: str = ""
+    begins_min: int = 0
+    fires_min: int = 0
 
 
 def cluster(usage: Sequence[float], bundles: int = 64, seed: int = 1) -> PolledCluster:
@@ -206,20 +210,27 @@ def disk_fills(_: Path) -> Scrapes:
     return there.scrapes
 
 
-_PREFIX = "PulsarRebalancer"
+STOPS = "PulsarRebalancerTelemetryStops"
+CLOCK = "PulsarRebalancerClockWrong"
+REFUSES = "PulsarRebalancerExecutorRefuses"
+OVERTAKEN = "PulsarRebalancerJobOvertaken"
+CANNOT_HELP = "PulsarRebalancerCannotHelp"
+USELESS = "PulsarRebalancerMovesDoNotHelp"
+DISK = "PulsarRebalancerDiskFull"
+
 INCIDENTS = (
-    Incident("balanced-hour", "", balanced_hour),
-    Incident("uneven-hour", "", uneven_hour),
-    Incident("collector-ends", f"{_PREFIX}TelemetryStops", collector_ends),
-    Incident("all-processes-end", f"{_PREFIX}TelemetryStops", all_processes_end),
-    Incident("clock-two-minutes-ahead", f"{_PREFIX}ClockWrong", clock_two_minutes_ahead),
-    Incident("clock-ten-minutes-ahead", f"{_PREFIX}ClockWrong", clock_ten_minutes_ahead),
-    Incident("clock-behind", f"{_PREFIX}ClockWrong", clock_behind),
-    Incident("executor-refuses", f"{_PREFIX}ExecutorRefuses", executor_refuses),
-    Incident("executor-ends", f"{_PREFIX}ExecutorRefuses", executor_ends),
-    Incident("job-overtaken", f"{_PREFIX}JobOvertaken", job_overtaken),
-    Incident("cannot-help", f"{_PREFIX}CannotHelp", cannot_help),
-    Incident("greedy-process", f"{_PREFIX}MovesDoNotHelp", greedy_process),
-    Incident("another-shedder", f"{_PREFIX}MovesDoNotHelp", another_shedder),
-    Incident("disk-fills", f"{_PREFIX}DiskFull", disk_fills),
+    Incident("balanced-hour", balanced_hour),
+    Incident("uneven-hour", uneven_hour),
+    Incident("collector-ends", collector_ends, STOPS, HEALTHY_MIN, 24),
+    Incident("all-processes-end", all_processes_end, STOPS, HEALTHY_MIN, 24),
+    Incident("clock-two-minutes-ahead", clock_two_minutes_ahead, CLOCK, HEALTHY_MIN, 25),
+    Incident("clock-ten-minutes-ahead", clock_ten_minutes_ahead, CLOCK, HEALTHY_MIN, 25),
+    Incident("clock-behind", clock_behind, CLOCK, HEALTHY_MIN, 25),
+    Incident("executor-refuses", executor_refuses, REFUSES, 5, 10),
+    Incident("executor-ends", executor_ends, REFUSES, HEALTHY_MIN, 30),
+    Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
+    Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),
+    Incident("greedy-process", greedy_process, USELESS, 12, 25),
+    Incident("another-shedder", another_shedder, USELESS, 45, 60),
+    Incident("disk-fills", disk_fills, DISK, HEALTHY_MIN, 40),
 )

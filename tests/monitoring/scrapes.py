@@ -32,6 +32,11 @@ class Scrapes:
         for values in self._values.values():
             values += [None] * (self._count - len(values))
 
+    @property
+    def minutes(self) -> int:
+        """Duration of the recording, in whole minutes."""
+        return self._count * INTERVAL_S // 60
+
     def input_series(self) -> list[dict[str, str]]:
         """The field `input_series` of a test."""
         return [
