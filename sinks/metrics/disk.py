@@ -6,7 +6,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -21,7 +21,8 @@ class DiskSpace(NamedTuple):
 
 
 def disk_space(folder: Path) -> DiskSpace:
-    """The file system of a folder, or of its nearest parent that exists; NaN if it cannot be read.
+    """The file system of a folder, or of its nearest parent that exists; NaN if it cannot be
+    read.
     """
     try:
         there = next(above for above in (folder, *folder.parents) if above.exists())
@@ -61,5 +62,15 @@ class DiskMetrics:
             registry=registry,
         )
         for setting, folder in folders.items():
-            free.labels(setting).set_function(lambda folder=folder: space(folder).free)
-            size.labels(setting).set_function(lambda folder=folder: space(folder).size)
+            free.labels(setting).set_function(_figure(space, folder, "free"))
+            size.labels(setting).set_function(_figure(space, folder, "size"))
+
+
+def _figure(
+    space: Callable[[Path], DiskSpace], folder: Path, name: Literal["size", "free"]
+) -> Callable[[], float]:
+    def read() -> float:
+        figure: float = getattr(space(folder), name)
+        return figure
+
+    return read

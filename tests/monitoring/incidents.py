@@ -16,9 +16,10 @@ from rebalancer.simulation.closed_loop import PolledCluster
 from rebalancer.simulation.clusters.skewed import MESSAGE_BYTES, skewed_cluster
 from sinks.executor.executor import Executor
 from sinks.executor.settings import ExecutorConfig
-from sinks.wire.signing import SigningKey
-from strategies.model import Outcome
 from sinks.secret_file import Secret
+from sinks.wire.signing import SigningKey
+from strategies.bundles.bundle_loads import Floats
+from strategies.model import Outcome
 from tests.control_topic import Control
 from tests.monitoring.installation import GIB, Installation
 from tests.monitoring.scrapes import Scrapes
@@ -77,9 +78,7 @@ def collector_ends(_: Path) -> Scrapes:
 
 def all_processes_end(_: Path) -> Scrapes:
     """The machine with all three processes is lost."""
-    return _after_healthy(
-        lambda there: there.silent.update(("collector", "job", "executor")), 30
-    )
+    return _after_healthy(lambda there: there.silent.update(("collector", "job", "executor")), 30)
 
 
 def clock_two_minutes_ahead(_: Path) -> Scrapes:
@@ -117,7 +116,7 @@ def executor_refuses(folder: Path) -> Scrapes:
 
 @contextmanager
 def _strict(there: Installation, pulsar: FakePulsar, control: Control) -> Iterator[Executor]:
-    key = SigningKey(Secret("k" * 32))
+    key = SigningKey(Secret(b"k" * 32))
     config = ExecutorConfig(CLUSTER, apply=True, key=key)
     with executor(
         pulsar,
@@ -188,12 +187,11 @@ def another_shedder(_: Path) -> Scrapes:
     return there.scrapes
 
 
-def _busy(one: PolledCluster) -> np.ndarray:
+def _busy(one: PolledCluster) -> Floats:
     """CPU (points) that each broker's own bundles use."""
     world = one.world
-    rates = 2 * np.bincount(
-        world.ownership.owner, world.demand.flows[0].rate, minlength=len(world.present)
-    )
+    rates = np.zeros(len(world.present))
+    np.add.at(rates, world.ownership.owner, 2 * world.demand.flows[0].rate)
     return world.fleet.cpu(rates, rates * MESSAGE_BYTES)
 
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from prometheus_client import CollectorRegistry
 from pyspark.sql import Row
 
 from rebalancer.simulation.closed_loop import PolledCluster, outcome_reports

@@ -1,4 +1,4 @@
-"""Debian's Prometheus and its `promtool`, where `scripts/prometheus.sh` finds them, and tests of rules
+"""Debian's Prometheus and `promtool`, where `scripts/prometheus.sh` finds them, and tests of rules
 in promtool's format.
 """
 
@@ -53,7 +53,7 @@ def binaries() -> Path:
 
 def promtool(*words: object) -> subprocess.CompletedProcess[str]:
     """Runs it to its end."""
-    command = [binaries() / "promtool", *map(str, words)]
+    command = [str(binaries() / "promtool"), *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -51,8 +51,8 @@ _REASONS = {
     "Failure": ("Unknown",),
 }
 _BREAKDOWN = "".join(
-    "pulsar_lb_unload_broker_breakdown_total"
-    f'{{cluster="prod",broker="b1",metric="bundleUnloading",reason="{reason}",result="{result}"}} 3\n'
+    'pulsar_lb_unload_broker_breakdown_total{cluster="prod",broker="b1",'
+    f'metric="bundleUnloading",reason="{reason}",result="{result}"}} 3\n'
     for result, reasons in _REASONS.items()
     for reason in reasons
 )

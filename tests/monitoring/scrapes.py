@@ -1,4 +1,4 @@
-"""Scrapes of registries at regular intervals of virtual time, as the series of a `promtool` test."""
+"""Scrapes of registries at regular intervals of virtual time, as series of a `promtool` test."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Scrapes:
                 self._add(series, value)
         self._count += 1
         for values in self._values.values():
-            values += [None] * (self._count - len(values))
+            values.extend([None] * (self._count - len(values)))
 
     @property
     def minutes(self) -> int:

@@ -1,4 +1,4 @@
-"""Debian's Prometheus with the shipped configuration, on other targets and at a shorter interval."""
+"""Debian's Prometheus with the shipped configuration, on other targets, at a shorter interval."""
 
 from __future__ import annotations
 
@@ -78,9 +78,7 @@ def prometheus(
         )
     try:
         one = Prometheus(f"http://{address}")
-        eventually(
-            one.is_ready, otherwise=lambda: (folder / "prometheus.log").read_text("utf-8")
-        )
+        eventually(one.is_ready, otherwise=lambda: (folder / "prometheus.log").read_text("utf-8"))
         yield one
     finally:
         running.terminate()

@@ -102,8 +102,8 @@ def test_grafana_finds_the_boards_and_the_data() -> None:
         "datasources"
     ]
     services = yaml.safe_load((DOCKER / "compose.yaml").read_text("utf-8"))["services"]
-    assert f"./grafana/dashboards:{provider['options']['path']}:ro" in (
-        services["grafana"]["volumes"]
+    assert (
+        f"./grafana/dashboards:{provider['options']['path']}:ro" in (services["grafana"]["volumes"])
     )
     assert source["url"] == "http://prometheus:9090"
     home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]

@@ -63,11 +63,11 @@ class Measured:
         return samples(self.registry, name)
 
 
-def began(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first of the last rounds that all have the same state."""
+def began(rounds: list[dict[str, Any]]) -> int:
+    """Time of the first of the last rounds that all have the same state."""
     code = rounds[-1]["state"]["code"]
-    *_, first = takewhile(lambda one: one["state"]["code"] == code, reversed(rounds))
-    return first
+    times = [one["ts"] for one in takewhile(lambda one: one["state"]["code"] == code, rounds[::-1])]
+    return int(times[-1])
 
 
 def records(workshop: Workshop, kind: str) -> list[dict[str, Any]]:
@@ -131,7 +131,7 @@ def test_gauges_are_those_of_the_newest_round(spark: SparkSession, workshop: Wor
         (cluster, state): state == last["state"]["code"] for state in STATES
     }
     assert measured.samples("round_state_since_timestamp_seconds") == {
-        (cluster,): began(records(workshop, "rounds"))["ts"] / 1000
+        (cluster,): began(records(workshop, "rounds")) / 1000
     }
     assert measured.samples("broker_usage_ratio") == {
         (cluster, broker): usage for broker, usage in last["usage"].items()

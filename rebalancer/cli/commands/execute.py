@@ -132,9 +132,7 @@ def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[ExecutorMetr
     registry = process_registry(settings.engine.version)
     topics = settings.connections.topics
     written = file_topics(topics, [name for name, _ in topics.named()])
-    DiskMetrics(
-        registry, {"executor.state": state_folder(settings.executor), **dict(written)}
-    )
+    DiskMetrics(registry, {"executor.state": state_folder(settings.executor), **dict(written)})
     with metrics_served(settings.metrics, registry, liveness, log.write):
         yield ExecutorMetrics(registry, settings.connections.pulsar.cluster, liveness)
 
