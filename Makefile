@@ -50,6 +50,7 @@ LANES := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test
 test: $(STAMP) ## all tests, those with Spark and killed processes included, in two processes (ARGS="…" go to pytest; "-n 0": one process)
+	@scripts/prometheus.sh install $(VENV) >/dev/null || true
 	@browser="$$(scripts/browser.sh install $(VENV))" && export REBALANCER_BROWSER="$$browser" && $(RUN)/python -m pytest -m "not slow" $(LANES) --durations=30 --durations-min=5 $(ARGS)
 
 .PHONY: test-long

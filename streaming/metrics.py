@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sinks.metrics.labels import OTHER, BoundedLabel, code_of, set_all
 from sinks.metrics.liveness import Liveness
-from streaming.outputs.facts import BatchFacts, ClusterCounts, RoundFigures
+from strategies.round_state import STATES
+from streaming.outputs.facts import (
+    BatchFacts,
+    ClusterCounts,
+    ForecastFigures,
+    RoundFigures,
+    StateFigures,
+)
 from streaming.progress import BatchProgress
 
 _BATCH_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -65,11 +74,80 @@ class BatchMetrics:
         self._memory.set(batch.state_memory_bytes)
 
 
-class RoundMetrics:
-    """Figures of rounds, per cluster, and of rejected records."""
+class StateMetrics:
+    """The state of each cluster's newest round, and since when it has lasted."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         by = ["cluster"]
+        self._state = Gauge(
+            "pulsar_rebalancer_round_state",
+            "1 for the state of the last round, 0 for all other states",
+            [*by, "state"],
+            registry=registry,
+        )
+        self._since = Gauge(
+            "pulsar_rebalancer_round_state_since_timestamp_seconds",
+            "Time of the first round since which all rounds have this state",
+            by,
+            registry=registry,
+        )
+        self._codes: dict[str, str] = {}
+
+    def take(self, cluster: str, state: StateFigures) -> None:
+        """Takes the state of a cluster's newest round."""
+        for code in STATES:
+            self._state.labels(cluster, code).set(code == state.code)
+        if state.changed or self._codes.get(cluster) != state.code:
+            self._since.labels(cluster).set(state.since / 1000)
+        self._codes[cluster] = state.code
+
+
+class ForecastMetrics:
+    """How well each cluster's strategy predicts the effect of its moves."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        by = ["cluster"]
+        self._error = Gauge(
+            "pulsar_rebalancer_prediction_error_ratio",
+            "Mean difference between predicted and seen usage, where the strategy predicts",
+            by,
+            registry=registry,
+        )
+        self._useless_rounds = Gauge(
+            "pulsar_rebalancer_useless_rounds",
+            "Rounds of moves in a row that brought less than a tenth of what they predicted",
+            by,
+            registry=registry,
+        )
+        self._useless_moves = Gauge(
+            "pulsar_rebalancer_useless_moves",
+            "Moves of these rounds",
+            by,
+            registry=registry,
+        )
+        self._returns = Gauge(
+            "pulsar_rebalancer_returns",
+            "Moves within the rest time that took a bundle back to a former broker",
+            by,
+            registry=registry,
+        )
+
+    def take(self, cluster: str, forecast: ForecastFigures) -> None:
+        """Takes the forecast of a cluster's newest round."""
+        if forecast.error is not None:
+            self._error.labels(cluster).set(forecast.error)
+        self._useless_rounds.labels(cluster).set(forecast.useless_rounds)
+        self._useless_moves.labels(cluster).set(forecast.useless_moves)
+        self._returns.labels(cluster).set(forecast.returns)
+
+
+class RoundMetrics:
+    """Figures of rounds, per cluster, and of rejected records."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since the epoch, by this machine's clock."""
+        by = ["cluster"]
+        self._clock = clock
         self._rejected = Counter(
             "pulsar_rebalancer_rejected_records_total",
             "Published rejected records",
@@ -103,6 +181,12 @@ class RoundMetrics:
             by,
             registry=registry,
         )
+        self._lead = Gauge(
+            "pulsar_rebalancer_newest_report_lead_seconds",
+            "Time of the newest load report minus the time of this machine when it was processed",
+            by,
+            registry=registry,
+        )
         self._spread = Gauge(
             "pulsar_rebalancer_spread_ratio",
             "Highest minus lowest usage in the last round",
@@ -121,12 +205,7 @@ class RoundMetrics:
             [*by, "broker"],
             registry=registry,
         )
-        self._error = Gauge(
-            "pulsar_rebalancer_prediction_error_ratio",
-            "Mean difference between predicted and seen usage, where the strategy predicts",
-            by,
-            registry=registry,
-        )
+        self._states, self._forecasts = StateMetrics(registry), ForecastMetrics(registry)
         self._cluster = BoundedLabel()
         self._brokers: dict[str, list[str]] = {}
 
@@ -147,7 +226,9 @@ class RoundMetrics:
         if cluster == OTHER:  # figures of different clusters would replace each other
             return
         if facts.newest_report_ms is not None:
-            self._newest_report.labels(cluster).set(facts.newest_report_ms / 1000)
+            newest_s = facts.newest_report_ms / 1000
+            self._newest_report.labels(cluster).set(newest_s)
+            self._lead.labels(cluster).set(newest_s - self._clock())
         if facts.newest_round is not None:
             self._show(cluster, facts.newest_round)
 
@@ -155,8 +236,10 @@ class RoundMetrics:
         self._last_round.labels(cluster).set(newest.ts / 1000)
         self._spread.labels(cluster).set(newest.spread)
         self._spread_after.labels(cluster).set(newest.spread_after)
-        if newest.prediction_error is not None:
-            self._error.labels(cluster).set(newest.prediction_error)
+        if newest.forecast is not None:
+            self._forecasts.take(cluster, newest.forecast)
+        if newest.state is not None:
+            self._states.take(cluster, newest.state)
         self._brokers[cluster] = set_all(
             self._usage, cluster, newest.usage.items(), self._brokers.get(cluster, ())
         )
@@ -165,9 +248,17 @@ class RoundMetrics:
 class JobMetrics:
     """Takes each committed micro-batch."""
 
-    def __init__(self, registry: CollectorRegistry, trigger_ms: int, liveness: Liveness) -> None:
-        """`trigger_ms`: `job.trigger_ms`."""
-        self._batches, self._rounds = BatchMetrics(registry, trigger_ms), RoundMetrics(registry)
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        trigger_ms: int,
+        liveness: Liveness,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`trigger_ms`: `job.trigger_ms`. `clock`: seconds since the epoch."""
+        self._batches = BatchMetrics(registry, trigger_ms)
+        self._rounds = RoundMetrics(registry, clock)
         self._liveness = liveness
 
     def take(self, batch: BatchProgress) -> None:

@@ -98,7 +98,7 @@ class ClusterProcessor(StatefulProcessor):
         store = kept.open(cluster, rows)
         outputs = list(fold(self._engine, records, store, self._key))
         if tally is not None:
-            tally.add(cluster, outputs, _newest_report_ms(records, store))
+            tally.add(cluster, outputs, newest_accepted_ms(records, store))
         store.flush(rows)
         kept.keep(cluster, store)
         return outputs
@@ -118,7 +118,7 @@ def fold(
             yield from (event_row(event, key) for event in engine.fold(one.record, store))
 
 
-def _newest_report_ms(records: Iterable[Decoded], store: StateStore) -> int | None:
+def newest_accepted_ms(records: Iterable[Decoded], store: StateStore) -> int | None:
     """Time of the newest report that the engine has accepted from the brokers of these records."""
     brokers = dict.fromkeys(
         one.record.broker for one in records if isinstance(one.record, LoadReport)

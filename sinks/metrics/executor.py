@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -42,6 +43,13 @@ class ExecutorMetrics:
             [*by, "action", "status", "code"],
             registry=registry,
         )
+        self._last = Gauge(
+            "pulsar_rebalancer_last_outcome_timestamp_seconds",
+            "Time of the last published outcome",
+            by,
+            registry=registry,
+        ).labels(cluster)
+        self._last.set(math.nan)
         self._seconds = Histogram(
             "pulsar_rebalancer_move_duration_seconds",
             "Duration of applied moves, from the call to the new owner",
@@ -107,6 +115,7 @@ class ExecutorMetrics:
         """Takes a published outcome."""
         outcome, code = done.outcome, code_of(done.outcome.reason)
         self._outcomes.labels(self._cluster, outcome.status, code).inc()
+        self._last.set(outcome.ts / 1000)
         if outcome.status == "applied" and done.task.command.is_move:
             self._seconds.observe(outcome.took_ms / 1000)
         if code == _CAME_BACK:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -19,8 +20,30 @@ from sinks.wire.output_rows import OutputRow
 FACTS = "facts"
 
 
+class ForecastFigures(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The forecast in a round's record (`strategies.model.Forecast`), where the strategy predicts.
+    `error`: a fraction.
+    """
+
+    error: float | None = None
+    useless_rounds: int = 0
+    returns: int = 0
+    useless_moves: int = 0
+
+
+class StateFigures(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The state of a cluster's newest round. `since`: time of the first round of this micro-batch
+    since which all rounds have it, in ms since the epoch by the cluster's clock; `changed`: an
+    earlier round of the micro-batch has another one.
+    """
+
+    code: str
+    since: int
+    changed: bool = False
+
+
 class RoundFigures(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A cluster's newest round. `ts`: ms since the epoch, by the cluster's clock; all other figures
+    """A cluster's newest round. `ts`: ms since the epoch, by the cluster's clock; spreads and usage
     are fractions. `usage`: per broker, empty unless requested.
     """
 
@@ -28,7 +51,8 @@ class RoundFigures(msgspec.Struct, frozen=True, omit_defaults=True):
     spread: float
     spread_after: float
     usage: dict[str, float] = {}
-    prediction_error: float | None = None
+    forecast: ForecastFigures | None = None
+    state: StateFigures | None = None
 
 
 class ClusterCounts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,10 +89,6 @@ class _Range(msgspec.Struct):
     range: float
 
 
-class _Forecast(msgspec.Struct):
-    error: float | None = None
-
-
 class _RoundFields(msgspec.Struct):
     """The fields of a round's record that the facts need."""
 
@@ -76,7 +96,8 @@ class _RoundFields(msgspec.Struct):
     spread: _Range
     spread_after: _Range
     skips: list[_Coded]
-    forecast: _Forecast = msgspec.field(default_factory=_Forecast)
+    forecast: ForecastFigures | None = None
+    state: _Coded | None = None
 
 
 class _RoundFieldsAndUsage(_RoundFields, kw_only=True):
@@ -110,7 +131,7 @@ class BatchTally:
         if not rounds and not commands and newest_report_ms is None:
             return
         skips = Counter(skip.code for one in rounds for skip in one.skips)
-        newest = _facts_of(rounds[-1]) if rounds else None
+        newest = _figures_of(rounds) if rounds else None
         self._clusters.append(
             ClusterCounts(cluster, len(rounds), commands, skips, newest_report_ms, newest)
         )
@@ -128,11 +149,21 @@ def read_facts(value: str) -> BatchFacts:
     return _FACTS.decode(value)
 
 
-def _facts_of(done: _RoundFields) -> RoundFigures:
+def _figures_of(rounds: Sequence[_RoundFields]) -> RoundFigures:
+    newest = rounds[-1]
     return RoundFigures(
-        done.ts,
-        done.spread.range,
-        done.spread_after.range,
-        done.usage if isinstance(done, _RoundFieldsAndUsage) else {},
-        done.forecast.error,
+        newest.ts,
+        newest.spread.range,
+        newest.spread_after.range,
+        newest.usage if isinstance(newest, _RoundFieldsAndUsage) else {},
+        newest.forecast,
+        _state_of(rounds),
     )
+
+
+def _state_of(rounds: Sequence[_RoundFields]) -> StateFigures | None:
+    state = rounds[-1].state
+    if state is None:
+        return None
+    same = list(takewhile(lambda one: one.state == state, reversed(rounds)))
+    return StateFigures(state.code, same[-1].ts, len(same) < len(rounds))

@@ -36,6 +36,8 @@ def test_the_compose_file_has_the_whole_road() -> None:
         "collector",
         "executor",
         "notifier",
+        "prometheus",
+        "grafana",
     }
     assert {container.service for container in ACTIVE} == {"spark-master", "spark-worker", "job"}
     assert {
@@ -45,6 +47,19 @@ def test_the_compose_file_has_the_whole_road() -> None:
         "executor": ("servers",),
         "notifier": ("notices",),
     }
+
+
+def test_monitoring_reads_folders_that_exist_and_changes_nothing_in_them() -> None:
+    services = read_compose(COMPOSE_FILE)["services"]
+    for name in ("prometheus", "grafana"):
+        assert services[name]["profiles"] == ["monitoring"]
+        mounts = [volume.split(":") for volume in services[name]["volumes"]]
+        mounted = [(folder, mode) for folder, _, *mode in mounts if folder.startswith("./")]
+        assert mounted
+        for folder, mode in mounted:
+            assert (COMPOSE_FILE.parent / folder).is_dir()
+            assert mode == ["ro"]
+        assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
@@ -66,7 +81,8 @@ def test_compose_itself_reads_the_file() -> None:
             "without them"
         )
 
-    answer = run(*tool, "-f", str(COMPOSE_FILE), "--profile", "servers", "config", "--services")
+    profiles = ("--profile", "servers", "--profile", "monitoring")
+    answer = run(*tool, "-f", str(COMPOSE_FILE), *profiles, "config", "--services")
 
     assert set(answer.stdout.split()) == set(read_compose(COMPOSE_FILE)["services"])
 
@@ -163,5 +179,5 @@ def compose_tool() -> tuple[str, ...] | None:
 
 def is_pinned(image: str) -> bool:
     """Whether the tag names one version: at least two numbers, nothing like `latest`."""
-    tag = image.rpartition(":")[2]
+    tag = image.rpartition(":")[2].removeprefix("v")
     return tag != image and tag.split("-")[0].count(".") >= 1 and tag[0].isdigit()

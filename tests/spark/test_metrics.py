@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
+from strategies.round_state import STATES
 from streaming.job import run_job
 from streaming.metrics import JobMetrics
 from streaming.progress import BatchProgress
@@ -59,6 +61,13 @@ class Measured:
     def samples(self, name: str) -> Mapping[tuple[str, ...], float]:
         """Values by labels."""
         return samples(self.registry, name)
+
+
+def began(rounds: list[dict[str, Any]]) -> int:
+    """Time of the first of the last rounds that all have the same state."""
+    code = rounds[-1]["state"]["code"]
+    times = [one["ts"] for one in takewhile(lambda one: one["state"]["code"] == code, rounds[::-1])]
+    return int(times[-1])
 
 
 def records(workshop: Workshop, kind: str) -> list[dict[str, Any]]:
@@ -118,6 +127,12 @@ def test_gauges_are_those_of_the_newest_round(spark: SparkSession, workshop: Wor
     assert measured.samples("last_round_timestamp_seconds") == {(cluster,): last["ts"] / 1000}
     assert measured.samples("spread_ratio") == {(cluster,): last["spread"]["range"]}
     assert measured.samples("spread_after_ratio") == {(cluster,): last["spread_after"]["range"]}
+    assert measured.samples("round_state") == {
+        (cluster, state): state == last["state"]["code"] for state in STATES
+    }
+    assert measured.samples("round_state_since_timestamp_seconds") == {
+        (cluster,): began(records(workshop, "rounds")) / 1000
+    }
     assert measured.samples("broker_usage_ratio") == {
         (cluster, broker): usage for broker, usage in last["usage"].items()
     }

@@ -132,6 +132,7 @@ def executor(
     frozen: Callable[[Sequence[str]], str] = lambda _: "",
     *,
     metrics: ExecutorMetrics | None = None,
+    clock_ms: Callable[[], int] = now_ms,
 ) -> Iterator[Executor]:
     """One life of an executor; the next one goes on where it stopped."""
     state = control.folder / "state"
@@ -167,7 +168,7 @@ def executor(
             applier=MortalApplier(admin, life),
             limiter=life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
             frozen=frozen,
-            clock_ms=lambda: now_ms() + life.later_ms,
+            clock_ms=lambda: clock_ms() + life.later_ms,
             on_outcome=metrics.published if metrics else lambda _: None,
             on_refused=metrics.refused if metrics else lambda _: None,
             on_answer=metrics.answered if metrics else lambda _: None,

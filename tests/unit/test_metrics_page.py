@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry
 
 from rebalancer.settings.leaves import all_leaves
 from sinks.metrics.collector import CollectorMetrics
+from sinks.metrics.disk import DiskMetrics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.notifier import NotifierMetrics
 from streaming.metrics import JobMetrics
 
-PAGE = (Path(__file__).parents[2] / "docs" / "METRICS.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "METRICS.md").read_text("utf-8")
 LIVENESS = Liveness(60, "a test")
 SUFFIXES = {"counter": "_total", "info": "_info"}
 
@@ -63,7 +66,23 @@ def test_the_page_lists_every_metric(
 
 
 def test_the_page_lists_the_metrics_of_all_processes() -> None:
-    assert listed("All processes") == registered(process_registry("0.1.0"))
+    registry = process_registry("0.1.0")
+    DiskMetrics(registry, {"executor.state": Path("/")})
+    assert listed("All processes") == registered(registry)
+
+
+def test_the_page_lists_the_alerts_of_the_rules_with_a_section_each() -> None:
+    rules = yaml.safe_load((ROOT / "docker/prometheus/rules.yml").read_text("utf-8"))
+    section = PAGE.split("\n## Alerts")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(PulsarRebalancer\w+)` \| (\w+) \| (\w+) \|", section, re.MULTILINE)
+    assert rows == [
+        (rule["alert"], rule["labels"]["severity"], rule["for"])
+        for rule in rules["groups"][0]["rules"]
+    ]
+    headings = re.findall(r"^### (.+)$", section, re.MULTILINE)
+    assert [f"docs/METRICS.md#{heading.lower().replace(' ', '-')}" for heading in headings] == [
+        rule["annotations"]["runbook"] for rule in rules["groups"][0]["rules"]
+    ]
 
 
 def test_the_page_lists_the_settings_with_their_defaults() -> None:

@@ -18,8 +18,17 @@ from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.liveness import Liveness
 from sinks.wire.output_rows import OutputRow
+from strategies.round_state import STATES
 from streaming.metrics import JobMetrics
-from streaming.outputs.facts import BatchFacts, BatchTally, ClusterCounts, RoundFigures, read_facts
+from streaming.outputs.facts import (
+    BatchFacts,
+    BatchTally,
+    ClusterCounts,
+    ForecastFigures,
+    RoundFigures,
+    StateFigures,
+    read_facts,
+)
 from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
 from tests.control_topic import Control, command
@@ -219,7 +228,7 @@ class TestFacts:
                     {"unload": 1},
                     {"p": 2, "q": 2},
                     1_900,
-                    RoundFigures(2_000, 0.5, 0.25, {}, 0.125),
+                    RoundFigures(2_000, 0.5, 0.25, {}, ForecastFigures(0.125)),
                 )
             ],
         )
@@ -228,7 +237,31 @@ class TestFacts:
         tally = BatchTally(per_broker=True)
         tally.add("c", [a_round(1_000, [], forecast={"error": None})], None)
         (facts,) = read_facts(tally.value().decode()).clusters
-        assert facts.newest_round == RoundFigures(1_000, 0.5, 0.25, {A: 0.75, B: 0.25})
+        assert facts.newest_round == RoundFigures(
+            1_000, 0.5, 0.25, {A: 0.75, B: 0.25}, ForecastFigures()
+        )
+
+    @pytest.mark.parametrize(
+        ("codes", "state"),
+        [
+            (["waiting"], StateFigures("waiting", 1_000)),
+            (["waiting", "waiting"], StateFigures("waiting", 1_000)),
+            (["waiting", "acting", "acting"], StateFigures("acting", 2_000, changed=True)),
+            (["acting", "waiting", "acting"], StateFigures("acting", 3_000, changed=True)),
+        ],
+    )
+    def test_a_state_begins_with_the_first_round_that_has_it(
+        self, codes: list[str], state: StateFigures
+    ) -> None:
+        tally = BatchTally(per_broker=False)
+        rounds = [
+            a_round(1_000 * number, [], state={"code": code, "text": "…"})
+            for number, code in enumerate(codes, 1)
+        ]
+        tally.add("c", rounds, None)
+        (facts,) = read_facts(tally.value().decode()).clusters
+        assert facts.newest_round is not None
+        assert facts.newest_round.state == state
 
     def test_a_cluster_that_only_rejected_records_name_is_left_out(self) -> None:
         tally = BatchTally(per_broker=False)
@@ -246,8 +279,49 @@ def a_newest(**usage: float) -> BatchFacts:
     return BatchFacts({}, [ClusterCounts("c", 1, newest_round=newest)])
 
 
+def a_state(code: str, since: int, *, changed: bool = False) -> BatchFacts:
+    newest = RoundFigures(since, 0.5, 0.25, state=StateFigures(code, since, changed))
+    return BatchFacts({}, [ClusterCounts("c", 1, newest_round=newest)])
+
+
 class TestJob:
     """Micro-batches."""
+
+    def test_exactly_one_state_is_1_and_it_lasts_since_its_first_round(self) -> None:
+        registry = CollectorRegistry()
+        metrics = JobMetrics(registry, 0, patient())
+        story = [
+            (a_state("waiting", 60_000), "waiting", 60),
+            (a_state("waiting", 120_000), "waiting", 60),
+            (a_state("acting", 180_000), "acting", 180),
+            (a_state("acting", 300_000, changed=True), "acting", 300),
+        ]
+        for facts, code, since in story:
+            metrics.take(a_batch(facts))
+            assert samples(registry, "round_state") == {
+                ("c", state): state == code for state in STATES
+            }
+            assert samples(registry, "round_state_since_timestamp_seconds") == {("c",): since}
+
+    def test_useless_moves_and_returns_are_those_of_the_newest_round(self) -> None:
+        registry = CollectorRegistry()
+        metrics = JobMetrics(registry, 0, patient())
+        metrics.take(a_batch(a_newest(a=0.5)))
+        assert samples(registry, "useless_rounds") == {}
+        for forecast in (ForecastFigures(0.25, 2, 1, 5), ForecastFigures(None, 0, 3, 0)):
+            newest = RoundFigures(60_000, 0.5, 0.25, forecast=forecast)
+            metrics.take(a_batch(BatchFacts({}, [ClusterCounts("c", 1, newest_round=newest)])))
+            assert samples(registry, "useless_rounds") == {("c",): forecast.useless_rounds}
+            assert samples(registry, "useless_moves") == {("c",): forecast.useless_moves}
+            assert samples(registry, "returns") == {("c",): forecast.returns}
+            assert samples(registry, "prediction_error_ratio") == {("c",): 0.25}
+
+    def test_a_report_from_the_future_leads_this_machines_clock(self) -> None:
+        registry = CollectorRegistry()
+        metrics = JobMetrics(registry, 0, patient(), clock=lambda: 100.0)
+        facts = BatchFacts({}, [ClusterCounts("c", newest_report_ms=160_500)])
+        metrics.take(a_batch(facts))
+        assert samples(registry, "newest_report_lead_seconds") == {("c",): 60.5}
 
     def test_a_batch_has_its_durations_records_and_state(self) -> None:
         registry, liveness = CollectorRegistry(), patient()

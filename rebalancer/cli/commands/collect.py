@@ -21,6 +21,7 @@ from rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import collector_folder
 from sinks.metrics.collector import CollectorMetrics
+from sinks.metrics.disk import DiskMetrics, file_topics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.pulsar_api.known_brokers import KnownBrokers
@@ -118,6 +119,10 @@ def _measured(
     limit_ms = _STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms
     liveness = Liveness(limit_ms / 1000, "a pass", loops=clusters, is_stopping=stop.is_set)
     registry = process_registry(settings.engine.version)
+    written = file_topics(settings.connections.topics, ["telemetry"])
+    DiskMetrics(
+        registry, {"collector.state": collector_folder(settings.collector), **dict(written)}
+    )
     with metrics_served(settings.metrics, registry, liveness, log.write):
         yield CollectorMetrics(registry, clusters, liveness)
 

@@ -19,6 +19,8 @@ from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Stopped
 from sinks.executor.intake import HeldBack
 from sinks.executor.publish import Done
+from sinks.executor.settings import state_folder
+from sinks.metrics.disk import DiskMetrics, file_topics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
@@ -174,6 +176,9 @@ def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[ExecutorMetr
     """The metrics of the executor, served if the settings say so."""
     liveness = Liveness(_still_s(settings), "a step", is_stopping=stop.is_set)
     registry = process_registry(settings.engine.version)
+    topics = settings.connections.topics
+    written = file_topics(topics, [name for name, _ in topics.named()])
+    DiskMetrics(registry, {"executor.state": state_folder(settings.executor), **dict(written)})
     with metrics_served(settings.metrics, registry, liveness, log.write):
         yield ExecutorMetrics(registry, settings.connections.pulsar.cluster, liveness)
 

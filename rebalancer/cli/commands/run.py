@@ -11,6 +11,7 @@ from rebalancer.cli import exit_codes, options
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
+from sinks.metrics.disk import DiskMetrics, file_topics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.stopping import Stop, stopping
@@ -77,8 +78,10 @@ def run(
 
 
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
+    from streaming.checkpoint.guard import checkpoint_folder
     from streaming.job import run_job
     from streaming.metrics import JobMetrics
+    from streaming.outputs.output_counts import KINDS
 
     strategy, mode = settings.engine.strategy, settings.engine.mode
     log.write(
@@ -93,6 +96,8 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     liveness = Liveness(_STILL_S, "a micro-batch", is_stopping=stop.is_set)
     registry = process_registry(settings.engine.version)
     measured = JobMetrics(registry, settings.job.trigger_ms, liveness)
+    used = file_topics(settings.connections.topics, ["telemetry", *KINDS])
+    DiskMetrics(registry, {"job.checkpoint": checkpoint_folder(settings.job), **dict(used)})
 
     def report(batch: BatchProgress) -> None:
         measured.take(batch)

@@ -1,0 +1,71 @@
+"""Each incident, recorded with the code of the processes, fires its alert and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.monitoring.incidents import CLOCK, INCIDENTS, Incident
+from tests.monitoring.promtool import CONFIG, ROOT, RULES, promtool, rule_test
+from tests.monitoring.record import recorded
+
+ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text("utf-8"))["groups"][0]["rules"]
+TEXTS: list[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("alert_texts.yml").read_text("utf-8")
+)
+
+
+def test_rules_and_configuration_are_valid() -> None:
+    for answer in (promtool("check", "rules", RULES), promtool("check", "config", CONFIG)):
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_there_is_an_incident_for_each_alert() -> None:
+    assert {one["alert"] for one in ALERTS} == {one.alert for one in INCIDENTS if one.alert}
+    assert len(ALERTS) == 7
+
+
+@pytest.mark.parametrize("incident", INCIDENTS, ids=lambda one: one.name)
+def test_an_incident_fires_its_alert_and_no_other(incident: Incident, tmp_path: Path) -> None:
+    file = tmp_path / "incident.yml"
+    file.write_text(recorded(incident, tmp_path), "utf-8")
+    answer = promtool("test", "rules", file)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda one: one["alert"])
+def test_an_alert_says_what_is_wrong_and_what_to_do(alert: dict[str, Any]) -> None:
+    assert alert["labels"]["severity"] in ("warning", "critical")
+    assert alert["for"]
+    assert alert["annotations"].keys() == {"summary", "description", "action", "runbook"}
+    page, _, anchor = alert["annotations"]["runbook"].partition("#")
+    headings = (ROOT / page).read_text("utf-8").splitlines()
+    assert f"### {anchor.replace('-', ' ').capitalize()}" in headings
+
+
+def test_each_text_is_expected_of_an_alert() -> None:
+    assert {one["alert"] for one in TEXTS} == {one["alert"] for one in ALERTS}
+    assert sum(one["alert"] == CLOCK for one in TEXTS) == 2
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda one: f"{one['alert']}-{one['eval_time']}")
+def test_the_texts_of_a_firing_alert(text: dict[str, Any], tmp_path: Path) -> None:
+    """The series are made by hand, so that all values in the texts are known."""
+    (rule,) = (one for one in ALERTS if one["alert"] == text["alert"])
+    constant = {name: rule["annotations"][name] for name in ("action", "runbook")}
+    expected = {
+        "exp_labels": {**text["labels"], **rule["labels"]},
+        "exp_annotations": {**constant, **text["annotations"]},
+    }
+    entry = {
+        "eval_time": text["eval_time"],
+        "alertname": text["alert"],
+        "exp_alerts": [expected],
+    }
+    file = tmp_path / "texts.yml"
+    file.write_text(rule_test(text["input_series"], 15, alert_rule_test=[entry]), "utf-8")
+    answer = promtool("test", "rules", file)
+    assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -1,0 +1,129 @@
+"""Debian's Prometheus scrapes running processes: each panel has data, and no rule has an error.
+
+Job, collector and executor are real processes on file topics and a fake Pulsar. The series of
+Pulsar's brokers are made by hand (`pulsar_series`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rebalancer.simulation.closed_loop import EngineDecider, outcome_reports
+from rebalancer.simulation.telemetry_json import TelemetryWriter
+from sinks.topics.files.topic import FileTopicWriter
+from strategies.engine import EngineSettings
+from strategies.model import Outcome
+from tests.control_topic import TOPICS, Control, command
+from tests.monitoring.boards import Expression, expressions
+from tests.monitoring.incidents import UNEVEN, cluster
+from tests.monitoring.pulsar_series import NEW, OLD, broker_serving
+from tests.monitoring.server import Prometheus, prometheus
+from tests.pulsar_fake.model import Answer, Cluster, Request
+from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.set_words import set_words
+from tests.unit.test_collector import REPORT
+from tests.unit.test_metrics_commands import served
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.heavy]
+
+BUNDLE = "t/ns/0x00000000_0xffffffff"
+#: Several scrapes, for `rate` and `increase`.
+RATE_INTERVAL = "30s"
+MINUTES = 12
+
+
+def telemetry() -> list[bytes]:
+    """A modelled cluster that is balanced by moves, and a record that is none."""
+    there = cluster(UNEVEN)
+    writer, decider = TelemetryWriter(there), EngineDecider(EngineSettings())
+    lines, outcomes = [b"no record"], tuple[Outcome, ...]()
+    for _ in range(MINUTES):
+        records = [*outcome_reports(outcomes), *there.collect()]
+        lines += map(writer.json, records)
+        answer = decider.decide(records)
+        outcomes = there.carry_out(answer.commands, answer.round.ts)
+    return lines
+
+
+@pytest.fixture
+def pulsar() -> Iterator[FakePulsar]:
+    """Three brokers, of which the last does not give its load."""
+    with FakePulsar(Cluster(report=REPORT)) as running:
+        first, _, last = running.cluster.brokers
+        running.cluster.owners[BUNDLE] = first
+
+        def silent(request: Request) -> Fault | None:
+            asked = request.broker == last and "load-report" in request.target
+            return Fault(instead=Answer(503)) if asked else None
+
+        running.faults = silent
+        yield running
+
+
+def settings(folder: Path, pulsar: FakePulsar) -> list[str]:
+    control = Control(folder)
+    return set_words(
+        {
+            **{f"topics.{topic}": control.uri(topic) for topic in TOPICS},
+            "pulsar.cluster": "c",
+            "pulsar.admin_urls": pulsar.admin_urls,
+            "collector.state": folder / "collector",
+            "collector.pass_interval_ms": 1_000,
+            "executor.state": folder / "executor",
+            "job.checkpoint": folder / "checkpoint",
+            "job.trigger_ms": 500,
+            "metrics.listen": "127.0.0.1:0",
+            "metrics.per_broker": "true",
+            "log.format": "json",
+        }
+    )
+
+
+def mover(control: Control, pulsar: FakePulsar) -> Callable[[], None]:
+    """Sends a command that moves the bundle to another broker, and a record that is none."""
+
+    def send() -> None:
+        owner = pulsar.cluster.owners[BUNDLE]
+        first, second, _ = pulsar.cluster.brokers
+        if owner is not None:
+            control.send(command(BUNDLE, owner, second if owner == first else first))
+            control.write("commands", [b"no command"])
+
+    return send
+
+
+def without_data(one: Prometheus, missing: set[Expression]) -> set[Expression]:
+    return {it for it in missing if not one.values(it.with_values(RATE_INTERVAL))}
+
+
+def test_each_panel_has_data_and_no_rule_has_an_error(pulsar: FakePulsar, tmp_path: Path) -> None:
+    with FileTopicWriter(tmp_path / "job" / "telemetry") as writer:
+        writer.append(telemetry())
+    # The executor has a control topic of its own, on which the test gives the commands.
+    job, executor = (settings(tmp_path / name, pulsar) for name in ("job", "executor"))
+    with ExitStack() as stack:
+        ours = [
+            str(stack.enter_context(served(*words)))
+            for words in (("run", *job), ("collect", *job), ("execute", "--apply", *executor))
+        ]
+        brokers = [stack.enter_context(broker_serving(text)) for text in (OLD, NEW)]
+        targets = {"pulsar-rebalancer": ours, "pulsar": brokers}
+        one = stack.enter_context(prometheus(tmp_path, targets, "1s"))
+        send, missing = mover(Control(tmp_path / "executor"), pulsar), set(expressions())
+
+        def all_seen() -> bool:
+            send()
+            missing.intersection_update(without_data(one, missing))
+            return not missing
+
+        eventually(all_seen, every_s=2, otherwise=lambda: "\n".join(map(str, missing)))
+        assert one.values('sum(up{job=~".+"})') == [5]
+        rules = one.rules()
+        assert len(rules) == 7
+        assert [(rule["name"], rule["lastError"]) for rule in rules if rule.get("lastError")] == []
+        eventually(lambda: {rule["health"] for rule in one.rules()} == {"ok"})
