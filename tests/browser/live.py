@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import DESKTOP
+from tests.chromium import DESKTOP
 from tests.live_server import RunningPage
 
 OpenLive = Callable[..., Page]

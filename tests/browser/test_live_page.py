@@ -18,8 +18,8 @@ from sinks.wire.codec import decode_approval
 from sinks.wire.encoding import encode_round
 from strategies.model import Skip
 from strategies.round_state import RoundState
-from tests.browser.conftest import DESKTOP, PHONE
 from tests.browser.live import OpenLive, opener
+from tests.chromium import DESKTOP, PHONE
 from tests.live_server import OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish
 

@@ -125,7 +125,7 @@ def a_run(folder: Path) -> list[str]:
 def test_the_page_lists_every_code_of_an_answer() -> None:
     tree = parsed(ROOT / "strategies" / "approvals.py")
     codes = {
-        node.args[place].value
+        node.args[place].value  # type: ignore[attr-defined]
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         for name, place in (("_refused", 0), ("ApprovalObjection", 1))

@@ -1,4 +1,4 @@
-"""The closed loop as three processes, `rebalancer collect`, `run` and `execute --apply`, each of
+"""The closed loop as processes, `rebalancer collect`, `run`, `execute --apply` and `serve`, each of
 which can be killed and started again.
 """
 
@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Reader, TopicAccess, open_reader
-from sinks.wire.codec import decode_command, decode_outcome, decode_round
+from sinks.wire.codec import decode_answer, decode_command, decode_round
+from strategies.approvals import ApprovalOutcome
 from strategies.model import Command, Outcome, Round
 from tests.control_topic import TOPICS, Control
 from tests.faults.real_job import MARK, environment_of_a_short_run, kill_marked
@@ -24,11 +25,12 @@ from tests.servers.pulsar_cluster import PulsarCluster
 from tests.topic_uris import topic_of
 from tests.waiting import eventually
 
-Program = Literal["collect", "run", "execute"]
+Program = Literal["collect", "run", "execute", "serve"]
 PROGRAMS: Mapping[Program, tuple[str, ...]] = {
     "collect": ("collect",),
     "run": ("run",),
     "execute": ("execute", "--apply"),
+    "serve": ("serve",),
 }
 #: Generous: the machine may be busy with other things.
 _LONG_S, _STOP_S = 300.0, 120.0
@@ -154,7 +156,12 @@ class Loop:
         return [decode_round(value) for value in self.read("rounds")]
 
     def outcomes(self) -> list[Outcome]:
-        return [decode_outcome(value) for value in self.read("outcomes")]
+        """Of commands; the topic also has the answers to approvals."""
+        return [one for one in self.answers() if isinstance(one, Outcome)]
+
+    def answers(self) -> list[Outcome | ApprovalOutcome]:
+        """All records of the outcomes topic."""
+        return [decode_answer(value) for value in self.read("outcomes")]
 
     def count(self, topic: str) -> int:
         """How many records have come so far; what was read before is not read again, for that would

@@ -1,0 +1,216 @@
+"""The closed loop on a real cluster with plans that a person approves on the page, in a browser: a
+plan is denied, the next ones are approved, and the programs are killed in the middle of one.
+
+`pytest tests/servers/test_approved_loop.py -rP` prints the figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from rebalancer.analysis.plans import Plan, approval_for, plan_named, publish_approval, read_plans
+from rebalancer.settings.load import Settings, load
+from sinks.wire.signing import approvals_key
+from strategies.approvals import ApprovalOutcome
+from strategies.model import Outcome
+from tests.chromium import DESKTOP
+from tests.control_topic import now_ms
+from tests.servers.jvm import free_ports
+from tests.servers.loop import GOAL, Loop, closed_loop
+from tests.servers.pulsar_cluster import PulsarCluster
+from tests.servers.skewed_users import skewed_users
+from tests.servers.test_closed_loop import nothing_was_lost, told
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.browser]
+TOKEN = "the token of ann, an operator"
+KEY = "the key of the people who approve"
+#: Of the traffic, by broker.
+SHARES = (0.1, 0.2, 0.7)
+LONG_MS = 300_000
+
+
+@dataclass(frozen=True)
+class Ann:
+    """An operator in front of the page, with the settings of her programs to look at the topics."""
+
+    page: Page
+    address: str
+    loop: Loop
+    settings: Settings
+
+    def signs_in(self) -> None:
+        self.page.goto(self.address)
+        self.page.locator("#token").fill(TOKEN)
+        self.page.locator("#token").press("Enter")
+        expect(self.page.locator("#page")).to_be_visible(timeout=LONG_MS)
+
+    def decides(self, action: str, reason: str) -> str:
+        """Clicks on the button of a plan that waits, until one is decided: it may expire before the
+        click. Returns the plan's id.
+        """
+        while True:
+            expect(self.page.locator(f"#{action}")).to_be_enabled(timeout=LONG_MS)
+            self.page.locator("#reason").fill(reason)
+            with self.page.expect_response(lambda answer: "/plans?" in answer.url) as sent:
+                self.page.locator(f"#{action}").click()
+            if sent.value.ok:
+                decided: str = sent.value.request.post_data_json["plan"]
+                expect(self.page.locator("#said")).to_contain_text(decided)
+                return decided
+            print("the page said:", self.page.locator("#plan-problem").inner_text())
+
+    def plan(self, id_: str) -> Plan:
+        return plan_named(read_plans(self.settings.connections, now_ms()).plans, id_)
+
+    def waiting_plan(self) -> Plan:
+        """The next one, as soon as it is complete."""
+        found: list[Plan] = []
+
+        def there() -> bool:
+            found[:] = [
+                plan
+                for plan in read_plans(self.settings.connections, now_ms()).plans
+                if plan.state == "waiting" and plan.complete
+            ]
+            return bool(found)
+
+        self.loop.wait_until(there, "a plan waits")
+        return found[0]
+
+    def wait_for(self, id_: str, *states: str) -> Plan:
+        """Until the plan has one of these states, and each of its commands an outcome."""
+
+        def is_so() -> bool:
+            plan = self.plan(id_)
+            return plan.state in states and all(one.outcome for one in plan.commands)
+
+        self.loop.wait_until(is_so, f"{id_} is one of {states}")
+        return self.plan(id_)
+
+    def reasons(self, plan: Plan) -> list[str]:
+        return [(one.outcome and one.outcome.reason) or "" for one in plan.commands]
+
+
+def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
+    pulsar: PulsarCluster, browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        approving(pulsar, browser, tmp_path) as ann,
+        skewed_users(pulsar, tmp_path, "t/approved", bundles=32, shares=SHARES) as users,
+    ):
+        owners, spread = users.owners(), users.spread()
+        told("at the start", users)
+        ann.loop.begin("collect", "execute", "serve")
+        nobody_approves_in_time(ann)
+        ann.signs_in()
+        the_first_plan_is_denied(ann)
+        assert users.owners() == owners
+
+        killed = ann.decides("approve", "go ahead")
+        kill_all_in_the_middle(ann, killed)
+        ann.loop.start("execute", "run", "serve")
+        done = ann.wait_for(killed, "done", "partly")
+        told(f"after plan {killed}", users)
+        assert {
+            one.command.bundle: one.outcome for one in done.commands if one.outcome is None
+        } == {}
+        assert users.spread() < spread
+
+        ann.signs_in()
+        while users.spread() > GOAL:
+            ann.wait_for(ann.decides("approve", "and further"), "done", "partly", "refused")
+            told("after the next plan", users)
+        ann.loop.stop("collect", "execute", "serve")
+        traffic = users.end()
+    assert nothing_was_lost(traffic)
+    nothing_happened_twice(ann.loop)
+
+
+def nobody_approves_in_time(ann: Ann) -> None:
+    """A person signs an approval that reaches the topic after the plan has expired."""
+    plan = ann.waiting_plan()
+    late = approval_for(
+        plan, "approve", by="bob", reason="looks good", now_ms=now_ms(), new_id="late"
+    )
+    reasons = ann.reasons(ann.wait_for(plan.id, "expired"))
+    assert {reason.partition(":")[0] for reason in reasons} == {"not-approved"}
+    key = approvals_key(ann.settings.connections.signing)
+    assert key is not None
+    publish_approval(ann.settings.connections, key, late)
+    ann.loop.wait_until(lambda: "late" in answers(ann.loop), "the late approval has an answer")
+    answer = answers(ann.loop)["late"]
+    print("approved late:", answer.status, answer.reason)
+    assert answer.status in ("refused", "expired")
+    assert ann.plan(plan.id).state == "expired"
+
+
+def the_first_plan_is_denied(ann: Ann) -> None:
+    denied = ann.decides("deny", "not during the sale")
+    reasons = ann.reasons(ann.wait_for(denied, "denied"))
+    assert set(reasons) == {"denied: ann: not during the sale"}
+
+
+def kill_all_in_the_middle(ann: Ann, plan: str) -> None:
+    """When a part of the plan is done."""
+    ann.loop.wait_until(lambda: bool(applied(ann, plan)), "its first move is done", 0.05)
+    for program in ("execute", "run", "serve"):
+        ann.loop.kill(program)
+    done, total = len(applied(ann, plan)), len(ann.plan(plan).commands)
+    print(f"killed after {done} of {total} moves")
+    assert 0 < done < total
+
+
+def applied(ann: Ann, plan: str) -> list[Outcome]:
+    ids = {one.command.id for one in ann.plan(plan).commands}
+    return [one for one in ann.loop.outcomes() if one.command_id in ids and one.status == "applied"]
+
+
+def nothing_happened_twice(loop: Loop) -> None:
+    """One outcome per command, one answer per approval; repeated records have the same bytes."""
+    records = set(loop.read("outcomes"))
+    ids = Counter(
+        found.get("command_id") or found["approval_id"] for found in map(json.loads, records)
+    )
+    print(Counter((one.status, (one.reason or "").partition(":")[0]) for one in loop.outcomes()))
+    assert max(ids.values()) == 1
+    moved = Counter(one.bundle for one in loop.outcomes() if one.status == "applied")
+    assert max(moved.values()) == 1  # within the cool-down
+
+
+def answers(loop: Loop) -> dict[str, ApprovalOutcome]:
+    """By the id of the approval."""
+    return {one.approval_id: one for one in loop.answers() if isinstance(one, ApprovalOutcome)}
+
+
+@contextmanager
+def approving(cluster: PulsarCluster, browser: Browser, folder: Path) -> Iterator[Ann]:
+    """A loop whose plans wait for 40 seconds, and whose executor takes one after the other."""
+    for name, text in (("approvals-key", KEY), ("tokens", f"operator:ann:{TOKEN}\n")):
+        (folder / name).write_text(text, "utf-8")
+        (folder / name).chmod(0o600)
+    (port,) = free_ports(1)
+    settings: dict[str, Any] = {
+        "executor__approval": "required",
+        "executor__max_concurrent": 1,
+        "executor__max_per_minute": 20,
+        "signing__approvals_key_file": folder / "approvals-key",
+        "serve__listen": f"127.0.0.1:{port}",
+        "serve__token_file": folder / "tokens",
+        "round__command_ttl_ms": 40_000,
+        "round__cool_down_ms": 1_200_000,
+    }
+    context = browser.new_context(**DESKTOP)  # type: ignore[arg-type]
+    context.set_default_timeout(LONG_MS)
+    with closed_loop(folder / "loop", cluster.settings(folder), None, **settings) as loop:
+        flags = [word for word in loop.words if word != "--set"]
+        yield Ann(context.new_page(), f"http://127.0.0.1:{port}/", loop, load(flags=flags))
+    context.close()
