@@ -35,6 +35,7 @@ def test_the_compose_file_has_the_whole_road() -> None:
         "job",
         "collector",
         "executor",
+        "page",
     }
     assert {container.service for container in ACTIVE} == {"spark-master", "spark-worker", "job"}
     assert {
@@ -42,6 +43,7 @@ def test_the_compose_file_has_the_whole_road() -> None:
     } == {
         "collector": ("servers",),
         "executor": ("servers",),
+        "page": ("page",),
     }
 
 

@@ -17,6 +17,7 @@ from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
+from sinks.metrics.page import PageMetrics
 from streaming.metrics import JobMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "METRICS.md").read_text("utf-8")
@@ -50,6 +51,7 @@ def registered(registry: CollectorRegistry) -> list[Row]:
         ("Job", lambda registry: JobMetrics(registry, 0, LIVENESS)),
         ("Collector", lambda registry: CollectorMetrics(registry, ["c"], LIVENESS)),
         ("Executor", lambda registry: ExecutorMetrics(registry, "c", LIVENESS)),
+        ("Live page", lambda registry: PageMetrics(registry, LIVENESS)),
     ],
 )
 def test_the_page_lists_every_metric(
