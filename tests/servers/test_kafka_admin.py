@@ -59,8 +59,8 @@ def test_missing_topics_are_made_once_and_can_be_seen(kafka: KafkaBroker, tmp_pa
         *on(kafka, "new"),
         "--json",
     ]
-    assert [one["created"] for one in rebalancer(*words).json["topics"]] == [True] * 5
-    assert [one["created"] for one in rebalancer(*words).json["topics"]] == [False] * 5
+    assert [one["created"] for one in rebalancer(*words).json["topics"]] == [True] * len(TOPICS)
+    assert [one["created"] for one in rebalancer(*words).json["topics"]] == [False] * len(TOPICS)
     facts = topic_facts(
         parse_topic(f"kafka://{kafka.address()}/new-rounds"), kafka_access(KafkaSettings())
     )

@@ -114,7 +114,7 @@ def test_topics_that_we_make_outlive_every_look_at_idle_ones(
     }
     for partitions, ours in made.items():
         done = rebalancer("topics", "create", "--partitions", partitions, *ours.words(), "--json")
-        assert [one["created"] for one in done.json["topics"]] == [True] * 5
+        assert [one["created"] for one in done.json["topics"]] == [True] * len(TOPICS)
         # A client comes and goes, as every program of ours does: without one, brokers have not
         # loaded the partitions.
         with closing(stock.client()) as client:
@@ -161,7 +161,9 @@ def test_topics_of_an_older_version_are_named_and_mended(
         in before["rounds"].text
     )
     assert "rebalancer topics create --update" in before["rounds"].remedy
-    assert [(one["created"], one["updated"]) for one in done.json["topics"]] == [(False, True)] * 5
+    assert [(one["created"], one["updated"]) for one in done.json["topics"]] == [
+        (False, True)
+    ] * len(TOPICS)
     assert set(TOPICS) <= ours.topics()
     assert {finding.status for finding in ours.examined().values()} == {"ok"}
 

@@ -263,7 +263,10 @@ def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(
         rebalancer("topics", "create", "--partitions", "2", *words, "--json").json["topics"]
         for _ in range(2)
     ]
-    assert [[one["created"] for one in some] for some in made] == [[True] * 5, [False] * 5]
+    assert [[one["created"] for one in some] for some in made] == [
+        [True] * len(TOPICS),
+        [False] * len(TOPICS),
+    ]
     connections = load(flags=words[1::2]).connections
     kept = [finding for finding in check_topics(connections) if finding.status == "ok"]
     assert len(kept) == 5
