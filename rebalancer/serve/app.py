@@ -150,7 +150,7 @@ def _encoded(view: Callable[..., dict[str, Any]], *given: object) -> Body:
 
 
 async def _events(page: LivePage, request: Request) -> Response:
-    changed = page.news.open()
+    changed = page.news.open() if request.method == "GET" else None
     if changed is None:
         raise HTTPException(503, "Too many viewers at once; try again later.")
     return StreamingResponse(

@@ -22,6 +22,7 @@ from tests.browser.conftest import DESKTOP, PHONE
 from tests.browser.live import OpenLive, opener
 from tests.live_server import OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish
+from tests.telemetry_lines import T0, load_report, sweep
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img/src=x/onerror=alert(1)>"
@@ -305,6 +306,23 @@ def test_people_sign_in_and_only_operators_decide(tmp_path: Path, open_live: Ope
 def sign_in(page: Page, token: str) -> None:
     page.fill("#token", token)
     page.press("#token", "Enter")
+
+
+def test_a_cluster_without_a_round_shows_health_and_the_next_step(
+    tmp_path: Path, open_live: OpenLive
+) -> None:
+    seconds = (now_ms() - T0) / 1_000
+    missing = {"b:1": "broker-unavailable: timed out"}
+    with FileTopicWriter(tmp_path / "telemetry") as topic:
+        topic.append([load_report("a:1", seconds), sweep(seconds, "a:1", missing=missing)])
+    with page_of(tmp_path) as running:
+        page = open_live(running)
+        expect(page.locator("#state")).to_contain_text("No round yet. Start rebalancer run")
+        expect(page.locator(".process").first).to_contain_text(
+            "1 broker answered the newest pass; without an answer: b:1"
+        )
+        assert page.is_hidden("#plan")
+        assert page.is_hidden("#heat")
 
 
 def test_an_empty_page_says_what_is_missing_and_what_to_do(

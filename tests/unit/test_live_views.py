@@ -222,6 +222,16 @@ def test_a_pause_names_the_person_and_the_reason() -> None:
     assert plans(one, PlanSettings())["pause"]["paused"]
 
 
+def test_the_executor_shows_what_happened_to_the_newest_answered_commands() -> None:
+    found = views.overview(cluster(MadeUpCluster(NOW, brokers=12, waits=False)), SETTINGS, False)
+
+    executor = found["health"][2]
+
+    assert executor["fresh"].startswith("Of the commands of round 53: ")
+    assert "3 applied, 1 dry-run, 1 failed, 1 refused; shop/orders-" in executor["fresh"]
+    assert executor["doubt"]
+
+
 def test_commands_without_an_answer_say_that_no_executor_runs() -> None:
     late = views.overview(cluster(MadeUpCluster(NOW), NOW + 400_000), SETTINGS, False)
 
