@@ -187,6 +187,8 @@ def test_a_search_answers_with_the_words_of_explain() -> None:
     assert (bundle["found"], bundle["kind"]) == (True, "bundle")
     assert any(command.text in line for line in bundle["lines"])
     assert broker["lines"][0] == f"broker {command.source}"
+    assert broker["lines"][1].startswith("  round 40 of c, ")
+    assert broker["lines"][-1] == "  (20 earlier rounds not shown)"
     assert answer(one, "40", 1)["lines"][0].startswith("round 40 of cluster c, epoch 1")
     assert answer(one, "")["kind"] == "latest"
     missing = answer(one, "no-such-broker:1")
