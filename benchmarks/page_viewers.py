@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -39,7 +39,12 @@ from tests.topic_uris import topics_of
 ROOT = Path(__file__).parents[1]
 _TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes", "approvals")
 _DOCUMENTS = ("clusters", "cluster", "plans", "brokers", "usage", "bundles", "rounds")
-_WARM_UP = 6
+_WARM_UP = 8
+#: Time (s) in which page and viewers start, before the passes of a block.
+_SETTLES_S = 5
+_CROWD = (
+    "import sys; from benchmarks.page_viewers import crowd; crowd(sys.argv[1], int(sys.argv[2]))"
+)
 
 
 @dataclass
@@ -47,10 +52,12 @@ class Blocks:
     """The job's batches, each under the name of the block in which it began."""
 
     block: str = "warm-up"
+    records: int = 0
     batches: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, one: BatchProgress) -> None:
         """Adds a batch with reports."""
+        self.records += one.records
         if one.records > 1:
             self.batches.setdefault(self.block, []).append(one.took_ms)
 
@@ -60,8 +67,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = options("benchmarks.page_viewers", __doc__ or "")
     number(parser, "--brokers", 200, "brokers, with 100 bundles each")
     number(parser, "--viewers", 20, "viewers")
-    number(parser, "--blocks", 6, "blocks of passes, every other one with viewers")
-    number(parser, "--passes", 8, "passes of a block")
+    number(parser, "--blocks", 10, "blocks of passes, every other one with viewers")
+    number(parser, "--passes", 6, "passes of a block")
     number(parser, "--every", 3, "seconds between two passes")
     given = parser.parse_args(words)
     found = Blocks()
@@ -99,26 +106,23 @@ def _job(folder: Path, found: Blocks, stop: Stop) -> None:
 def _fed(folder: Path, given: object, found: Blocks, stop: Stop) -> None:
     """Publishes passes, and switches viewers on and off between blocks."""
     words = vars(given)
-    fleet, passes = Fleet(words["brokers"]), iter(range(10_000))
+    fleet = Fleet(words["brokers"])
     with FileTopicWriter(folder / "telemetry") as topic:
-        for _ in range(_WARM_UP):
-            _pass(topic, fleet, next(passes), words["every"])
+        for count in range(_WARM_UP):
+            topic.append([*fleet.reports(count), fleet.sweep(count)])
+        while found.records < _WARM_UP * (fleet.brokers + 1):
+            time.sleep(0.5)
+        count = _WARM_UP
         for block in range(words["blocks"]):
-            if block % 2:
-                with _viewers(folder, words["viewers"]):
-                    found.block = f"{block} viewers"
-                    for _ in range(words["passes"]):
-                        _pass(topic, fleet, next(passes), words["every"])
-            else:
-                found.block = f"{block} alone"
+            watched = _viewers(folder, words["viewers"]) if block % 2 else nullcontext()
+            with watched:
+                time.sleep(_SETTLES_S)
+                found.block = f"{block} {'viewers' if block % 2 else 'alone'}"
                 for _ in range(words["passes"]):
-                    _pass(topic, fleet, next(passes), words["every"])
+                    topic.append([*fleet.reports(count), fleet.sweep(count)])
+                    count += 1
+                    time.sleep(words["every"])
     stop.set()
-
-
-def _pass(topic: FileTopicWriter, fleet: Fleet, count: int, every: int) -> None:
-    topic.append([*fleet.reports(count), fleet.sweep(count)])
-    time.sleep(every)
 
 
 @contextmanager
@@ -134,7 +138,7 @@ def _viewers(folder: Path, viewers: int) -> Iterator[None]:
         while not (address := re.search(r" page: (\S+)", log.read_text())):
             time.sleep(0.2)
         crowd = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.page_viewers_crowd", address[1], str(viewers)],
+            [sys.executable, "-c", _CROWD, address[1], str(viewers)],
             cwd=ROOT,
         )
         try:
@@ -152,20 +156,27 @@ def follow(url: str) -> None:
     change are not sent again.
     """
     tags: dict[str, str] = {}
-    with httpx.Client(base_url=f"{url}api/v1/", timeout=None) as client:
-        with client.stream("GET", "events") as stream:
-            for line in stream.iter_lines():
-                if not line.startswith("data: "):
-                    continue
-                clusters = json.loads(line[6:])["clusters"]
-                for name in _DOCUMENTS if clusters else ():
-                    answer = client.get(
-                        name,
-                        params={"cluster": next(iter(clusters))},
-                        headers={"If-None-Match": tags.get(name, "")},
-                    )
-                    tags[name] = answer.headers.get("etag", "")
+    with (
+        httpx.Client(base_url=f"{url}api/v1/", timeout=None) as client,
+        client.stream("GET", "events") as stream,
+    ):
+        for line in stream.iter_lines():
+            clusters = json.loads(line[6:])["clusters"] if line.startswith("data: ") else {}
+            for name in _DOCUMENTS if clusters else ():
+                answer = client.get(
+                    name,
+                    params={"cluster": next(iter(clusters))},
+                    headers={"If-None-Match": tags.get(name, "")},
+                )
+                tags[name] = answer.headers.get("etag", "")
+            if clusters:
                 time.sleep(3)
+
+
+def crowd(url: str, count: int) -> None:
+    """This number of viewers, until the process ends."""
+    for _ in range(count):
+        threading.Thread(target=follow, args=(url,)).start()
 
 
 if __name__ == "__main__":
