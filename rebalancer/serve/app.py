@@ -80,7 +80,7 @@ async def _overview(page: LivePage, request: Request) -> Response:
 async def _plans(page: LivePage, request: Request) -> Response:
     one = page.cluster(request)
     make = partial(_encoded, plan_views.plans, one, page.plans)
-    body = await run_in_threadpool(one.made.get, "plans document", make)
+    body = await run_in_threadpool(one.decisions.made.get, "plans document", make)
     return body.answer(request)
 
 
