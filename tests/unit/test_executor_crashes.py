@@ -213,6 +213,7 @@ def test_the_story_without_a_death(tmp_path: Path) -> None:
     assert tell(tmp_path, iter([])) == 4
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("part", range(4))
 def test_a_death_at_each_moment_of_each_part(tmp_path: Path, part: int) -> None:
     """One death per run, at every moment of that part of the story."""
