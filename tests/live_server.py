@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ class RunningPage:
     folder: Path
     url: str = ""
     lines: list[str] = field(default_factory=list)
+    verify: ssl.SSLContext | bool = True
 
     def get(self, name: str, token: str | None = None, **parameters: object) -> httpx.Response:
         """A document of the page."""
@@ -37,6 +39,7 @@ class RunningPage:
             self.url + API + name,
             params={key: str(value) for key, value in parameters.items()},
             headers=headers,
+            verify=self.verify,
         )
 
     @property
@@ -48,12 +51,17 @@ class RunningPage:
 
 @contextmanager
 def page_of(
-    folder: Path, words: Sequence[str] = (), *, tokens: bool = False, clusters: int = 1
+    folder: Path,
+    words: Sequence[str] = (),
+    *,
+    tokens: bool = False,
+    clusters: int = 1,
+    verify: ssl.SSLContext | bool = True,
 ) -> Iterator[RunningPage]:
     """The page as soon as it has read `clusters` clusters. `words`: more settings; `tokens`: for
-    Grace, an operator, and Ada, a viewer.
+    Grace, an operator, and Ada, a viewer; `verify`: the certificates that the tests trust.
     """
-    page, stop = RunningPage(folder), threading.Event()
+    page, stop = RunningPage(folder, verify=verify), threading.Event()
     given = ["serve.listen=127.0.0.1:0", *settings_of(folder), *words]
     if tokens:
         file = folder / "tokens"

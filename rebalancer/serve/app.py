@@ -80,7 +80,7 @@ async def _overview(page: LivePage, request: Request) -> Response:
 async def _plans(page: LivePage, request: Request) -> Response:
     one = page.cluster(request)
     make = partial(_encoded, plan_views.plans, one, page.plans)
-    body = await run_in_threadpool(one.made.get, "plans document", make)
+    body = await run_in_threadpool(one.decisions.made.get, "plans document", make)
     return body.answer(request)
 
 
@@ -150,7 +150,7 @@ def _encoded(view: Callable[..., dict[str, Any]], *given: object) -> Body:
 
 
 async def _events(page: LivePage, request: Request) -> Response:
-    changed = page.news.open()
+    changed = page.news.open() if request.method == "GET" else None
     if changed is None:
         raise HTTPException(503, "Too many viewers at once; try again later.")
     return StreamingResponse(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from starlette.concurrency import run_in_threadpool
@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from rebalancer.analysis.live.snapshot import LiveCluster
 from rebalancer.analysis.plans import (
+    Plan,
     PlanError,
     approval_for,
     pause_for,
@@ -43,6 +44,8 @@ class Deciding:
     key: SigningKey | None
     now_ms: Callable[[], int]
     publish: Callable[[Connections, SigningKey, Approval], None] = publish_approval
+    #: Plan → what this page has published about it.
+    published: dict[str, list[Approval]] = field(default_factory=dict)
 
     async def decide(self, one: LiveCluster, by: str, body: dict[str, object]) -> Approval:
         """Publishes the decision in a request's body: `action`, `reason`, and `plan` for approve
@@ -63,7 +66,16 @@ class Deciding:
             await run_in_threadpool(self.publish, self.connections, self.key, approval)
         except RebalancerError as error:
             raise HTTPException(503, _sentence(error)) from None
+        if approval.plan is not None:
+            self._remember(approval, approval.plan)
         return approval
+
+    def _remember(self, approval: Approval, plan: str) -> None:
+        """Until the plan has expired."""
+        now_ms = self.now_ms()
+        for old in [id_ for id_, it in self.published.items() if it[0].expires_at_ms < now_ms]:
+            del self.published[old]
+        self.published.setdefault(plan, []).append(approval)
 
     def _record(self, one: LiveCluster, by: str, action: str, reason: str, plan: str) -> Approval:
         now_ms, new_id = self.now_ms(), secrets.token_hex(16)
@@ -71,15 +83,31 @@ class Deciding:
             order: Literal["pause", "resume"] = "pause" if action == "pause" else "resume"
             return pause_for(one.cluster, order, by=by, reason=reason, now_ms=now_ms, new_id=new_id)
         known = plans_of(one.decisions.history, one.decisions.approvals, now_ms)
+        named = plan_named(known, plan, one.cluster)
+        self._check_undecided(named, one)
         verdict: Literal["approve", "deny"] = "approve" if action == "approve" else "deny"
         return approval_for(
-            plan_named(known, plan, one.cluster),
+            named,
             verdict,
             by=by,
             reason=reason,
             now_ms=now_ms,
             new_id=new_id,
         )
+
+    def _check_undecided(self, plan: Plan, one: LiveCluster) -> None:
+        """Raises PlanError for a plan on which a person has decided, and the executor has not
+        answered. The page's own decisions count before they have been read from the topic.
+        """
+        answered = {answer.approval_id for answer in one.decisions.answers}
+        given = [*one.decisions.approvals, *self.published.get(plan.id, ())]
+        for approval in given:
+            if approval.plan == plan.id and approval.id not in answered:
+                done = "approved" if approval.action == "approve" else "denied"
+                raise PlanError(
+                    f"{approval.by} {done} plan {plan.id} before: {approval.reason}; the executor "
+                    "has not answered yet"
+                )
 
 
 def _sentence(error: RebalancerError) -> str:

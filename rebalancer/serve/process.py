@@ -61,7 +61,13 @@ def noted(snapshot: LiveSnapshot, viewers: int, metrics: PageMetrics) -> None:
     """Notes the state of the topics in the metrics; the process is ready once it has read them."""
     if all(one.caught_up or one.error for one in snapshot.topics):
         metrics.liveness.succeeded()
-    metrics.turned(viewers, [(one.name, one.records, bool(one.error)) for one in snapshot.topics])
+    newest = {
+        name: one.decisions.rounds[-1].round.ts
+        for name, one in snapshot.clusters.items()
+        if one.decisions.rounds
+    }
+    topics = [(one.name, one.records, bool(one.error)) for one in snapshot.topics]
+    metrics.turned(viewers, topics, newest.items())
 
 
 def is_paused(settings: Settings) -> bool | None:

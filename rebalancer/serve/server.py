@@ -25,6 +25,7 @@ _LARGEST_HEAD, _HEAD_S = 16 * 2**10, 15.0
 _KEEP_ALIVE_S = 20
 #: How long requests may still take when the process stops (s).
 _GRACE_S = 3
+_CLOSING_S = 0.1
 
 
 class PatientProtocol(H11Protocol):
@@ -146,6 +147,10 @@ def run_server(
 async def _serve(server: StoppableServer, listening: socket.socket) -> None:
     asyncio.get_running_loop().set_exception_handler(_broken_connection)
     await server.serve([listening])
+    for connection in [*server.server_state.connections]:
+        connection.transport.abort()
+    # Connections with TLS close in several turns of the loop.
+    await asyncio.sleep(_CLOSING_S)
 
 
 def _broken_connection(_: asyncio.AbstractEventLoop, __: dict[str, Any]) -> None:

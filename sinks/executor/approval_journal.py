@@ -94,11 +94,6 @@ class ApprovalJournal:
         )
         return Received(held.id, held.position, record)
 
-    def release(self, held: HeldCommand) -> None:
-        """Removes a held command that has its outcome."""
-        with self._journal.writing() as db:
-            db.execute(f"DELETE FROM held WHERE {_AT}", (held.id, *held.position))
-
     def knows(self, id_: str, position: Position) -> bool:
         """Whether this very approval record is stored."""
         return bool(self._journal.rows(f"SELECT 1 FROM approvals WHERE {_AT}", id_, *position))

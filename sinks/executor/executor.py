@@ -183,9 +183,8 @@ class Executor:
         """Works off the next held commands that are decided or late; how many."""
         wave = self._holding.next_wave()
         tasks = [self._intake.of_held(due) for due in wave]
-        for due, result in zip(wave, self._results(tasks), strict=True):
+        for result in self._results(tasks):
             self._publisher.publish(result.result())
-            self._held.release(due.held)
         return len(wave)
 
     def _results(self, wave: Sequence[Task | RefusedRecord | None]) -> list[Future[_Result]]:

@@ -121,12 +121,10 @@ class Intake:
             subjects |= {subject} if subject else set()
         return [Arrival(record, self._content(record)) for record in wave]
 
-    def of_held(self, due: DueCommand) -> Task | None:
-        """The task of a held command; None if it has its outcome already."""
+    def of_held(self, due: DueCommand) -> Task:
+        """The task of a held command."""
         received = self._approvals.received(due.held)
         same, earlier = self._journal.earlier(received)
-        if same is not None and same.published:
-            return None
         task = self._task(received, read_command(received.record), earlier=earlier, entry=same)
         return replace(task, denied=due.objection)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from sinks.metrics.labels import BoundedLabel
+from sinks.metrics.labels import OTHER, BoundedLabel
 from sinks.metrics.liveness import Liveness
 
 
@@ -31,6 +31,13 @@ class PageMetrics:
             ["topic"],
             registry=registry,
         )
+        self._cluster = BoundedLabel()
+        self._newest = Gauge(
+            "pulsar_rebalancer_page_last_round_timestamp_seconds",
+            "Time of the newest round that the page has read, by the cluster's clock",
+            ["cluster"],
+            registry=registry,
+        )
         self._lost = Gauge(
             "pulsar_rebalancer_page_topic_lost",
             "1 while the page cannot read the topic",
@@ -43,10 +50,20 @@ class PageMetrics:
         group = f"{status // 100}xx" if status else "none"
         self._requests.labels(self._route(route), group).inc()
 
-    def turned(self, viewers: int, topics: Iterable[tuple[str, int, bool]]) -> None:
-        """Notes a turn of the loop. `topics`: name, records read, whether it cannot be read."""
+    def turned(
+        self,
+        viewers: int,
+        topics: Iterable[tuple[str, int, bool]],
+        rounds: Iterable[tuple[str, int]] = (),
+    ) -> None:
+        """Notes a turn of the loop. `topics`: name, records read, whether it cannot be read;
+        `rounds`: cluster, and time of its newest round (ms since the epoch).
+        """
         self.liveness.turned()
         self._viewers.set(viewers)
         for name, records, lost in topics:
             self._records.labels(name).set(records)
             self._lost.labels(name).set(lost)
+        for cluster, ts in rounds:
+            if (label := self._cluster(cluster)) != OTHER:
+                self._newest.labels(label).set(ts / 1000)

@@ -38,6 +38,7 @@ def test_the_compose_file_has_the_whole_road() -> None:
         "notifier",
         "prometheus",
         "grafana",
+        "page",
     }
     assert {container.service for container in ACTIVE} == {"spark-master", "spark-worker", "job"}
     assert {
@@ -46,6 +47,7 @@ def test_the_compose_file_has_the_whole_road() -> None:
         "collector": ("servers",),
         "executor": ("servers",),
         "notifier": ("notices",),
+        "page": ("page",),
     }
 
 

@@ -108,7 +108,7 @@ def test_kustomize_makes_all_objects_in_one_namespace(tmp_path: Path) -> None:
 
 
 def test_there_is_one_pod_for_each_process_and_never_two_of_it() -> None:
-    assert set(PODS) == {"collector", "job", "executor", "notifier"}
+    assert set(PODS) == {"collector", "job", "executor", "page", "notifier"}
     for pod in PODS.values():
         assert pod.owner["spec"]["replicas"] == 1
         assert pod.owner["spec"]["strategy"] == {"type": "Recreate"}
@@ -202,6 +202,7 @@ def test_the_state_of_job_and_executor_outlives_their_pods() -> None:
         "collector": None,
         "job": "pulsar-rebalancer-checkpoint",
         "executor": "pulsar-rebalancer-executor",
+        "page": None,
         "notifier": "pulsar-rebalancer-notifier",
     }
     assert set(used.values()) - {None} == claims
@@ -226,12 +227,15 @@ def test_a_pod_reads_the_settings_where_its_command_looks(process: str) -> None:
 
 def test_secrets_are_named_and_not_contained() -> None:
     token, key = TABLES["pulsar"]["token_file"], TABLES["signing"]["key_file"]
+    people = TABLES["serve"]["token_file"]
 
     assert [file.name for file, one in OBJECTS if one["kind"] == "Secret"] == []
     assert {process: pod.secret_files for process, pod in PODS.items()} == {
         "collector": {token},
         "job": {token, key},
         "executor": {token, key},
+        # The page checks no signature: executors do.
+        "page": {token, people},
         "notifier": {token, key, TABLES["notices"]["url_file"], TABLES["notices"]["key_file"]},
     }
 
@@ -258,9 +262,19 @@ def test_probes_and_metrics_are_on_the_port_of_the_settings(process: str) -> Non
 
     # The kubelet and Prometheus ask the address of the pod.
     assert host == "0.0.0.0"
-    assert container["ports"] == [{"name": "metrics", "containerPort": int(port)}]
+    assert container["ports"][0] == {"name": "metrics", "containerPort": int(port)}
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+
+
+def test_the_live_page_is_on_the_port_of_the_settings() -> None:
+    listen = TABLES["serve"]["listen"]
+
+    assert PODS["page"].container["ports"][1:] == [
+        {"name": "page", "containerPort": int(listen.rpartition(":")[2])}
+    ]
+    assert listen.startswith("0.0.0.0:"), "port-forward reaches the address of the pod"
+    assert all(len(pod.container["ports"]) == 1 for name, pod in PODS.items() if name != "page")
 
 
 def test_prometheus_finds_the_port_of_every_pod() -> None:

@@ -20,7 +20,7 @@ from tests.architecture.units import Unit, commented, read_unit
 FOLDER = ROOT / "deploy/systemd"
 PREFIX = "pulsar-rebalancer-"
 #: Every process by the name of its service in the compose file, in order of start.
-PROCESSES = ("collector", "job", "executor", "notifier")
+PROCESSES = ("collector", "job", "executor", "page", "notifier")
 UNITS = {name: read_unit(FOLDER / f"{PREFIX}{name}.service") for name in PROCESSES}
 TARGET = "pulsar-rebalancer.target"
 #: Every service runs with these.
@@ -119,7 +119,7 @@ def test_a_service_has_a_user_without_privileges_and_writes_to_its_state_only(un
 def test_only_java_may_make_memory_executable() -> None:
     kept = {name for name in UNITS if UNITS[name].values("Service", "MemoryDenyWriteExecute")}
 
-    assert kept == {"collector", "executor", "notifier"}
+    assert kept == {"collector", "executor", "page", "notifier"}
 
 
 @EVERY_UNIT

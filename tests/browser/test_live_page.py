@@ -22,6 +22,7 @@ from tests.browser.live import OpenLive, opener
 from tests.chromium import DESKTOP, PHONE
 from tests.live_server import OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish
+from tests.telemetry_lines import T0, load_report, sweep
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img/src=x/onerror=alert(1)>"
@@ -83,8 +84,8 @@ def test_brokers_moves_plan_and_history_are_there(
     assert "#60" in page.locator("#history .row").first.inner_text()
     assert "4 waiting" in page.locator("#history .row").first.inner_text()
     assert page.locator("#moves canvas").count() == 1
-    assert page.locator("#approve").count() == 0, "no token file"
-    assert page.is_disabled("#pause")
+    assert page.locator("[id^=approve-]").count() == 0, "no approvals needed"
+    assert page.is_disabled("#pause-executor")
     assert "serve.token_file" in page.inner_text("#why-not")
 
 
@@ -283,20 +284,20 @@ def test_people_sign_in_and_only_operators_decide(tmp_path: Path, open_live: Ope
         sign_in(page, VIEWER)
         drawn(page)
         expect(page.locator("#person")).to_contain_text("Ada (viewer)")
-        expect(page.locator("#approve")).to_be_disabled()
+        expect(page.locator("[id^=approve-]")).to_be_disabled()
         expect(page.locator("#why-not")).to_have_text("This needs the role operator.")
         page.locator("#person button").click()
         page.locator("#login").wait_for()
         sign_in(page, OPERATOR)
         drawn(page)
-        page.locator("#approve").click()
+        page.locator("[id^=approve-]").click()
         expect(page.locator("#plan-problem")).to_contain_text("Write a reason first")
-        assert page.evaluate("document.activeElement.id") == "reason"
+        assert page.evaluate("document.activeElement.id").startswith("reason-")
         page.keyboard.type("looks right")
-        page.locator("#approve").click()
-        expect(page.locator(".words")).to_contain_text("Grace approved it")
+        page.locator("[id^=approve-]").click()
+        expect(page.locator(".words")).to_contain_text("approved it")
         expect(page.locator(".words")).to_contain_text("The executor has not answered yet.")
-        expect(page.locator("#approve")).to_have_count(0)
+        expect(page.locator("[id^=approve-]")).to_have_count(0)
         assert page.evaluate("document.cookie") == "", "the script cannot read the session"
     (record,), _ = FileTopicReader(tmp_path / "approvals").read()
     assert decode_approval(record.value).reason == "looks right"
@@ -305,6 +306,23 @@ def test_people_sign_in_and_only_operators_decide(tmp_path: Path, open_live: Ope
 def sign_in(page: Page, token: str) -> None:
     page.fill("#token", token)
     page.press("#token", "Enter")
+
+
+def test_a_cluster_without_a_round_shows_health_and_the_next_step(
+    tmp_path: Path, open_live: OpenLive
+) -> None:
+    seconds = (now_ms() - T0) / 1_000
+    missing = {"b:1": "broker-unavailable: timed out"}
+    with FileTopicWriter(tmp_path / "telemetry") as topic:
+        topic.append([load_report("a:1", seconds), sweep(seconds, "a:1", missing=missing)])
+    with page_of(tmp_path) as running:
+        page = open_live(running)
+        expect(page.locator("#state")).to_contain_text("No round yet. Start rebalancer run")
+        expect(page.locator(".process").first).to_contain_text(
+            "1 broker answered the newest pass; without an answer: b:1"
+        )
+        assert page.is_hidden("#plan")
+        assert page.is_hidden("#heat")
 
 
 def test_an_empty_page_says_what_is_missing_and_what_to_do(

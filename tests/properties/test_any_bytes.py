@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,18 @@ from hypothesis import strategies as st
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
-from sinks.wire.codec import encode_command, encode_round
+from sinks.wire.codec import (
+    encode_approval,
+    encode_approval_outcome,
+    encode_command,
+    encode_outcome,
+    encode_round,
+)
 from strategies.model import Round, Skip, Spread
 from tests.control_topic import command
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
+from tests.unit.test_wire_encoding import ANSWER, APPROVAL, OUTCOME
 
 BROKER, BUNDLE = "a:1", bundle(1)
 scalars = (
@@ -51,6 +59,9 @@ def legal() -> tuple[dict[str, Any], ...]:
     records = [
         encode_round(done),
         encode_command(command(BUNDLE, BROKER, "b:1", id="x-command")),
+        encode_approval(replace(APPROVAL, plan="1.1-0123456789ab")),
+        encode_approval_outcome(replace(ANSWER, plan="1.1-0123456789ab")),
+        encode_outcome(OUTCOME),
         load_report(BROKER, 1, {BUNDLE: 1.0}),
         sweep(2, BROKER),
     ]
@@ -83,12 +94,16 @@ values = (
 )
 
 
-#: Command lines; all of them read the same topic as telemetry, rounds and commands.
+#: Command lines; all of them read the same topic as each kind of records.
 READING = (
     ("explain", "1"),
     ("explain", "x-command"),
     ("explain", BROKER),
     ("explain", BUNDLE, "--json"),
+    ("plans", "list"),
+    ("plans", "list", "--json"),
+    ("status",),
+    ("status", "--json"),
     ("shadow",),
     ("shadow", "--json"),
     ("replay", "--json", "--from-topic"),
@@ -108,8 +123,10 @@ def test_any_bytes_on_any_topic_never_end_a_reading_command(
             topic.append([*(json.dumps(record).encode() for record in legal()), *records])
         topics = [
             word
-            for kind in ("telemetry", "rounds", "commands")
+            for kind in ("telemetry", "rounds", "commands", "outcomes", "approvals")
             for word in ("--set", f"topics.{kind}={uri}")
         ]
-        answer = rebalancer(*reading, *([uri] if reading[0] == "replay" else []), *topics)
+        asks = ["--set", "executor.approval=required"]
+        where = [uri] if reading[0] == "replay" else []
+        answer = rebalancer(*reading, *where, *topics, *asks)
         assert (answer.code, "this is a bug" in answer.err) == (0, False), answer.err

@@ -58,14 +58,15 @@ class Ann:
         click. Returns the plan's id.
         """
         while True:
-            expect(self.page.locator(f"#{action}")).to_be_enabled(timeout=LONG_MS)
-            self.page.locator("#reason").fill(reason)
+            button = self.page.locator(f"[id^={action}-]").first
+            expect(button).to_be_enabled(timeout=LONG_MS)
+            id_ = (button.get_attribute("id") or "").removeprefix(f"{action}-")
+            self.page.locator(f"[id='reason-{id_}']").fill(reason)
             with self.page.expect_response(lambda answer: "/plans?" in answer.url) as sent:
-                self.page.locator(f"#{action}").click()
+                self.page.locator(f"[id='{action}-{id_}']").click()
             if sent.value.ok:
-                decided: str = sent.value.request.post_data_json["plan"]
-                expect(self.page.locator("#said")).to_contain_text(decided)
-                return decided
+                expect(self.page.locator("#said")).to_contain_text(id_)
+                return id_
             print("the page said:", self.page.locator("#plan-problem").inner_text())
 
     def plan(self, id_: str) -> Plan:

@@ -16,6 +16,7 @@ from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import file_topic_uri
+from sinks.wire.signing import SigningSettings
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
@@ -200,6 +201,18 @@ def test_an_outcomes_topic_that_cannot_be_made_is_a_warning_because_only_executo
         "warn",
         "correct that, or change topics.outcomes",
     )
+
+
+def test_the_approvals_topic_is_looked_at_only_where_there_is_a_key(tmp_path: Path) -> None:
+    connections = job(tmp_path).connections
+    assert "topic approvals" not in [found.check for found in check_topics(connections)]
+
+    signing = SigningSettings(approvals_key_file=str(tmp_path / "key"))
+    (tmp_path / "approvals").touch()
+    topics = replace(connections.topics, approvals=topic_of(file_topic_uri(tmp_path / "approvals")))
+    *_, found = check_topics(replace(connections, signing=signing, topics=topics))
+
+    assert (found.check, found.status) == ("topic approvals", "warn")
 
 
 def closed_port() -> int:

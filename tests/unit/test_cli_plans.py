@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.cli.commands.execute import used_topics
+from rebalancer.settings.load import load
 from sinks.wire.codec import decode_approval, encode_approval_outcome, encode_round
 from strategies.approvals import ApprovalOutcome
 from strategies.model import Command
@@ -296,6 +298,14 @@ def test_an_executor_without_a_key_cannot_wait_for_approvals(
     same = operator.types(*words, "--set", f"signing.key_file={tmp_path / 'approvals-key'}")
     assert same.code == 2
     assert "a job could approve its own plans" in same.err
+
+
+def test_an_executor_without_an_approvals_key_leaves_that_topic_alone() -> None:
+    """On Kafka and Pulsar it need not exist."""
+    without = used_topics(load())
+    assert [str(one).rpartition("/")[2] for one in without] == list(TOPICS[:5])
+    with_key = used_topics(load(flags=["signing.approvals_key_file=/a/key"]))
+    assert {*with_key} - {*without} == {load().connections.topics.approvals}
 
 
 def lines_of(answer: Answer) -> list[str]:

@@ -20,6 +20,7 @@ from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey, SigningSettings
+from strategies.settings import RoundSettings
 from tests.control_topic import Control, command, now_ms
 from tests.topic_uris import topics_of
 
@@ -191,18 +192,19 @@ def approvals(
     file.write_text("0123456789abcdef-approvals")
     file.chmod(mode)
     signing = SigningSettings(**{"approvals_key_file": str(file), **more})
-    return list(check_approvals(ExecutorSettings(approval="required"), signing, ttl_ms))
+    rounds = RoundSettings(command_ttl_ms=ttl_ms, cool_down_ms=3_600_000)
+    return list(check_approvals(ExecutorSettings(approval="required"), signing, rounds))
 
 
 def test_without_approvals_there_is_nothing_to_check() -> None:
-    assert list(check_approvals(ExecutorSettings(), SigningSettings(), 1_000)) == []
+    assert list(check_approvals(ExecutorSettings(), SigningSettings(), RoundSettings())) == []
 
 
 def test_a_key_of_approvals_that_is_only_for_pauses(tmp_path: Path) -> None:
     (good,) = approvals(tmp_path)
     assert (good.status, good.text.partition(";")[0]) == ("ok", "plans wait for approval")
     signing = SigningSettings(approvals_key_file=str(tmp_path / "approvals-key"))
-    (found,) = check_approvals(ExecutorSettings(), signing, 1_000)
+    (found,) = check_approvals(ExecutorSettings(), signing, RoundSettings())
     assert (found.status, found.text.partition(";")[0]) == ("ok", "not required")
 
 
@@ -211,6 +213,12 @@ def test_people_need_time_to_approve(tmp_path: Path) -> None:
     assert found.status == "warn"
     assert "commands expire after 5 min" in found.text
     assert "round.command_ttl_ms" in found.remedy
+
+
+def test_a_bundle_rests_longer_than_its_plan_waits(tmp_path: Path) -> None:
+    (found,) = approvals(tmp_path, ttl_ms=3_600_000)
+    assert (found.status, "it may not rest at all" in found.text) == ("warn", True)
+    assert "round.cool_down_ms" in found.remedy
 
 
 def test_a_key_of_approvals_that_others_read_is_a_warning(tmp_path: Path) -> None:

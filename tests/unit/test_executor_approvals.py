@@ -16,7 +16,17 @@ from strategies.admission import AdmissionRules
 from strategies.limits.windows import read_windows
 from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.server import FakePulsar
-from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, Life, executor, run
+from tests.unit.executor_lives import (
+    APPLY,
+    FOUR,
+    ONE,
+    THREE,
+    TWO,
+    Death,
+    Life,
+    executor,
+    run,
+)
 from tests.unit.plan_builders import APPROVALS_KEY, answers, approval, give
 
 KEY = SigningKey(Secret(b"k" * 32))
@@ -65,6 +75,23 @@ def test_a_denied_plan_frees_each_bundle_with_person_and_reason(
     assert run(pulsar, control, ASKS) == [("refused", "denied"), ("refused", "denied")]
     assert {done.reason for done in control.outcomes()} == {"denied: bo: not during the sale"}
     assert pulsar.asked("PUT") == []
+
+
+def test_a_command_that_is_held_and_read_again_keeps_waiting(
+    pulsar: FakePulsar, control: Control
+) -> None:
+    """The executor died before it had committed the position, and is paused when it starts."""
+    one, two, _ = pulsar.cluster.brokers
+    brake = control.folder / "pause"
+    config = replace(ASKS, pause_file=brake)
+    control.send(move := command(ONE, one, two))
+    with pytest.raises(Death):
+        run(pulsar, control, config, Life("before committing"))
+    brake.touch()
+    assert run(pulsar, control, config) == []
+    brake.unlink()
+    give(control, approval(move))
+    assert run(pulsar, control, config) == [("applied", "")]
 
 
 def test_other_plans_keep_waiting(pulsar: FakePulsar, control: Control) -> None:

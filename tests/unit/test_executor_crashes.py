@@ -166,6 +166,7 @@ class Story:
         lives += self._live()
         self.control.write("approvals", records)
         give(self.control, refused := approval(denied, action="deny"))
+        give(self.control, late := approval(*plan, action="deny"))
         lives += self._live()
         self.control.send(plan[2])
         lives += self._live()
@@ -179,13 +180,14 @@ class Story:
             told.setdefault(name, set()).add(value)
         # The repeated approval has an answer of its own.
         expected = dict.fromkeys([one.id for one in (*plan, denied)], 1)
-        expected |= {forged.id: 1, given.id: 2, refused.id: 1}
+        expected |= {forged.id: 1, given.id: 2, refused.id: 1, late.id: 1}
         assert {name: len(values) for name, values in told.items()} == expected
         statuses = {done.command_id: done.status for done in self.control.outcomes()}
         assert statuses == {**{one.id: "applied" for one in plan}, denied.id: "refused"}
-        assert {one.approval_id: one.status for one in self.control.answers()}[forged.id] == (
-            "refused"
-        )
+        codes = {
+            one.approval_id: (one.reason or "").partition(":")[0] for one in self.control.answers()
+        }
+        assert (codes[forged.id], codes[late.id]) == ("unsigned", "already-decided")
         return lives
 
     def _live(self) -> int:
@@ -211,6 +213,7 @@ def test_the_story_without_a_death(tmp_path: Path) -> None:
     assert tell(tmp_path, iter([])) == 4
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("part", range(4))
 def test_a_death_at_each_moment_of_each_part(tmp_path: Path, part: int) -> None:
     """One death per run, at every moment of that part of the story."""

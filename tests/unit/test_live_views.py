@@ -187,6 +187,8 @@ def test_a_search_answers_with_the_words_of_explain() -> None:
     assert (bundle["found"], bundle["kind"]) == (True, "bundle")
     assert any(command.text in line for line in bundle["lines"])
     assert broker["lines"][0] == f"broker {command.source}"
+    assert broker["lines"][1].startswith("  round 40 of c, ")
+    assert broker["lines"][-1] == "  (20 earlier rounds not shown)"
     assert answer(one, "40", 1)["lines"][0].startswith("round 40 of cluster c, epoch 1")
     assert answer(one, "")["kind"] == "latest"
     missing = answer(one, "no-such-broker:1")
@@ -220,6 +222,16 @@ def test_a_pause_names_the_person_and_the_reason() -> None:
     assert found["paused"].startswith("Grace paused the executor")
     assert found["health"][2]["fresh"].startswith("Paused, it refuses all commands: Grace")
     assert plans(one, PlanSettings())["pause"]["paused"]
+
+
+def test_the_executor_shows_what_happened_to_the_newest_answered_commands() -> None:
+    found = views.overview(cluster(MadeUpCluster(NOW, brokers=12, waits=False)), SETTINGS, False)
+
+    executor = found["health"][2]
+
+    assert executor["fresh"].startswith("Of the commands of round 53: ")
+    assert "3 applied, 1 dry-run, 1 failed, 1 refused; shop/orders-" in executor["fresh"]
+    assert executor["doubt"]
 
 
 def test_commands_without_an_answer_say_that_no_executor_runs() -> None:

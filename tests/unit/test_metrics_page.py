@@ -20,6 +20,7 @@ from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.notifier import NotifierMetrics
+from sinks.metrics.page import PageMetrics
 from streaming.metrics import JobMetrics
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +56,7 @@ def registered(registry: CollectorRegistry) -> list[Row]:
         ("Collector", lambda registry: CollectorMetrics(registry, ["c"], LIVENESS)),
         ("Notifier", lambda registry: NotifierMetrics(registry, LIVENESS)),
         ("Executor", lambda registry: ExecutorMetrics(registry, "c", LIVENESS)),
+        ("Live page", lambda registry: PageMetrics(registry, LIVENESS)),
     ],
 )
 def test_the_page_lists_every_metric(

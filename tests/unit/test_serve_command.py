@@ -45,6 +45,7 @@ def test_a_signal_ends_it_cleanly_with_viewers_connected(
         process.wait()
 
     assert 'pulsar_rebalancer_page_records{topic="rounds"} 60.0' in text
+    assert 'pulsar_rebalancer_page_last_round_timestamp_seconds{cluster="production"} 1.' in text
     assert 'pulsar_rebalancer_page_requests_total{route="/api/v1/events"' not in text
     assert f"stopped ({signal.Signals(number).name})" in log.read_text()
     assert "Traceback" not in log.read_text()

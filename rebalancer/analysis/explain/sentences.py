@@ -22,7 +22,9 @@ _CLOSED_BY = {
 }
 
 
-def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> list[str]:
+def explain(
+    subject: ExplainedSubject, history: DecisionHistory, last: int, *, newest_first: bool = False
+) -> list[str]:
     """Lines about the subject; of brokers and bundles, only the newest `last` rounds that mention
     them.
     """
@@ -42,18 +44,19 @@ def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> l
         case "broker" | "bundle":
             lines_of = broker_lines if subject.kind == "broker" else bundle_lines
             about = [(one, lines_of(subject.name, one, history)) for one in history.rounds]
-            return [f"{subject.kind} {subject.name}", *_by_round(about, last)]
+            return [f"{subject.kind} {subject.name}", *_by_round(about, last, newest_first)]
 
 
-def located_lines(located: Located, last: int) -> list[str]:
+def located_lines(located: Located, last: int, *, newest_first: bool = False) -> list[str]:
     """Lines about a subject that was found, with how it was found and where else it is."""
     subject = located.subject
     note = [subject.note] if subject.note else []
     older = ", ".join(str(epoch) for epoch in located.elsewhere)
     more = [f"epoch {older} also has it; --epoch N shows it"] if older else []
     if located.owner is None:
-        return [*note, *explain(subject, located.history, last), *more]
-    about = explain(ExplainedSubject("broker", located.owner), located.history, last)
+        return [*note, *explain(subject, located.history, last, newest_first=newest_first), *more]
+    owner = ExplainedSubject("broker", located.owner)
+    about = explain(owner, located.history, last, newest_first=newest_first)
     return [
         *note,
         f"bundle {subject.name}",
@@ -207,13 +210,18 @@ def points(fraction: float) -> str:
     return f"{fraction * 100:.1f}"
 
 
-def _by_round(about: Sequence[tuple[Round, list[str]]], last: int) -> Iterator[str]:
+def _by_round(
+    about: Sequence[tuple[Round, list[str]]], last: int, newest_first: bool
+) -> Iterator[str]:
     shown = [(done, lines) for done, lines in about if lines]
-    if len(shown) > last:
-        yield f"  ({counted(len(shown) - last, 'earlier round')} not shown; --last N shows more)"
-    for done, lines in shown[-last:]:
+    earlier = f"{counted(len(shown) - last, 'earlier round')} not shown"
+    if len(shown) > last and not newest_first:
+        yield f"  ({earlier}; --last N shows more)"
+    for done, lines in shown[-last:][:: -1 if newest_first else 1]:
         yield f"  round {done.round} of {done.cluster}, {when(done.ts)}: {lines[0]}"
         yield from (f"    {line}" for line in lines[1:])
+    if len(shown) > last and newest_first:
+        yield f"  ({earlier})"
 
 
 def _moves(commands: Sequence[Command]) -> list[Command]:

@@ -31,7 +31,7 @@ from sinks.wire.plans import command_digest
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, signing_key
 from strategies.approvals import ApprovalOutcome
-from strategies.errors import RebalancerError, WireError
+from strategies.errors import RebalancerError, SettingsError, WireError
 
 Add = Callable[[LiveFold, bytes], None]
 #: Telemetry and rejected records published within this time are read.
@@ -116,13 +116,12 @@ class LiveTopics:
         log: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`now_ms`: the time since the epoch; `paused`: whether the pause file exists; `log`: gets
-        one line when a topic is lost or found again. Raises SettingsError for an invalid signing
-        key.
+        one line when a topic is lost or found again.
         """
         self._connections, self._settings, self._now_ms = connections, settings, now_ms
         self._paused, self._log = paused, log
         self._fold = LiveFold(settings.rounds)
-        self._key = signing_key(connections.signing)
+        self._key = self._usable_key()
         self._lock = threading.Lock()
         self._stop, self._dirty = threading.Event(), threading.Event()
         self._skipped = 0
@@ -132,6 +131,16 @@ class LiveTopics:
             if name in _ADDS
         }
         self._snapshot = LiveSnapshot(topics=tuple(self._health.values()))
+
+    def _usable_key(self) -> SigningKey | None:
+        """The key of commands, if this user has it: a page that only looks does not need it, and
+        executors check it anyway.
+        """
+        try:
+            return signing_key(self._connections.signing)
+        except SettingsError as error:
+            self._log(f"signatures of commands are not checked: {error}")
+            return None
 
     @property
     def snapshot(self) -> LiveSnapshot:

@@ -30,7 +30,8 @@ class PlanSettings:
 def plans_now(one: LiveCluster) -> list[Plan]:
     """All plans of the rounds that are kept, the newest first."""
     decisions = one.decisions
-    return one.made.get(
+    # What changes with time only, the fold marks as a change (`LiveFold.tick`).
+    return decisions.made.get(
         "plans", lambda: plans_of(decisions.history, decisions.approvals, one.now_ms)
     )
 

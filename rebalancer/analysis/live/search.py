@@ -22,7 +22,8 @@ MOST_LINES = 2_000
 def answer(
     one: LiveCluster, subject: str, epoch: int | None = None, *, approval_required: bool = False
 ) -> Document:
-    """What `rebalancer explain` prints for this subject, as lines; or why it cannot.
+    """What `rebalancer explain` prints for this subject, as lines, the newest round first; or why
+    it cannot.
 
     `approval_required`: whether plans wait for people. `found`: false if no record mentions the
     subject, or it is ambiguous.
@@ -34,7 +35,7 @@ def answer(
         )
     except UnknownSubject as error:
         return {"found": False, "subject": word, "kind": "", "lines": [str(error)]}
-    lines = located_lines(located, LAST_ROUNDS)
+    lines = located_lines(located, LAST_ROUNDS, newest_first=True)
     more = len(lines) - MOST_LINES
     shown = [*lines[:MOST_LINES], *([f"({more:,} more lines not shown)"] if more > 0 else [])]
     return {

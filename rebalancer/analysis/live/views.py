@@ -302,9 +302,23 @@ def _executor_text(one: LiveCluster, newest: Outcome | None, paused: str) -> tup
         return "No outcome yet: it has had nothing to apply, or does not run.", False
     if newest.status == "dry-run":
         return "A dry run: it changes nothing. Start it with --apply to move bundles.", True
-    if (newest.reason or "").startswith("paused"):
-        return f"Newest outcome: {in_short(newest)}.", True
-    return f"Newest outcome: {in_short(newest)}.", newest.status in ("failed", "refused")
+    return _answers(one, newest)
+
+
+def _answers(one: LiveCluster, newest: Outcome) -> tuple[str, bool]:
+    """What happened to the commands of the round with the newest outcome."""
+    decisions = one.decisions
+    command = decisions.commands[newest.command_id]
+    given = [
+        outcome
+        for other in decisions.by_round[command.epoch, command.round]
+        if (outcome := decisions.outcome_of(other)) is not None
+    ]
+    counts = Counter(outcome.status for outcome in given)
+    text = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    amiss = next((one for one in given if one.status in ("failed", "refused", "expired")), None)
+    why = "" if amiss is None else f"; {amiss.bundle}: {in_short(amiss)}"
+    return f"Of the commands of round {command.round}: {text}{why}.", amiss is not None
 
 
 def _counted(number: int, noun: str) -> str:

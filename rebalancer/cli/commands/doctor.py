@@ -176,9 +176,7 @@ def _of_settings(
             "warn",
         ),
         *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),
-        *approvals.check_approvals(
-            settings.executor, settings.connections.signing, engine.round.command_ttl_ms
-        ),
+        *approvals.check_approvals(settings.executor, settings.connections.signing, engine.round),
         *(finding for name, check in clusters for finding in limit.run(name, check)),
     ]
 

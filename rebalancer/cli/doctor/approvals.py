@@ -10,6 +10,7 @@ from rebalancer.cli.doctor.finding import Finding, age, ok
 from sinks.executor.settings import ExecutorSettings, check_approval
 from sinks.wire.signing import SigningSettings, approvals_key
 from strategies.errors import SettingsError
+from strategies.settings import RoundSettings
 
 _CHECK = "approvals"
 _OTHERS = stat.S_IWGRP | stat.S_IRWXO
@@ -18,7 +19,7 @@ SHORT_MS = 600_000
 
 
 def check_approvals(
-    executor: ExecutorSettings, signing: SigningSettings, command_ttl_ms: int
+    executor: ExecutorSettings, signing: SigningSettings, rounds: RoundSettings
 ) -> Iterator[Finding]:
     """The most severe finding; none if neither a key nor an approval is asked for."""
     if executor.approval == "none" and not signing.approvals_key_file:
@@ -38,13 +39,21 @@ def check_approvals(
             f"{path}: mode {mode:04o} lets others read or change the key, so they can approve",
             f"chmod 600 {path}",
         )
-    elif executor.approval == "required" and command_ttl_ms < SHORT_MS:
+    elif executor.approval == "required" and rounds.command_ttl_ms < SHORT_MS:
         yield Finding(
             _CHECK,
             "warn",
-            f"required, and commands expire after {age(command_ttl_ms)}: people have this time to "
-            "approve a plan",
+            f"required, and commands expire after {age(rounds.command_ttl_ms)}: people have this "
+            "time to approve a plan",
             "raise round.command_ttl_ms of the job, for example to 1800000 (30 min)",
+        )
+    elif executor.approval == "required" and rounds.cool_down_ms <= rounds.command_ttl_ms:
+        yield Finding(
+            _CHECK,
+            "warn",
+            f"a bundle rests for {age(rounds.cool_down_ms)} from its command on, and its command "
+            f"may be approved for {age(rounds.command_ttl_ms)}: it may not rest at all",
+            "raise round.cool_down_ms of the job above round.command_ttl_ms",
         )
     else:
         waits = "plans wait for approval" if executor.approval == "required" else "not required"

@@ -43,7 +43,7 @@ export class CellMap {
   place() {
     const width = this.canvas.clientWidth, narrow = width < 520;
     const named = this.rowHeight >= 12;
-    const left = named ? Math.min(this.gutter, narrow ? 110 : 230, width * 0.34) : Math.min(this.gutter, 42);
+    const left = named ? Math.min(this.gutter, narrow ? 130 : width > 1000 ? 320 : 230, width * 0.36) : Math.min(this.gutter, 42);
     return { width, left, cell: (width - left) / this.columns, height: this.rows * this.rowHeight, named };
   }
 

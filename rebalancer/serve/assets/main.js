@@ -61,7 +61,7 @@ function lost(closed) {
 async function news(found) {
   link("good", "live");
   const names = Object.keys(found.clusters);
-  if (!names.includes(chosen)) choose(pick(names));
+  if (!names.includes(chosen)) choose(pick(names, (name) => found.clusters[name][1] > 0));
   const [newVersion, newDecided] = found.clusters[chosen] || [-1, -1];
   const topics = found.topics.map(String).join();
   if (newVersion !== version || newDecided !== decided || topics !== news.topics || names.length !== news.count) await update();
@@ -69,10 +69,14 @@ async function news(found) {
   news.count = names.length;
 }
 
-const pick = (names) => {
-  const wanted = decodeURIComponent(location.hash.slice(1));
-  return names.includes(wanted) ? wanted : names[0] || "";
-};
+// The cluster of the address, else the first one with a decision.
+function pick(names, isDecided = () => true) {
+  const wanted = wantedName();
+  return names.includes(wanted) ? wanted : names.find(isDecided) || names[0] || "";
+}
+function wantedName() {
+  try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; }
+}
 
 function choose(name) {
   chosen = name;
@@ -115,6 +119,7 @@ async function draw() {
   if (name !== chosen) { again = true; return undefined; }
   version = overview.version;
   showState(overview);
+  byId("page").dataset.rounds = overview.kept ? "some" : "none";
   if (overview.decided !== decided) await drawDecisions(name, overview.decided);
   showPlans(await get("plans", { cluster: name }), { cluster: name, person, again: () => { looked = 0; return update(); } });
   document.documentElement.dataset.drawn = String(overview.version);

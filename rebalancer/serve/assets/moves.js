@@ -5,7 +5,11 @@ import { CellMap } from "./canvas.js";
 import { entry } from "./usage.js";
 
 const FEW = 40;
-let map = null, shown = null, at = new Map(), all = false;
+const NARROWEST = 24;
+const phone = matchMedia("(max-width: 700px)");
+// The namespace without its tenant, and the lower end of the range: shop/orders/0x28000000_0x29000000 → orders/0x28000000
+const brief = (bundle) => bundle.split("/").slice(-2).join("/").replace(/_0x[0-9a-f]+$/i, "");
+let map = null, shown = null, at = new Map(), all = false, from = 0;
 
 export function showMoves(found, ask) {
   shown = found;
@@ -32,16 +36,23 @@ function legend(found, ask, rows) {
 }
 
 function draw(found, rows) {
-  const columns = found.columns.length, tones = found.answers.map((answer) => rgb(colour(ANSWERS[answer][1]))), empty = rgb(colour("--track"));
-  const long = columns > 1 && found.until_ms - found.columns[0][0] > 86_400_000;
+  from = firstColumn(found, rows);
+  const columns = found.columns.length - from, tones = found.answers.map((answer) => rgb(colour(ANSWERS[answer][1]))), empty = rgb(colour("--track"));
+  const long = columns > 1 && found.until_ms - found.columns[from][0] > 86_400_000;
   map.set({
-    rows, columns, rowHeight: 16, rowLabel: (row) => shown.rows[row].bundle, columnLabel: (column) => (long ? day : hour)(found.columns[column][0]),
+    rows, columns, rowHeight: 16, rowLabel: (row) => (phone.matches ? brief(shown.rows[row].bundle) : shown.rows[row].bundle), columnLabel: (column) => (long ? day : hour)(found.columns[column + from][0]),
     label: `Map of commands: ${rows} bundles, ${columns} columns of time. Arrow keys walk through it, Enter asks about a bundle.`,
     pixels: (data) => {
       for (let place = 0; place < rows * columns; place += 1) data.set([...empty, place % columns % 2 ? 90 : 130], 4 * place);
-      for (const [row, column, , answer] of found.cells) if (row < rows) data.set([...tones[answer], 255], 4 * (row * columns + column));
+      for (const [row, column, , answer] of found.cells) if (row < rows) data.set([...tones[answer], 255], 4 * (row * columns + column - from));
     },
   });
+}
+
+// The newest bundles have no commands long ago: the map begins shortly before their first one.
+function firstColumn(found, rows) {
+  const first = found.cells.reduce((least, [row, column]) => (row < rows ? Math.min(least, column) : least), found.columns.length);
+  return Math.max(0, Math.min(first - 2, found.columns.length - NARROWEST));
 }
 
 function rgb(hex) {
@@ -49,8 +60,8 @@ function rgb(hex) {
   return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
 }
 
-function cellText(row, column) {
-  const cell = at.get(row * 4096 + column), bundle = shown.rows[row].bundle;
+function cellText(row, shownColumn) {
+  const column = shownColumn + from, cell = at.get(row * 4096 + column), bundle = shown.rows[row].bundle;
   const what = cell ? `${counted(cell[2], "command")}, the newest ${ANSWERS[shown.answers[cell[3]]][0]}` : "no command";
   return `${bundle}\n${what}; round ${shown.columns[column][1]}, ${clock(shown.columns[column][0])}`;
 }

@@ -6,26 +6,27 @@ import { ago, clock, counted, points, short, until } from "./format.js";
 const FEW = 12;
 const DONE = { approve: "approved", deny: "denied", pause: "paused", resume: "resumed" };
 const opened = new Set();  // plans whose commands are all shown
+const mine = new Map();  // what this page has decided and its server has not read yet: plan → action
 let shown = "", around = null;
 
 export function showPlans(found, given) {
   around = given;
-  const box = byId("plan"), key = JSON.stringify([found.open, found.decided, found.pause, found.pause_asked, found.required, given.person.role, given.cluster, [...opened]]);
+  const box = byId("plan"), key = JSON.stringify([found.open, found.decided, found.pause, found.pause_asked, found.required, given.person.role, given.cluster, [...opened], [...mine]]);
   tick(found);
   if (key === shown) return;
   shown = key;
-  const draft = box.querySelector("input")?.value || "", at = document.activeElement?.id;
-  const head = el("div", { class: "head" }, el("h2", { id: "plan-title", text: found.open.length > 1 ? "Waiting plans" : "Waiting plan" }), el("p", { id: "plan-when", class: "hint" }));
+  const drafts = [...box.querySelectorAll("input")].map((input) => [input.id, input.value]), at = document.activeElement?.id;
+  for (const plan of found.open) if (plan.decision || plan.refused.length) mine.delete(plan.id);
+  const head = el("div", { class: "head" }, el("h2", { id: "plan-title", text: found.open.length > 1 ? "Waiting plans" : "Waiting plan" }));
   const parts = found.open.length ? found.open.map((plan) => onePlan(plan, found)) : [el("p", { class: "hint", text: "No plan waits. One appears here as soon as a round decides commands." })];
-  box.replaceChildren(head, ...parts, controls(found), problem(), ...decided(found));
+  box.replaceChildren(head, ...parts, problem(), whyNot(found), pause(found), ...decided(found));
   tick(found);
-  if (box.querySelector("input")) box.querySelector("input").value = draft;
+  for (const [id, value] of drafts) if (byId(id)) byId(id).value = value;
   if (at) byId(at)?.focus();
 }
 
 function tick(found) {
-  const first = found.open[0];
-  if (byId("plan-when")) say(byId("plan-when"), first ? `plan ${first.id}, ${until(first.expires_at_ms)}` : "");
+  for (const plan of found.open) { const when = byId(`when-${plan.id}`); if (when) say(when, `plan ${plan.id}, ${until(plan.expires_at_ms)}`); }
 }
 
 function onePlan(plan, found) {
@@ -37,12 +38,14 @@ function onePlan(plan, found) {
   const more = plan.total > rows.length && !all
     ? el("button", { type: "button", class: "plain", text: `Show all ${plan.commands.length}`, onclick: () => { opened.add(plan.id); shown = ""; showPlans(found, around); } }) : null;
   const left = plan.total > plan.commands.length && all ? el("p", { class: "hint", text: `and ${plan.total - plan.commands.length} more commands` }) : null;
-  return el("div", { class: "plan" }, el("p", { class: "words", text: words(plan, found) }), el("div", { class: "wide" }, list), more, left,
+  return el("div", { class: "plan", "data-plan": plan.id }, el("p", { id: `when-${plan.id}`, class: "hint" }), el("p", { class: "words", text: words(plan, found) }), el("div", { class: "wide" }, list), more, left,
+    decision(plan, found),
     ...plan.refused.slice(-2).map((one) => el("p", { class: "hint", text: `${one.by} ${DONE[one.action]} it (${clock(one.ts)}), which does not count: ${one.answer}` })));
 }
 
 function words(plan, found) {
   const what = `Round ${plan.round} wants ${counted(plan.total, "command")}` + (plan.spread_before === null ? "" : `; the spread would fall from ${points(plan.spread_before)} to ${points(plan.spread_after)} points`);
+  if (mine.has(plan.id)) return `${what}. You ${DONE[mine.get(plan.id)]} it. The executor has not answered yet.`;
   const decision = plan.decision;
   if (decision && decision.status === "accepted") return `${what}. ${decision.by} ${DONE[decision.action]} it: ${decision.reason || "no reason is known"}. The executor carries it out.`;
   if (decision) return `${what}. ${decision.by} ${DONE[decision.action]} it ${ago(decision.ts)}: ${decision.reason}. The executor has not answered yet.`;
@@ -55,19 +58,34 @@ function expected(command) {
   return [part(before, after), part(to, then)].filter(Boolean).join("; ") || "–";
 }
 
-// Approve and deny where executors wait for approvals; pause and resume always.
-function controls(found) {
-  const why = around.person.may_operate ? found.why_not : found.why_not || around.person.why_not;
-  const plan = found.open.find((one) => one.state === "waiting" && !one.decision && one.complete);
-  const paused = Boolean(found.pause?.paused), order = paused ? "resume" : "pause";
-  const reason = el("input", { id: "reason", type: "text", maxlength: 500, placeholder: "Reason, for the record", "aria-label": "Reason, for the record", disabled: Boolean(why) });
-  const button = (id, text, action, primary, off) => el("button", { id, type: "button", text, class: primary ? "primary" : false, disabled: Boolean(why) || off, "aria-describedby": why ? "why-not" : false,
-    onclick: () => decide(action, action === "approve" || action === "deny" ? plan?.id : "", reason) });
-  const about = found.required && plan ? [button("approve", "Approve the plan", "approve", true, false), button("deny", "Deny it", "deny", false, false)] : [];
-  const waits = found.pause_asked ? el("p", { class: "hint", text: `${found.pause_asked.by} asked the executor to ${found.pause_asked.action} ${ago(found.pause_asked.ts)}: ${found.pause_asked.reason}. It has not answered yet.` }) : null;
-  const note = why ? el("p", { id: "why-not", class: "hint" }) : null;
+const whyOff = (found) => (around.person.may_operate ? found.why_not : found.why_not || around.person.why_not);
+
+// A reason and its buttons: `choices` are [action, text, label].
+function form(id, plan, off, choices) {
+  const reason = el("input", { id: `reason-${id}`, type: "text", maxlength: 500, placeholder: "Reason, for the record", "aria-label": `Reason: ${choices.map((one) => one[2]).join(", or ")}`, disabled: off });
+  const buttons = choices.map(([action, text, label]) => el("button", { id: `${action}-${id}`, type: "button", text, "aria-label": label, class: action === "approve" ? "primary" : false, disabled: off, "aria-describedby": off ? "why-not" : false,
+    onclick: () => decide(action, plan, reason) }));
+  return el("div", { class: "actions" }, reason, ...buttons);
+}
+
+// Approve and deny, where executors wait for approvals: each plan has buttons of its own.
+function decision(plan, found) {
+  if (!found.required || plan.state !== "waiting" || plan.decision || mine.has(plan.id)) return null;
+  if (!plan.complete) return el("p", { class: "hint", text: "Some of its commands have not arrived yet." });
+  return form(plan.id, plan.id, Boolean(whyOff(found)), [["approve", "Approve the plan", `Approve plan ${plan.id}`], ["deny", "Deny it", `Deny plan ${plan.id}`]]);
+}
+
+function pause(found) {
+  const paused = Boolean(found.pause?.paused), asked = found.pause_asked;
+  const waits = asked ? el("p", { class: "hint", text: `${asked.by} asked the executor to ${asked.action} ${ago(asked.ts)}: ${asked.reason}. It has not answered yet.` }) : null;
+  const choice = paused ? ["resume", "Resume the executor", "Resume the executor"] : ["pause", "Pause the executor", "Pause the executor"];
+  return el("div", { class: "pause" }, form("executor", "", Boolean(whyOff(found)), [choice]), waits);
+}
+
+function whyNot(found) {
+  const why = whyOff(found), note = why ? el("p", { id: "why-not", class: "hint" }) : null;
   if (note) sentence(note, why.replaceAll(/((?:serve|signing|executor)\.[a-z_]+)/g, "`$1`"));
-  return el("div", {}, el("div", { class: "actions" }, reason, ...about, button("pause", paused ? "Resume the executor" : "Pause the executor", order, false, false)), waits, note);
+  return note || el("span", { hidden: true });
 }
 
 const problem = () => el("p", { id: "plan-problem", class: "warning", role: "alert" });
@@ -78,6 +96,7 @@ async function decide(action, plan, reason) {
   const answer = await send("POST", `plans?${new URLSearchParams({ cluster: around.cluster })}`, { action, plan, reason: text }).catch((error) => error);
   if (answer instanceof Error) { say(byId("plan-problem"), answer.message); return; }
   reason.value = "";
+  if (plan) mine.set(plan, action);
   say(byId("said"), `You ${DONE[action]} ${plan ? `plan ${plan}` : "the executor"}.`);
   await around.again();
 }

@@ -1,6 +1,6 @@
 // The first screen: state in words, figures, health of the processes.
 import { byId, el, say, sentence } from "./dom.js";
-import { ago, counted, now, points, stateOf } from "./format.js";
+import { ago, clock, counted, now, points, stateOf } from "./format.js";
 
 const TITLES = { collector: "Collector", job: "Job", executor: "Executor" };
 
@@ -11,7 +11,7 @@ export function showState(one) {
   say(byId("badge"), late ? `✗ No newer round; it was: ${label.slice(2)}` : one.paused ? `⏸ Paused. Without the pause: ${label.slice(2)}` : label);
   sentence(byId("state"), one.state ? `${capital(one.state.text)}.` : one.empty);
   sentence(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : one.paused ? `${capital(one.paused)}. Resume it to carry out plans.` : one.state?.advice || "");
-  const since = one.since_ms ? `in this state for ${counted(one.same, "round")}, since ${ago(one.since_ms).replace(" ago", "")}` : "";
+  const since = one.since_ms ? `in this state since ${clock(one.since_ms).slice(0, 16)} (${counted(one.same, "round")})` : "";
   say(byId("newest"), newest ? `Round ${newest.round} of epoch ${newest.epoch}, ${ago(newest.ts)}${since ? `; ${since}` : ""}. ${newest.proves.join(" ")}` : "");
   tiles(one);
   health(one);

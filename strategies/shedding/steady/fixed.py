@@ -109,7 +109,7 @@ class SteadyShedder:
     ) -> tuple[dict[str, LoadHistory], tuple[RecentMove, ...]]:
         """The histories with the moves of the last round counted in, and the moves whose bundles
         still rest. A move that limits, filters or an executor refused is dropped: its bundle does
-        not cool down.
+        not cool down. One that was refused later, or never approved, no longer counts.
         """
         histories = {
             load.broker: kept
@@ -118,12 +118,13 @@ class SteadyShedder:
         }
         moves, brokers = list[RecentMove](), {one.broker: one for one in view.brokers}
         for move in memory.cluster.moves:
-            if move.counted:
-                moves.append(move)
-            elif move.bundle in view.cooling or _shows(move, brokers):
+            rests = view.now_ms - move.at_ms >= view.cool_down_ms
+            made = move.bundle in view.cooling or (move.counted and rests) or _shows(move, brokers)
+            if made != move.counted:
                 for name, sign in ((move.source, -1), (move.destination, 1)):
                     if name in histories:
-                        histories[name] = counted(histories[name], move, sign)
+                        histories[name] = counted(histories[name], move, sign if made else -sign)
+            if made:
                 moves.append(move._replace(counted=True))
         return histories, resting(moves, view.now_ms, self.settings.rest_minutes)
 
