@@ -68,7 +68,7 @@ def measure(
     Raises what `run_job` raises.
     """
     topic = folder / "telemetry"
-    _write(topic, fleet, warm_up + passes)
+    written(topic, fleet, warm_up + passes)
     job = JobSettings(
         max_records_per_batch=fleet.brokers + 1,
         max_bytes_per_batch=_BYTES,
@@ -82,7 +82,8 @@ def measure(
         yield _cost(fleet, strategy, _decided(spark, job, folder / strategy, strategy), warm_up)
 
 
-def _write(topic: Path, fleet: Fleet, passes: int) -> None:
+def written(topic: Path, fleet: Fleet, passes: int) -> None:
+    """Writes passes over the fleet to a file topic."""
     with FileTopicWriter(topic) as writer:
         for number in range(passes):
             lines: list[bytes] = []

@@ -129,13 +129,13 @@ def _strict(there: Installation, pulsar: FakePulsar, control: Control) -> Iterat
 
 
 def executor_ends(_: Path) -> Scrapes:
-    """The executor's process ends after it was scraped, and the cluster becomes uneven."""
-    there = Installation(cluster(EVEN))
+    """The executor has moved bundles; its process ends, and another broker becomes busy."""
+    there = Installation(cluster(UNEVEN))
     there.minutes(HEALTHY_MIN)
     there.silent.add("executor")
     there.carry_out = lambda _records, _now_s: ()
     uneven = cluster(UNEVEN).world.ownership.owner
-    there.cluster.world.ownership.owner[:] = uneven
+    there.cluster.world.ownership.owner[:] = (uneven + 1) % len(UNEVEN)
     there.minutes(120)
     return there.scrapes
 
@@ -208,6 +208,14 @@ def disk_fills(_: Path) -> Scrapes:
     return there.scrapes
 
 
+def little_disk(_: Path) -> Scrapes:
+    """The disk has had too little free space for a long time, and does not fill further."""
+    there = Installation(cluster(EVEN))
+    there.free_bytes = 0.5 * GIB
+    there.minutes(30)
+    return there.scrapes
+
+
 STOPS = "PulsarRebalancerTelemetryStops"
 CLOCK = "PulsarRebalancerClockWrong"
 REFUSES = "PulsarRebalancerExecutorRefuses"
@@ -225,10 +233,11 @@ INCIDENTS = (
     Incident("clock-ten-minutes-ahead", clock_ten_minutes_ahead, CLOCK, HEALTHY_MIN, 25),
     Incident("clock-behind", clock_behind, CLOCK, HEALTHY_MIN, 25),
     Incident("executor-refuses", executor_refuses, REFUSES, 5, 10),
-    Incident("executor-ends", executor_ends, REFUSES, HEALTHY_MIN, 30),
+    Incident("executor-ends", executor_ends, REFUSES, 30, 40),
     Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
     Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),
     Incident("greedy-process", greedy_process, USELESS, 12, 25),
     Incident("another-shedder", another_shedder, USELESS, 45, 60),
+    Incident("little-disk", little_disk, DISK, 5, 7),
     Incident("disk-fills", disk_fills, DISK, HEALTHY_MIN, 40),
 )

@@ -1,4 +1,5 @@
-"""Debian's Prometheus scrapes running processes: each panel has data, and no rule has an error.
+"""Debian's Prometheus scrapes running processes: each panel has data, no rule has an error, and
+counters equal the records on the topics.
 
 Job, collector and executor are real processes on file topics and a fake Pulsar. The series of
 Pulsar's brokers are made by hand (`pulsar_series`).
@@ -6,9 +7,11 @@ Pulsar's brokers are made by hand (`pulsar_series`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +22,7 @@ from strategies.engine import EngineSettings
 from strategies.model import Outcome
 from tests.control_topic import TOPICS, Control, command
 from tests.monitoring.boards import Expression, expressions
-from tests.monitoring.incidents import UNEVEN, cluster
+from tests.monitoring.incidents import CLUSTER, UNEVEN, cluster
 from tests.monitoring.pulsar_series import NEW, OLD, broker_serving
 from tests.monitoring.server import Prometheus, prometheus
 from tests.pulsar_fake.model import Answer, Cluster, Request
@@ -97,11 +100,40 @@ def mover(control: Control, pulsar: FakePulsar) -> Callable[[], None]:
     return send
 
 
+def of_prod(folder: Path, topic: str) -> list[Any]:
+    """The job's records of the modelled cluster, which gets no more."""
+    records = map(json.loads, Control(folder / "job").read(topic))
+    return [record for record in records if record["cluster"] == CLUSTER]
+
+
+#: Sum of a counter in Prometheus → what must stand on the topic.
+COUNTERS: list[tuple[str, Callable[[Path], Sequence[Any]]]] = [
+    (
+        f'sum(pulsar_rebalancer_rounds_total{{cluster="{CLUSTER}"}})',
+        lambda folder: of_prod(folder, "rounds"),
+    ),
+    (
+        f'sum(pulsar_rebalancer_commands_total{{cluster="{CLUSTER}"}})',
+        lambda folder: of_prod(folder, "commands"),
+    ),
+    (
+        "sum(pulsar_rebalancer_outcomes_total)",
+        lambda folder: Control(folder / "executor").outcomes(),
+    ),
+    (
+        "sum(pulsar_rebalancer_unreadable_commands_total)",
+        lambda folder: Control(folder / "executor").read("rejected"),
+    ),
+]
+
+
 def without_data(one: Prometheus, missing: set[Expression]) -> set[Expression]:
     return {it for it in missing if not one.values(it.with_values(RATE_INTERVAL))}
 
 
-def test_each_panel_has_data_and_no_rule_has_an_error(pulsar: FakePulsar, tmp_path: Path) -> None:
+def test_panels_have_data_rules_no_error_and_counters_what_is_on_the_topics(
+    pulsar: FakePulsar, tmp_path: Path
+) -> None:
     with FileTopicWriter(tmp_path / "job" / "telemetry") as writer:
         writer.append(telemetry())
     # The executor has a control topic of its own, on which the test gives the commands.
@@ -127,3 +159,12 @@ def test_each_panel_has_data_and_no_rule_has_an_error(pulsar: FakePulsar, tmp_pa
         assert len(rules) == 7
         assert [(rule["name"], rule["lastError"]) for rule in rules if rule.get("lastError")] == []
         eventually(lambda: {rule["health"] for rule in one.rules()} == {"ok"})
+
+        def unequal() -> list[str]:
+            return [
+                counter
+                for counter, topic in COUNTERS
+                if one.values(counter) != [len(topic(tmp_path))]
+            ]
+
+        eventually(lambda: not unequal(), otherwise=lambda: str(unequal()))
