@@ -128,6 +128,30 @@ def _strict(there: Installation, pulsar: FakePulsar, control: Control) -> Iterat
         yield running
 
 
+def plans_denied(_: Path) -> Scrapes:
+    """A person denies each plan, as an operator may."""
+    there = Installation(cluster(UNEVEN))
+
+    def deny(records: Sequence[bytes], now_s: int) -> Sequence[Outcome]:
+        return there.answered(records, now_s, "refused", "denied: ann: not during the sale")
+
+    there.carry_out = deny
+    there.minutes(75)
+    return there.scrapes
+
+
+def plans_wait(_: Path) -> Scrapes:
+    """Plans wait for a person for longer than half an hour."""
+    there = Installation(cluster(UNEVEN))
+    there.minutes(HEALTHY_MIN)
+    there.held = 3
+    there.carry_out = lambda _records, _now_s: ()
+    uneven = cluster(UNEVEN).world.ownership.owner
+    there.cluster.world.ownership.owner[:] = (uneven + 1) % len(UNEVEN)
+    there.minutes(120)
+    return there.scrapes
+
+
 def executor_ends(_: Path) -> Scrapes:
     """The executor has moved bundles; its process ends, and another broker becomes busy."""
     there = Installation(cluster(UNEVEN))
@@ -233,6 +257,8 @@ INCIDENTS = (
     Incident("clock-ten-minutes-ahead", clock_ten_minutes_ahead, CLOCK, HEALTHY_MIN, 25),
     Incident("clock-behind", clock_behind, CLOCK, HEALTHY_MIN, 25),
     Incident("executor-refuses", executor_refuses, REFUSES, 5, 10),
+    Incident("plans-denied", plans_denied),
+    Incident("plans-wait", plans_wait),
     Incident("executor-ends", executor_ends, REFUSES, 30, 40),
     Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
     Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),

@@ -34,7 +34,7 @@ from sinks.wire.position import Position
 from sinks.wire.signing import SigningSettings
 from sinks.wire.size_limits import WireLimits
 from strategies.engine import EngineSettings
-from strategies.model import Outcome, Sweep
+from strategies.model import Outcome, OutcomeStatus, Sweep
 from streaming.decode import decoding
 from streaming.metrics import JobMetrics
 from streaming.outputs.facts import FACTS, read_facts
@@ -113,7 +113,7 @@ class Job:
 class Installation:
     """Everything, second by second. Attributes may be changed between two minutes: `silent`, the
     processes that do not run; `clock_error_s`, by how much the collector's clock is ahead;
-    `free_bytes`, of the one disk; `every_minute`, what else happens.
+    `free_bytes`, of the one disk; `held`, commands that wait for approval; `every_minute`, what else happens.
     """
 
     def __init__(self, cluster: PolledCluster, *, per_tick: int = 1_000) -> None:
@@ -129,7 +129,8 @@ class Installation:
         collector, executor = process_registry("0.1.0"), process_registry("0.1.0")
         self._collector = CollectorMetrics(collector, [cluster.name], liveness())
         self.executor = ExecutorMetrics(executor, cluster.name, liveness())
-        self.executor.follow(lambda: 0, lambda: False, lambda: 4096)
+        self.held = 0
+        self.executor.follow(lambda: 0, lambda: False, lambda: 4096, lambda: self.held)
         self._registries = {
             "job": self.job.registry,
             "collector": collector,
@@ -181,6 +182,18 @@ class Installation:
     def _modelled_executor(self, records: Sequence[bytes], now_s: int) -> Sequence[Outcome]:
         commands = list(map(decode_command, records))
         outcomes = self.cluster.carry_out(commands, 1_000 * now_s)
+        for done in _done(records, outcomes):
+            self.executor.published(done)
+        return outcomes
+
+    def answered(
+        self, records: Sequence[bytes], now_s: int, status: OutcomeStatus, reason: str
+    ) -> Sequence[Outcome]:
+        """The same outcome for each command."""
+        outcomes = [
+            Outcome(one.id, one.cluster, one.bundle, status, reason, None, None, 0, 1_000 * now_s)
+            for one in map(decode_command, records)
+        ]
         for done in _done(records, outcomes):
             self.executor.published(done)
         return outcomes

@@ -16,6 +16,7 @@ from sinks.metrics.disk import DiskMetrics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
+from sinks.metrics.page import PageMetrics
 from streaming.metrics import JobMetrics
 from tests.monitoring.boards import BOARDS, Expression, expressions, metrics_in, panels
 from tests.monitoring.promtool import ROOT, RULES
@@ -27,10 +28,11 @@ PANELS = [(name, panel) for name, board in BOARDS.items() for panel in panels(bo
 
 def our_metrics() -> set[str]:
     """Names of all metrics, without the suffixes of a histogram's series."""
-    registries = [CollectorRegistry() for _ in range(3)]
+    registries = [CollectorRegistry() for _ in range(4)]
     JobMetrics(registries[0], 0, Liveness(60, ""))
     CollectorMetrics(registries[1], ["c"], Liveness(60, ""))
     ExecutorMetrics(registries[2], "c", Liveness(60, ""))
+    PageMetrics(registries[3], Liveness(60, ""))
     DiskMetrics(registries[2], {"executor.state": Path("/")})
     ends = {"counter": "_total", "info": "_info"}
     return {

@@ -1,7 +1,7 @@
 """Debian's Prometheus scrapes running processes: each panel has data, no rule has an error, and
 counters equal the records on the topics.
 
-Job, collector and executor are real processes on file topics and a fake Pulsar. The series of
+Job, collector, executor and live page are real processes on file topics and a fake Pulsar. The series of
 Pulsar's brokers are made by hand (`pulsar_series`).
 """
 
@@ -82,6 +82,7 @@ def settings(folder: Path, pulsar: FakePulsar) -> list[str]:
             "job.trigger_ms": 500,
             "metrics.listen": "127.0.0.1:0",
             "metrics.per_broker": "true",
+            "serve.listen": "127.0.0.1:0",
             "log.format": "json",
         }
     )
@@ -141,7 +142,12 @@ def test_panels_have_data_rules_no_error_and_counters_what_is_on_the_topics(
     with ExitStack() as stack:
         ours = [
             str(stack.enter_context(served(*words)))
-            for words in (("run", *job), ("collect", *job), ("execute", "--apply", *executor))
+            for words in (
+                ("run", *job),
+                ("collect", *job),
+                ("execute", "--apply", *executor),
+                ("serve", *job),
+            )
         ]
         brokers = [stack.enter_context(broker_serving(text)) for text in (OLD, NEW)]
         targets = {"pulsar-rebalancer": ours, "pulsar": brokers}
@@ -154,7 +160,7 @@ def test_panels_have_data_rules_no_error_and_counters_what_is_on_the_topics(
             return not missing
 
         eventually(all_seen, every_s=2, otherwise=lambda: "\n".join(map(str, missing)))
-        assert one.values('sum(up{job=~".+"})') == [5]
+        assert one.values('sum(up{job=~".+"})') == [6]
         rules = one.rules()
         assert len(rules) == 7
         assert [(rule["name"], rule["lastError"]) for rule in rules if rule.get("lastError")] == []

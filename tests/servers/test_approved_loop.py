@@ -1,5 +1,6 @@
 """The closed loop on a real cluster with plans that a person approves on the page, in a browser: a
-plan is denied, the next ones are approved, and the programs are killed in the middle of one.
+plan is denied, the next ones are approved, and the programs are killed in the middle of one. The
+metrics of all four programs equal what is on the topics.
 
 `pytest tests/servers/test_approved_loop.py -rP` prints the figures.
 """
@@ -7,8 +8,9 @@ plan is denied, the next ones are approved, and the programs are killed in the m
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +26,9 @@ from strategies.approvals import ApprovalOutcome
 from strategies.model import Outcome
 from tests.chromium import DESKTOP
 from tests.control_topic import now_ms
+from tests.monitoring.server import Prometheus, prometheus
 from tests.servers.jvm import free_ports
-from tests.servers.loop import GOAL, Loop, closed_loop
+from tests.servers.loop import GOAL, PROGRAMS, Loop, closed_loop
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.skewed_users import skewed_users
 from tests.servers.test_closed_loop import nothing_was_lost, told
@@ -116,8 +119,11 @@ def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
         the_first_plan_is_denied(ann)
         assert users.owners() == owners
 
+        with watching(ann.loop, tmp_path / "before") as metrics:
+            metrics.equal_the_topics({})
         killed = ann.decides("approve", "go ahead")
         kill_all_in_the_middle(ann, killed)
+        before = counts(ann.loop)
         ann.loop.start("execute", "run", "serve")
         done = ann.wait_for(killed, "done", "partly")
         told(f"after plan {killed}", users)
@@ -130,6 +136,8 @@ def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
         while users.spread() > GOAL:
             ann.wait_for(ann.decides("approve", "and further"), "done", "partly", "refused")
             told("after the next plan", users)
+        with watching(ann.loop, tmp_path / "after") as metrics:
+            metrics.equal_the_topics(before)
         ann.loop.stop("collect", "execute", "serve")
         traffic = users.end()
     assert nothing_was_lost(traffic)
@@ -187,6 +195,80 @@ def nothing_happened_twice(loop: Loop) -> None:
     assert max(moved.values()) == 1  # within the cool-down
 
 
+@dataclass(frozen=True)
+class Metrics:
+    """A Prometheus that scrapes the four processes."""
+
+    server: Prometheus
+    loop: Loop
+
+    def equal_the_topics(self, before: Mapping[str, int]) -> None:
+        """Waits for a moment in which all sums of counters are the numbers of records. `before`:
+        the records before the processes started, except those of the collector, and the page, which
+        reads all.
+        """
+
+        def unequal() -> dict[str, object]:
+            now = counts(self.loop)
+            seen = {name: self.server.values(f"sum({text})") for name, text in COUNTERS.items()}
+            wanted = {name: now[name] - (before.get(name, 0) if own else 0) for name, own in OWN}
+            return {
+                name: (seen[name], wanted[name])
+                for name in COUNTERS
+                if (seen[name] or [0.0]) != [wanted[name]]
+            }
+
+        self.loop.wait_until(lambda: not unequal(), f"counters equal the topics: {unequal()}", 0.3)
+        print("counters equal the topics:", counts(self.loop))
+
+
+_OF_C = '{cluster="c"}'
+#: What is counted → its series.
+COUNTERS = {
+    "sweeps": f"pulsar_rebalancer_passes_total{_OF_C}",
+    "rounds": f"pulsar_rebalancer_rounds_total{_OF_C}",
+    "commands": f"pulsar_rebalancer_commands_total{_OF_C}",
+    "skips": f"pulsar_rebalancer_skips_total{_OF_C}",
+    "rejected": "pulsar_rebalancer_rejected_records_total",
+    "outcomes": f"pulsar_rebalancer_outcomes_total{_OF_C}",
+    "applied": 'pulsar_rebalancer_outcomes_total{cluster="c",status="applied"}',
+    "answers": f"pulsar_rebalancer_approvals_total{_OF_C}",
+    "read rounds": 'pulsar_rebalancer_page_records{topic="rounds"}',
+    "read outcomes": 'pulsar_rebalancer_page_records{topic="outcomes"}',
+}
+#: Whether a restart begins to count again.
+OWN = [(name, name != "sweeps" and not name.startswith("read ")) for name in COUNTERS]
+
+
+def counts(loop: Loop) -> dict[str, int]:
+    """The same, counted on the topics."""
+    rounds, outcomes = [json.loads(one) for one in loop.read("rounds")], loop.outcomes()
+    answered = len(loop.read("outcomes"))
+    return {
+        "sweeps": sum(b'"kind":"sweep"' in one for one in loop.read("telemetry")),
+        "rounds": len(rounds),
+        "commands": len(loop.read("commands")),
+        "skips": sum(len(one["skips"]) for one in rounds),
+        "rejected": len(loop.read("rejected")),
+        "outcomes": len(outcomes),
+        "applied": sum(one.status == "applied" for one in outcomes),
+        "answers": answered - len(outcomes),
+        "read rounds": len(rounds),
+        "read outcomes": answered,
+    }
+
+
+@contextmanager
+def watching(loop: Loop, folder: Path) -> Iterator[Metrics]:
+    """Prometheus on the addresses that the processes have logged last."""
+    folder.mkdir()
+    logs = [loop.log(program).read_text("utf-8") for program in PROGRAMS]
+    addresses = [re.findall(r"metrics: http://(\S+)/metrics", log)[-1] for log in logs]
+    with prometheus(folder, {"pulsar-rebalancer": addresses, "pulsar": []}, "1s") as server:
+        loop.wait_until(lambda: server.values("sum(up)") == [len(PROGRAMS)], "all are scraped")
+        yield Metrics(server, loop)
+
+
 def answers(loop: Loop) -> dict[str, ApprovalOutcome]:
     """By the id of the approval."""
     return {one.approval_id: one for one in loop.answers() if isinstance(one, ApprovalOutcome)}
@@ -204,6 +286,7 @@ def approving(cluster: PulsarCluster, browser: Browser, folder: Path) -> Iterato
         "executor__max_concurrent": 1,
         "executor__max_per_minute": 20,
         "signing__approvals_key_file": folder / "approvals-key",
+        "metrics__listen": "127.0.0.1:0",
         "serve__listen": f"127.0.0.1:{port}",
         "serve__token_file": folder / "tokens",
         "round__command_ttl_ms": 40_000,
