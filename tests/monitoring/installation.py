@@ -113,7 +113,8 @@ class Job:
 class Installation:
     """Everything, second by second. Attributes may be changed between two minutes: `silent`, the
     processes that do not run; `clock_error_s`, by how much the collector's clock is ahead;
-    `free_bytes`, of the one disk; `held`, commands that wait for approval; `every_minute`, what else happens.
+    `free_bytes`, of the one disk; `held`, commands that wait for approval; `every_minute`, what
+    else happens.
     """
 
     def __init__(self, cluster: PolledCluster, *, per_tick: int = 1_000) -> None:

@@ -1,8 +1,8 @@
 """Debian's Prometheus scrapes running processes: each panel has data, no rule has an error, and
 counters equal the records on the topics.
 
-Job, collector, executor and live page are real processes on file topics and a fake Pulsar. The series of
-Pulsar's brokers are made by hand (`pulsar_series`).
+Job, collector, executor and live page are real processes on file topics and a fake Pulsar. The
+series of Pulsar's brokers are made by hand (`pulsar_series`).
 """
 
 from __future__ import annotations
