@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import DESKTOP
 from tests.live_server import RunningPage
@@ -18,6 +18,7 @@ def opener(browser: Browser) -> Iterator[OpenLive]:
     """Opens a running page on a device; fails afterwards if a page logged an error or asked
     another server for anything.
     """
+    expect.set_options(timeout=60_000)
     complaints: list[str] = []
     contexts = []
 

@@ -274,7 +274,6 @@ def test_people_sign_in_and_only_operators_decide(tmp_path: Path, open_live: Ope
     words = [
         "executor.approval=required",
         f"signing.approvals_key_file={tmp_path / 'key'}",
-        f"topics.approvals=file://{tmp_path / 'approvals'}",
     ]
     with page_of(tmp_path, words, tokens=True) as running:
         page = open_live(running)
