@@ -242,6 +242,9 @@ def test_pause_and_resume_by_record(operator: Operator, pulsar: FakePulsar) -> N
     assert operator.types("plans", "list", "--json").json["pauses"]["c"]["reason"] == "upgrade"
     status = operator.types("status")
     assert "executor paused by bo" in status.out
+    assert "ago: upgrade; to resume" in status.out
+    without_key = operator.types("status", key=False).out
+    assert "ago; to resume" in without_key, "the person's reason is on the other topic"
     assert operator.types("status", "--json").json["clusters"][0]["paused_by"]["by"] == "bo"
 
     operator.types("plans", "resume", "--reason", "done", "--by", "bo")

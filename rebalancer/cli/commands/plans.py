@@ -355,9 +355,10 @@ def pause_lines(plans: Plans, now_ms: int) -> Iterator[str]:
     """One line per cluster whose executor a record pauses. `now_ms`: since the epoch."""
     for cluster, order in sorted(plans.pauses.items()):
         if order.paused:
+            why = f": {order.reason}" if order.reason else ""
             yield (
-                f"executor of {cluster}: paused by {order.by} {age(now_ms - order.ts)} ago: "
-                f"{order.reason}; to resume: rebalancer plans resume --cluster {cluster}"
+                f"executor of {cluster}: paused by {order.by} {age(now_ms - order.ts)} ago{why}; "
+                f"to resume: rebalancer plans resume --cluster {cluster}"
             )
 
 

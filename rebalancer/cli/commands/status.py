@@ -139,9 +139,10 @@ def _approval_lines(one: ClusterStatus, now_ms: int) -> Iterator[str]:
     if len(one.plans) > _NAMED:
         yield f"{len(one.plans) - _NAMED} more plans wait; see `rebalancer plans list`"
     if one.pause is not None and one.pause.paused:
+        why = f": {one.pause.reason}" if one.pause.reason else ""
         yield (
-            f"executor paused by {one.pause.by}, {_ago(one.pause.ts, now_ms)}: {one.pause.reason}; "
-            "to resume: `rebalancer plans resume`"
+            f"executor paused by {one.pause.by}, {_ago(one.pause.ts, now_ms)}{why}; to resume: "
+            "`rebalancer plans resume`"
         )
 
 
