@@ -198,5 +198,5 @@ def publish(folder: Path, cluster: MadeUpCluster, only_newest: int | None = None
 
 def settings_of(folder: Path) -> list[str]:
     """`path=value` of the topics below a folder, for `--set`."""
-    topics = [f"topics.{kind}={file_topic_uri(folder / kind)}" for kind in KINDS]
+    topics = [f"topics.{kind}={file_topic_uri(folder / kind)}" for kind in (*KINDS, "approvals")]
     return [*topics, f"executor.state={folder / 'executor'}"]

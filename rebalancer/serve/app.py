@@ -5,6 +5,7 @@ changes.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,7 +35,9 @@ Handler = Callable[["LivePage", Request], Awaitable[Response]]
 
 @dataclass
 class LivePage:
-    """What the routes need. `snapshot`: the newest one; `now_ms`: the time since the epoch."""
+    """What the routes need. `snapshot`: the newest one; `now_ms`: the time since the epoch;
+    `process`: random, so that a viewer notices a restart, after which versions begin again.
+    """
 
     snapshot: Callable[[], LiveSnapshot]
     views: views.ViewSettings
@@ -44,6 +47,7 @@ class LivePage:
     deciding: Deciding
     plans: plan_views.PlanSettings
     news: ViewerNews = field(default_factory=ViewerNews)
+    process: str = field(default_factory=lambda: secrets.token_hex(8))
     searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_SEARCHES))
 
     def cluster(self, request: Request) -> LiveCluster:
@@ -166,7 +170,7 @@ async def _stream(page: LivePage, changed: asyncio.Event) -> AsyncIterator[bytes
     try:
         while not page.news.ended:
             changed.clear()
-            message = _news(page.snapshot())
+            message = {**_news(page.snapshot()), "process": page.process}
             if message != seen:
                 seen = message
                 body = orjson.dumps({**message, "now_ms": page.now_ms()})

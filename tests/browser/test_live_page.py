@@ -181,6 +181,26 @@ def test_a_new_round_appears_by_itself(tmp_path: Path, open_live: OpenLive) -> N
         assert page.evaluate("document.activeElement.id") == "subject", "focus stays"
 
 
+def test_a_restart_of_the_server_is_survived_with_the_whole_history(
+    tmp_path: Path, open_live: OpenLive
+) -> None:
+    made = MadeUpCluster(now_ms() - 60_000, waits=False)
+    publish(tmp_path, made)
+    with page_of(tmp_path) as running:
+        page = drawn(open_live(running))
+        expect(page.locator("#history .row").first).to_contain_text("#60")
+    expect(page.locator("#link")).to_contain_text("no connection")
+    later = replace(made, now_ms=made.now_ms + 60_000, rounds=61, waits=True)
+    publish(tmp_path, later, only_newest=1)
+    _, port = running.place
+    with page_of(tmp_path, [f"serve.listen=127.0.0.1:{port}"]):
+        expect(page.locator("#newest")).to_contain_text("Round 61 ")
+        expect(page.locator("#history .row").first).to_contain_text("#61")
+        expect(page.locator("#history .row").nth(1)).to_contain_text("#60")
+        expect(page.locator("#link")).to_have_text("live")
+        page.close()
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_nothing_is_wider_than_the_screen_and_text_is_readable(
@@ -274,7 +294,6 @@ def test_people_sign_in_and_only_operators_decide(tmp_path: Path, open_live: Ope
     words = [
         "executor.approval=required",
         f"signing.approvals_key_file={tmp_path / 'key'}",
-        f"topics.approvals=file://{tmp_path / 'approvals'}",
     ]
     with page_of(tmp_path, words, tokens=True) as running:
         page = open_live(running)

@@ -67,7 +67,6 @@ def guarded(tmp_path: Path) -> Iterator[RunningPage]:
     words = [
         "executor.approval=required",
         f"signing.approvals_key_file={tmp_path / 'key'}",
-        f"topics.approvals=file://{tmp_path / 'approvals'}",
     ]
     with page_of(tmp_path, words, tokens=True) as page:
         yield page

@@ -11,7 +11,7 @@ import { showState } from "./state.js";
 import { showUsage } from "./usage.js";
 
 const CALM_MS = 3000;  // between two looks at what changes with every report
-let chosen = "", overview = null, decided = -1, version = -1, historyOf = 0, busy = false, again = false, source = null, list = null, looked = 0, person = null;
+let chosen = "", overview = null, decided = -1, version = -1, historyOf = 0, busy = false, again = false, source = null, list = null, looked = 0, person = null, server = "";
 
 async function start() {
   const found = await get("session").catch((error) => error);
@@ -27,7 +27,13 @@ function signedIn(found) {
   byId("login").hidden = true;
   byId("search").hidden = false;
   byId("person").replaceChildren(...(person.signed_in ? [el("span", { text: `${person.name} (${person.role})` }), el("button", { type: "button", class: "plain", text: "Sign out", onclick: signOut })] : []));
+  listen();
+}
+
+// A browser allows six connections to a server: hidden tabs give theirs back.
+function listen() {
   source?.close();
+  if (document.hidden) { link("", "waits while hidden"); return; }
   source = follow(news, lost);
 }
 
@@ -54,12 +60,18 @@ function link(level, text, then) {
 }
 
 function lost(closed) {
+  if (document.hidden) return;
   link("bad", "no connection, trying again");
   if (closed) setTimeout(start, 3000);  // refused, for example because the session has ended
 }
 
 async function news(found) {
   link("good", "live");
+  if (found.process !== server) {  // another process counts versions from the beginning
+    server = found.process;
+    decided = version = -1;
+    historyOf = 0;
+  }
   const names = Object.keys(found.clusters);
   if (!names.includes(chosen)) choose(pick(names, (name) => found.clusters[name][1] > 0));
   const [newVersion, newDecided] = found.clusters[chosen] || [-1, -1];
@@ -196,6 +208,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !writes && !event.ctrlKey && !event.metaKey && !event.altKey && !byId("search").hidden) { event.preventDefault(); byId("subject").focus(); byId("subject").select(); }
   if (event.key === "Escape" && !byId("answer").hidden) close();
 });
+document.addEventListener("visibilitychange", () => { if (person && byId("login").hidden) listen(); });
 addEventListener("hashchange", () => { if (list) { const wanted = pick(list.clusters.map((one) => one.cluster)); if (wanted !== chosen) { choose(wanted); looked = 0; update(); } } });
 // Colours of canvases are read when they are drawn.
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { decided = -1; historyOf = 0; update(); });

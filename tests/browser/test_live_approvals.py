@@ -1,0 +1,148 @@
+"""A person decides on plans in the browser, and an executor carries out exactly those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from sinks.executor.settings import ExecutorConfig
+from sinks.secret_file import read_secret
+from sinks.wire.encoding import encode_round
+from sinks.wire.signing import SigningKey
+from strategies.model import Command, Round
+from tests.browser.live import OpenLive, opener
+from tests.control_topic import Control, command, now_ms
+from tests.live_server import OPERATOR, page_of
+from tests.live_topics import MadeUpCluster
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+from tests.unit.executor_lives import BUNDLES, FOUR, ONE, THREE, TWO, Life, run
+
+pytestmark = pytest.mark.browser
+WORDS = ["executor.approval=required"]
+
+
+@pytest.fixture
+def open_live(browser: Browser) -> Iterator[OpenLive]:
+    with opener(browser) as open_:
+        yield open_
+
+
+@pytest.fixture
+def pulsar() -> Iterator[FakePulsar]:
+    with FakePulsar(Cluster()) as running:
+        running.cluster.owners.update(dict.fromkeys(BUNDLES, running.cluster.brokers[0]))
+        yield running
+
+
+def decided(control: Control, number: int, *commands: Command) -> None:
+    """A round decides on these commands."""
+    (done, _, _) = next(MadeUpCluster(now_ms(), cluster="c", rounds=1).made())
+    given = [replace(one, round=number) for one in commands]
+    ids = tuple(one.id for one in given)
+    one: Round = replace(done, round=number, ts=now_ms() + number, commands=ids, skips=())
+    control.send(*given)
+    control.write("rounds", [encode_round(one)])
+
+
+def sign_in(page: Page) -> None:
+    page.fill("#token", OPERATOR)
+    page.press("#token", "Enter")
+
+
+def decide(page: Page, button: str, reason: str) -> None:
+    page.fill("#reason", reason)
+    page.click(button)
+    expect(page.locator(".words").first).to_contain_text("The executor has not answered yet.")
+
+
+def test_one_plan_is_denied_the_next_one_approved_and_done_and_nothing_else(
+    tmp_path: Path, pulsar: FakePulsar, open_live: OpenLive
+) -> None:
+    control, (one, two, _) = Control(tmp_path), pulsar.cluster.brokers
+    key = tmp_path / "key"
+    key.write_text("k" * 32)
+    signs = SigningKey(read_secret(str(key), "signing.approvals_key_file"))
+    asks = ExecutorConfig("c", apply=True, approvals_key=signs, approval_required=True)
+    decided(control, 1, command(ONE, one, two), command(TWO, one, two))
+    assert run(pulsar, control, asks) == []
+
+    with page_of(tmp_path, [*WORDS, f"signing.approvals_key_file={key}"], tokens=True) as running:
+        page = open_live(running)
+        sign_in(page)
+        expect(page.locator(".words")).to_contain_text("Round 1 wants 2 commands")
+        decide(page, "#deny", "not during the sale")
+        assert run(pulsar, control, asks) == [("refused", "denied")] * 2
+        expect(page.locator("#plan details")).to_contain_text("Grace denied it")
+
+        decided(control, 2, command(THREE, one, two), command(FOUR, one, two))
+        run(pulsar, control, asks)
+        expect(page.locator(".words")).to_contain_text("Round 2 wants 2 commands")
+        decide(page, "#approve", "evens the load")
+        assert run(pulsar, control, asks)[2:] == [("applied", "")] * 2
+        expect(page.locator("#plan > .hint")).to_contain_text("No plan waits")
+        expect(page.locator(".process").nth(2)).to_contain_text("2 applied")
+        expect(page.locator("#history .row").first).to_contain_text("2 applied")
+
+    assert [pulsar.cluster.owners[bundle] for bundle in BUNDLES] == [one, one, two, two]
+    assert [(one.status, one.by) for one in control.answers()] == [("accepted", "Grace")] * 2
+
+
+def test_a_plan_that_is_approved_too_late_shows_the_executors_reason(
+    tmp_path: Path, pulsar: FakePulsar, open_live: OpenLive
+) -> None:
+    control, (one, two, _) = Control(tmp_path), pulsar.cluster.brokers
+    key = tmp_path / "key"
+    key.write_text("k" * 32)
+    signs = SigningKey(read_secret(str(key), "signing.approvals_key_file"))
+    asks = ExecutorConfig("c", apply=True, approvals_key=signs, approval_required=True)
+    decided(control, 1, command(ONE, one, two))
+    run(pulsar, control, asks)
+
+    with page_of(tmp_path, [*WORDS, f"signing.approvals_key_file={key}"], tokens=True) as running:
+        page = open_live(running)
+        sign_in(page)
+        expect(page.locator(".words")).to_contain_text("Round 1 wants 1 command")
+        decide(page, "#approve", "fits")
+        # The executor was stopped for ten minutes.
+        assert run(pulsar, control, asks, Life(later_ms=600_000)) == [("expired", "not-approved")]
+        expect(page.locator("#plan > .hint")).to_contain_text("No plan waits")
+        page.locator("#plan details summary").click()
+        expect(page.locator("#plan details")).to_contain_text("Grace approved it")
+        expect(page.locator("#plan details")).to_contain_text("expired")
+
+    assert pulsar.asked("PUT") == []
+
+
+def test_the_executor_is_paused_and_resumed(
+    tmp_path: Path, pulsar: FakePulsar, open_live: OpenLive
+) -> None:
+    control, (one, two, _) = Control(tmp_path), pulsar.cluster.brokers
+    key = tmp_path / "key"
+    key.write_text("k" * 32)
+    signs = SigningKey(read_secret(str(key), "signing.approvals_key_file"))
+    asks = ExecutorConfig("c", apply=True, approvals_key=signs)
+    decided(control, 1)
+
+    with page_of(tmp_path, [f"signing.approvals_key_file={key}"], tokens=True) as running:
+        page = open_live(running)
+        sign_in(page)
+        page.fill("#reason", "upgrade of the brokers")
+        page.click("#pause")
+        expect(page.locator("#plan")).to_contain_text("Grace asked the executor to pause")
+        run(pulsar, control, asks)
+        expect(page.locator("#badge")).to_contain_text("Paused")
+        expect(page.locator("#advice")).to_contain_text("Grace paused the executor: upgrade of")
+        decided(control, 2, command(ONE, one, two))
+        assert run(pulsar, control, asks) == [("refused", "paused")]
+        expect(page.locator("#pause")).to_have_text("Resume the executor")
+        page.fill("#reason", "upgrade done")
+        page.click("#pause")
+        expect(page.locator("#plan")).to_contain_text("Grace asked the executor to resume")
+        run(pulsar, control, asks)
+        expect(page.locator("#pause")).to_have_text("Pause the executor")
+        expect(page.locator("#badge")).not_to_contain_text("Paused")
