@@ -75,6 +75,7 @@ def test_one_plan_is_denied_the_next_one_approved_and_done_and_nothing_else(
         page = open_live(running)
         sign_in(page)
         expect(page.locator(".words")).to_contain_text("Round 1 wants 2 commands")
+        expect(page.locator("#advice")).to_contain_text("waits for a person: approve or deny it")
         decide(page, "#deny", "not during the sale")
         assert run(pulsar, control, asks) == [("refused", "denied")] * 2
         expect(page.locator("#plan details")).to_contain_text("Grace denied it")

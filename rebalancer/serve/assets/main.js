@@ -127,13 +127,14 @@ async function draw() {
   byId("page").hidden = !name;
   byId("empty").hidden = Boolean(name);
   if (!name) return empty(list);
-  overview = await get("cluster", { cluster: name });
+  const [one, plans] = await Promise.all([get("cluster", { cluster: name }), get("plans", { cluster: name })]);
+  overview = { ...one, asks: plans.required ? plans.open.filter((plan) => plan.state === "waiting" && !plan.decision).map((plan) => plan.id) : [] };
   if (name !== chosen) { again = true; return undefined; }
   version = overview.version;
   showState(overview);
   byId("page").dataset.rounds = overview.kept ? "some" : "none";
   if (overview.decided !== decided) await drawDecisions(name, overview.decided);
-  showPlans(await get("plans", { cluster: name }), { cluster: name, person, again: () => { looked = 0; return update(); } });
+  showPlans(plans, { cluster: name, person, again: () => { looked = 0; return update(); } });
   document.documentElement.dataset.drawn = String(overview.version);
   return undefined;
 }

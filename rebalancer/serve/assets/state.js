@@ -10,7 +10,7 @@ export function showState(one) {
   byId("verdict").dataset.level = late ? "bad" : one.paused ? "fair" : one.state ? level : "open";
   say(byId("badge"), late ? `✗ No newer round; it was: ${label.slice(2)}` : one.paused ? `⏸ Paused. Without the pause: ${label.slice(2)}` : label);
   sentence(byId("state"), one.state ? `${capital(one.state.text)}.` : one.empty);
-  sentence(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : one.paused ? `${capital(one.paused)}. Resume it to carry out plans.` : one.state?.advice || "");
+  sentence(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : one.paused ? `${capital(one.paused)}. Resume it to carry out plans.` : one.asks.length ? `Plan ${one.asks[0]} waits for a person: approve or deny it below.` : one.state?.advice || "");
   const since = one.since_ms ? `in this state since ${clock(one.since_ms).slice(0, 16)} (${counted(one.same, "round")})` : "";
   say(byId("newest"), newest ? `Round ${newest.round} of epoch ${newest.epoch}, ${ago(newest.ts)}${since ? `; ${since}` : ""}. ${newest.proves.join(" ")}` : "");
   tiles(one);
