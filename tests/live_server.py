@@ -58,8 +58,9 @@ def page_of(
     clusters: int = 1,
     verify: ssl.SSLContext | bool = True,
 ) -> Iterator[RunningPage]:
-    """The page as soon as it has read `clusters` clusters. `words`: more settings; `tokens`: for
-    Grace, an operator, and Ada, a viewer; `verify`: the certificates that the tests trust.
+    """The page as soon as it has read the topics, with `clusters` clusters. `words`: more settings;
+    `tokens`: for Grace, an operator, and Ada, a viewer; `verify`: the certificates that the tests
+    trust.
     """
     page, stop = RunningPage(folder, verify=verify), threading.Event()
     given = ["serve.listen=127.0.0.1:0", *settings_of(folder), *words]
@@ -84,6 +85,7 @@ def page_of(
     token = OPERATOR if tokens else None
     try:
         eventually(lambda: bool(page.url), 60)
+        eventually(lambda: not metrics.liveness.not_ready(), 60)
         eventually(lambda: len(page.get("clusters", token).json()["clusters"]) >= clusters, 60)
         yield page
     finally:

@@ -54,9 +54,9 @@ def sign_in(page: Page) -> None:
     page.press("#token", "Enter")
 
 
-def decide(page: Page, button: str, reason: str) -> None:
-    page.fill("#reason", reason)
-    page.click(button)
+def decide(page: Page, action: str, reason: str) -> None:
+    page.fill(".plan input", reason)
+    page.click(f"[id^={action}-]")
     expect(page.locator(".words").first).to_contain_text("The executor has not answered yet.")
 
 
@@ -76,14 +76,14 @@ def test_one_plan_is_denied_the_next_one_approved_and_done_and_nothing_else(
         sign_in(page)
         expect(page.locator(".words")).to_contain_text("Round 1 wants 2 commands")
         expect(page.locator("#advice")).to_contain_text("waits for a person: approve or deny it")
-        decide(page, "#deny", "not during the sale")
+        decide(page, "deny", "not during the sale")
         assert run(pulsar, control, asks) == [("refused", "denied")] * 2
         expect(page.locator("#plan details")).to_contain_text("Grace denied it")
 
         decided(control, 2, command(THREE, one, two), command(FOUR, one, two))
         run(pulsar, control, asks)
         expect(page.locator(".words")).to_contain_text("Round 2 wants 2 commands")
-        decide(page, "#approve", "evens the load")
+        decide(page, "approve", "evens the load")
         assert run(pulsar, control, asks)[2:] == [("applied", "")] * 2
         expect(page.locator("#plan > .hint")).to_contain_text("No plan waits")
         expect(page.locator(".process").nth(2)).to_contain_text("2 applied")
@@ -108,7 +108,7 @@ def test_a_plan_that_is_approved_too_late_shows_the_executors_reason(
         page = open_live(running)
         sign_in(page)
         expect(page.locator(".words")).to_contain_text("Round 1 wants 1 command")
-        decide(page, "#approve", "fits")
+        decide(page, "approve", "fits")
         # The executor was stopped for ten minutes.
         assert run(pulsar, control, asks, Life(later_ms=600_000)) == [("expired", "not-approved")]
         expect(page.locator("#plan > .hint")).to_contain_text("No plan waits")
@@ -132,18 +132,18 @@ def test_the_executor_is_paused_and_resumed(
     with page_of(tmp_path, [f"signing.approvals_key_file={key}"], tokens=True) as running:
         page = open_live(running)
         sign_in(page)
-        page.fill("#reason", "upgrade of the brokers")
-        page.click("#pause")
+        page.fill("#reason-executor", "upgrade of the brokers")
+        page.click("#pause-executor")
         expect(page.locator("#plan")).to_contain_text("Grace asked the executor to pause")
         run(pulsar, control, asks)
         expect(page.locator("#badge")).to_contain_text("Paused")
         expect(page.locator("#advice")).to_contain_text("Grace paused the executor: upgrade of")
         decided(control, 2, command(ONE, one, two))
         assert run(pulsar, control, asks) == [("refused", "paused")]
-        expect(page.locator("#pause")).to_have_text("Resume the executor")
-        page.fill("#reason", "upgrade done")
-        page.click("#pause")
+        expect(page.locator("#resume-executor")).to_have_text("Resume the executor")
+        page.fill("#reason-executor", "upgrade done")
+        page.click("#resume-executor")
         expect(page.locator("#plan")).to_contain_text("Grace asked the executor to resume")
         run(pulsar, control, asks)
-        expect(page.locator("#pause")).to_have_text("Pause the executor")
+        expect(page.locator("#pause-executor")).to_have_text("Pause the executor")
         expect(page.locator("#badge")).not_to_contain_text("Paused")
