@@ -240,6 +240,7 @@ def test_a_damaged_file_and_one_of_another_version(stage: Stage) -> None:
         assert complaint in answer.err
 
 
+@pytest.mark.heavy
 class TestProcess:
     """`rebalancer notify` as a process, with its metrics."""
 

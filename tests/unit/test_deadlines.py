@@ -33,6 +33,8 @@ from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable
 from tests.pulsar_fake.trickler import LONG, Trickler, trickler
 
+pytestmark = pytest.mark.heavy
+
 BODY = json.dumps(["127.0.0.1:1"]).encode()
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 #: Longer than a busy machine needs to connect, much shorter than the answer.

@@ -21,6 +21,8 @@ from streaming.jars.connector import JarSettings, connector_jars, connector_sett
 from streaming.jars.download import Jar, JarsMissing, fetch, present, read_lock
 from tests.unit.command_line import rebalancer
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 BODY = bytes(range(256)) * 40
 

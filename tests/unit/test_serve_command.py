@@ -15,6 +15,8 @@ from tests.live_topics import MadeUpCluster, publish, settings_of
 from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 
 

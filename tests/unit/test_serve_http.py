@@ -23,6 +23,8 @@ from tests.live_server import API, OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.heavy
+
 KEY = secrets.token_hex(32)
 NAMES = ("clusters", "cluster", "plans", "brokers", "usage", "bundles", "rounds", "explain")
 MALFORMED = (

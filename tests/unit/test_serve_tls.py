@@ -17,6 +17,8 @@ from strategies.errors import SettingsError
 from tests.live_server import API, VIEWER, page_of
 from tests.live_topics import MadeUpCluster, publish
 
+pytestmark = pytest.mark.heavy
+
 needs_openssl = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="the certificate of this test is made by openssl"
 )
