@@ -136,12 +136,17 @@ def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
         while users.spread() > GOAL:
             ann.wait_for(ann.decides("approve", "and further"), "done", "partly", "refused")
             told("after the next plan", users)
+        ann.loop.wait_until(
+            lambda: counts(ann.loop)["rounds"] > before["rounds"], "the job goes on"
+        )
         with watching(ann.loop, tmp_path / "after") as metrics:
             metrics.equal_the_topics(before)
+        shown = ann.page.content()
         ann.loop.stop("collect", "execute", "serve")
         traffic = users.end()
     assert nothing_was_lost(traffic)
     nothing_happened_twice(ann.loop)
+    no_secret_is_outside_of_its_file(tmp_path, shown)
 
 
 def nobody_approves_in_time(ann: Ann) -> None:
@@ -267,6 +272,19 @@ def watching(loop: Loop, folder: Path) -> Iterator[Metrics]:
     with prometheus(folder, {"pulsar-rebalancer": addresses, "pulsar": []}, "1s") as server:
         loop.wait_until(lambda: server.values("sum(up)") == [len(PROGRAMS)], "all are scraped")
         yield Metrics(server, loop)
+
+
+def no_secret_is_outside_of_its_file(folder: Path, shown: str) -> None:
+    """Neither in logs, topics, state, scraped metrics nor on the page."""
+    files = [
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and file.name not in ("approvals-key", "tokens")
+    ]
+    assert any(file.suffix == ".log" for file in files)
+    for secret in (KEY, TOKEN):
+        assert secret not in shown
+        assert [file for file in files if secret.encode() in file.read_bytes()] == []
 
 
 def answers(loop: Loop) -> dict[str, ApprovalOutcome]:
