@@ -56,12 +56,13 @@ class Ann:
         self.page.locator("#token").press("Enter")
         expect(self.page.locator("#page")).to_be_visible(timeout=LONG_MS)
 
-    def decides(self, action: str, reason: str) -> str:
-        """Clicks on the button of a plan that waits, until one is decided: it may expire before the
-        click. Returns the plan's id.
+    def decides(self, action: str, reason: str, at_least: int = 1) -> str:
+        """Clicks on the button of a plan that waits and has this number of commands, until one is
+        decided: it may expire before the click. Returns the plan's id.
         """
         while True:
-            button = self.page.locator(f"[id^={action}-]").first
+            plan = f".plan:has(tbody tr:nth-child({at_least}))"
+            button = self.page.locator(f"{plan} [id^={action}-]").first
             expect(button).to_be_enabled(timeout=LONG_MS)
             id_ = (button.get_attribute("id") or "").removeprefix(f"{action}-")
             self.page.locator(f"[id='reason-{id_}']").fill(reason)
@@ -121,7 +122,7 @@ def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
 
         with watching(ann.loop, tmp_path / "before") as metrics:
             metrics.equal_the_topics({})
-        killed = ann.decides("approve", "go ahead")
+        killed = ann.decides("approve", "go ahead", at_least=2)
         kill_all_in_the_middle(ann, killed)
         before = counts(ann.loop)
         ann.loop.start("execute", "run", "serve")

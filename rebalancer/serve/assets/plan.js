@@ -94,7 +94,11 @@ async function decide(action, plan, reason) {
   const text = reason.value.trim();
   if (!text) { say(byId("plan-problem"), "Write a reason first; it stands on the record with your name."); reason.focus(); return; }
   const answer = await send("POST", `plans?${new URLSearchParams({ cluster: around.cluster })}`, { action, plan, reason: text }).catch((error) => error);
-  if (answer instanceof Error) { say(byId("plan-problem"), answer.message); return; }
+  if (answer instanceof Error) {  // what the page shows may be old
+    await around.again();
+    say(byId("plan-problem"), answer.message);
+    return;
+  }
   reason.value = "";
   if (plan) mine.set(plan, action);
   say(byId("said"), `You ${DONE[action]} ${plan ? `plan ${plan}` : "the executor"}.`);
