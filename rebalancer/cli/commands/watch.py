@@ -86,7 +86,11 @@ def watch(
         console.progress("Asking the cluster …" if not modelled else "Preparing the cluster …")
         subjects = _prepare(used, settings, stop, modelled)
         _watch(used, subjects, stop, modelled, open_page)
-    again = "the next demo starts from the beginning" if modelled else "the same command continues this watch"
+    again = (
+        "the next demo starts from the beginning"
+        if modelled
+        else "the same command continues this watch"
+    )
     console.progress(f"stopped ({stop.by}); {again}")
     if stop.by == "SIGINT":
         raise typer.Exit(exit_codes.INTERRUPTED)
