@@ -86,10 +86,10 @@ def opened(address: ListenAddress) -> socket.socket:
         )[0]
         made = socket.create_server(place[:2], family=family, backlog=256)
     except (OSError, UnicodeError, OverflowError) as error:
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
         raise SinkError(
             f"serve.listen: {address} cannot be used "
-            f"({getattr(error, 'strerror', None) or error}); name a free port and an address of "
-            "this machine"
+            f"({reason}); name a free port and an address of this machine"
         ) from error
     made.setblocking(False)
     return made

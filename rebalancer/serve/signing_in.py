@@ -20,8 +20,8 @@ CSRF_HEADER = "x-csrf-token"
 #: A body that does not arrive within this time (s) is given up.
 _BODY_S = 10.0
 NO_TOKENS = (
-    "Only people with an operator token may do this. Set serve.token_file to a file with a line "
-    "operator:NAME:TOKEN, then start `rebalancer serve` again."
+    "Plans and the executor can be decided on here only by people with an operator token. Set "
+    "serve.token_file to a file with a line operator:NAME:TOKEN, then start the page again."
 )
 
 

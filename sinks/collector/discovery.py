@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sinks.collector.load_source import LoadManager, load_manager_of
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
-from strategies.errors import Refused
+from strategies.errors import NotFound, Refused
 
 #: Stands for the cluster's name in a call that does not need it.
 _UNNAMED = "unknown"
@@ -38,7 +38,13 @@ def discovered(pulsar: PulsarSettings, wait: Callable[[float], bool]) -> Discove
 def _own_name(pulsar: PulsarSettings, wait: Callable[[float], bool]) -> str:
     """`clusterName` of a broker: the list of clusters also has those that it replicates to."""
     with closing(PulsarAdmin(replace(pulsar, cluster=_UNNAMED), wait)) as admin:
-        name = admin.configuration().get("clusterName", "")
+        try:
+            name = admin.configuration().get("clusterName", "")
+        except NotFound as error:
+            raise NotFound(
+                f"{pulsar.admin_urls} has no admin API of Pulsar; correct pulsar.admin_urls: name "
+                "the web service of a broker (webServicePort in its broker.conf)."
+            ) from error
     if not name:
         raise Refused(
             "The broker's configuration names no cluster; set pulsar.cluster to the name that "

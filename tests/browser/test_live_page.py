@@ -201,6 +201,23 @@ def test_a_restart_of_the_server_is_survived_with_the_whole_history(
         page.close()
 
 
+def test_a_job_that_catches_up_is_no_alarm_and_one_that_stopped_is(
+    tmp_path: Path, open_live: OpenLive
+) -> None:
+    made = MadeUpCluster(now_ms() - 3_600_000, waits=False)
+    publish(tmp_path, made)
+    with page_of(tmp_path) as running:
+        page = drawn(open_live(running))
+        expect(page.locator("#badge")).to_contain_text("No newer round")
+        later = replace(made, now_ms=made.now_ms + 60_000, rounds=61)
+        publish(tmp_path, later, only_newest=1)
+        expect(page.locator("#newest")).to_contain_text("Round 61 ")
+        expect(page.locator("#badge")).to_contain_text("Catching up")
+        expect(page.locator("#verdict")).to_have_attribute("data-level", "open")
+        page.reload()
+        expect(page.locator("#badge")).to_contain_text("No newer round")
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_nothing_is_wider_than_the_screen_and_text_is_readable(
@@ -336,7 +353,9 @@ def test_a_cluster_without_a_round_shows_health_and_the_next_step(
         topic.append([load_report("a:1", seconds), sweep(seconds, "a:1", missing=missing)])
     with page_of(tmp_path) as running:
         page = open_live(running)
-        expect(page.locator("#state")).to_contain_text("No round yet. Start rebalancer run")
+        expect(page.locator("#state")).to_contain_text(
+            "No round yet. The first collection pass closes"
+        )
         expect(page.locator(".process").first).to_contain_text(
             "1 broker answered the newest pass; without an answer: b:1"
         )

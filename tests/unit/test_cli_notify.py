@@ -198,6 +198,7 @@ def test_a_test_notice(stage: Stage) -> None:
     bad = stage.notify("--test")
     assert (good.code, bad.code) == (0, 1)
     assert stage.hook.kinds == ["test", "test"]
+    assert "delivered test: " in good.err, "a test needs no cluster"
     assert not (stage.folder / "state").exists()
     assert stage.leaks(good.err, bad.err) == []
 

@@ -66,7 +66,7 @@ def test_without_a_round_the_page_says_what_is_missing_and_what_to_do() -> None:
     found = views.overview(one, SETTINGS, None)
 
     assert found["state"] is None
-    assert found["empty"].startswith("No round yet. Start `rebalancer run`")
+    assert found["empty"].startswith("No round yet. The first collection pass closes")
     collector, job, executor = found["health"]
     assert collector["fresh"] == (
         "1 broker answered the newest pass; without an answer: b:1 (timed out)."

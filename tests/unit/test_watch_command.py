@@ -4,9 +4,13 @@ commands, and what it prints. tests/servers/test_watch_command.py runs all of it
 
 from __future__ import annotations
 
+import socket
 from datetime import UTC, datetime
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -204,3 +208,33 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
     assert answer.code == 1
     assert "127.0.0.1:1" in answer.words
     assert "Traceback" not in answer.words
+
+
+def test_an_address_without_brokers_is_one_sentence(tmp_path: Path) -> None:
+    pages = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), pages) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{other.server_port}"
+        answer = rebalancer("watch", "--admin-url", address, "--folder", tmp_path / "watch")
+        other.shutdown()
+    assert answer.code == 1
+    assert f"{address} has no admin API of Pulsar; correct pulsar.admin_urls" in answer.words
+
+
+def test_a_page_needs_a_port_of_its_own(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        given: list[Any] = ["--demo", "--listen", f"127.0.0.1:{port}"]
+        answer = rebalancer("watch", *given, "--folder", tmp_path / "watch")
+    assert answer.code == 2
+    assert f"serve.listen: 127.0.0.1:{port} cannot be used (Address already in use)" in answer.words
+    assert "--listen 127.0.0.1:8086" in answer.words
+    assert not (tmp_path / "watch" / "watch.toml").exists()
+
+
+def test_a_demo_and_a_cluster_are_not_watched_together(tmp_path: Path) -> None:
+    given: list[Any] = ["--demo", "--admin-url", "http://broker:8080"]
+    answer = rebalancer("watch", *given, "--folder", tmp_path / "watch")
+    assert answer.code == 2
+    assert "--demo: watches a modelled cluster; omit --admin-url" in answer.words
+    assert not (tmp_path / "watch").exists()

@@ -30,8 +30,8 @@ ANSWERS: tuple[Answer, ...] = ("applied", "open", "refused", "expired", "dry-run
 #: Lines of a list that a document names; it counts the others.
 MOST_NAMED = 1_000
 NO_ROUND = (
-    "No round yet. Start `rebalancer run` with the same settings, or wait for its first round: "
-    "the first collection pass closes it."
+    "No round yet. The first collection pass closes the first one, as soon as the job runs: Spark "
+    "takes about 20 seconds to start. Without a job, start `rebalancer run` with these settings."
 )
 NO_RECORD = (
     "No cluster yet. Start `rebalancer collect` and then `rebalancer run` with the same topics.* "
@@ -301,7 +301,7 @@ def _executor_text(one: LiveCluster, newest: Outcome | None, paused: str) -> tup
     if newest is None:
         return "No outcome yet: it has had nothing to apply, or does not run.", False
     if newest.status == "dry-run":
-        return "A dry run: it changes nothing. Start it with --apply to move bundles.", True
+        return "A dry run: it changes nothing. `rebalancer execute --apply` moves bundles.", True
     return _answers(one, newest)
 
 

@@ -174,7 +174,7 @@ def _delivery(
 def attempt_line(attempt: Attempt) -> Line:
     """`delivered cannot-help of prod: hooks.example answered 200`"""
     notice, reply = attempt.notice, attempt.reply
-    about = f"{notice.kind} of {console.printable(notice.cluster)}"
+    about = " of ".join(filter(None, (notice.kind, console.printable(notice.cluster))))
     fields = {
         "notice": notice.id,
         "kind": notice.kind,
@@ -212,7 +212,13 @@ def _send_test(settings: Settings, stop: Stop, log: Log) -> None:
     cause = NoticeCause("test", "this is a test of the webhook", "Nothing to do.")
     cluster = settings.connections.pulsar.cluster
     notice = Notice(
-        "test", cluster, f"{cluster}: test", now_ms, now_ms, cause, link=given.link or None
+        "test",
+        cluster,
+        ": ".join(filter(None, (cluster, "test"))),
+        now_ms,
+        now_ms,
+        cause,
+        link=given.link or None,
     )
     if _delivery(settings, stop.wait, log).deliver(notice) != "delivered":
         raise typer.Exit(exit_codes.ERROR)

@@ -33,12 +33,16 @@ def watch(
     admin_url: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Web service of a broker, for example http://broker:8080."
+            metavar="URL",
+            help="Web service of a broker (pulsar.admin_urls), for example http://broker:8080.",
         ),
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="File with the token of a role with super-user rights."),
+        typer.Option(
+            metavar="FILE",
+            help="File with the token of a role with super-user rights (pulsar.token_file).",
+        ),
     ] = None,
     modelled: Annotated[
         bool, typer.Option("--demo", help="Watch a modelled cluster, without servers.")
@@ -50,7 +54,8 @@ def watch(
         ),
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address of the page.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address of the page, instead of 127.0.0.1:8085."),
     ] = None,
     open_page: Annotated[
         bool, typer.Option("--open", help="Open the page in the browser.")
@@ -72,12 +77,20 @@ def watch(
     settings = options.settings(config, overrides, *places)
     if not modelled:
         _check_named(settings)
+    elif admin_url or token_file:
+        raise SettingsError(
+            ["--demo: watches a modelled cluster; omit --admin-url and --token-file, or --demo"]
+        )
     wanted = folder or (DEMO_FOLDER if modelled else DEFAULT_FOLDER)
     with stopping() as stop, opened_folder(wanted, empty=modelled) as used:
         console.progress("Asking the cluster …" if not modelled else "Preparing the cluster …")
         subjects = _prepare(used, settings, stop, modelled)
         _watch(used, subjects, stop, modelled, open_page)
-    again = "the next one begins again" if modelled else "the same command goes on"
+    again = (
+        "the next demo starts from the beginning"
+        if modelled
+        else "the same command continues this watch"
+    )
     console.progress(f"stopped ({stop.by}); {again}")
     if stop.by == "SIGINT":
         raise typer.Exit(exit_codes.INTERRUPTED)
@@ -144,6 +157,7 @@ def _watch(
                 telemetry=topics.telemetry.folder,
                 clock_ms=wall_clock_ms,
             )
+        console.progress("Stopping the processes …")
 
 
 def _open(page: str) -> None:

@@ -1,9 +1,10 @@
 // Starts the page: signs in, follows the changes, and draws what is new of the chosen cluster.
 import { follow, get, Refused, send, setCsrf } from "./api.js";
 import { breath, byId, el, say, sentence } from "./dom.js";
-import { clock, now, setClock, setCommonEnding, stateOf } from "./format.js";
+import { clock, setClock, setCommonEnding, stateOf } from "./format.js";
 import { showBrokers } from "./brokers.js";
 import { refresh, showHistory } from "./history.js";
+import { lateness } from "./late.js";
 import { showMoves } from "./moves.js";
 import { showPlans } from "./plan.js";
 import { ask, close, known, setCluster } from "./search.js";
@@ -171,7 +172,7 @@ function picker(found) {
     return button;
   }));
 }
-const isLate = (one) => one.late_after_ms !== null && now() > one.late_after_ms;
+const isLate = (one) => lateness(one.cluster, one.late_after_ms) === "late";
 
 function notices(found) {
   const lines = found.topics.filter((one) => one.error).map((one) => `No connection to topics.${one.name} (${one.uri}) since ${clock(one.since_ms)}: ${one.error} The rest of the page goes on; this topic is tried again.`);

@@ -1,16 +1,17 @@
 // The first screen: state in words, figures, health of the processes.
 import { byId, el, say, sentence } from "./dom.js";
 import { ago, clock, counted, now, points, stateOf } from "./format.js";
+import { lateness } from "./late.js";
 
 const TITLES = { collector: "Collector", job: "Job", executor: "Executor" };
 
 export function showState(one) {
   const newest = one.newest, [label, level] = stateOf(one.state?.code);
-  const late = one.late_after_ms !== null && now() > one.late_after_ms;
-  byId("verdict").dataset.level = late ? "bad" : one.paused ? "fair" : one.state ? level : "open";
-  say(byId("badge"), late ? `✗ No newer round; it was: ${label.slice(2)}` : one.paused ? `⏸ Paused. Without the pause: ${label.slice(2)}` : label);
+  const old = lateness(one.cluster, one.late_after_ms), late = old === "late", behind = old === "catching up";
+  byId("verdict").dataset.level = late ? "bad" : behind ? "open" : one.paused ? "fair" : one.state ? level : "open";
+  say(byId("badge"), late ? `✗ No newer round; it was: ${label.slice(2)}` : behind ? `ℹ Catching up; so far: ${label.slice(2)}` : one.paused ? `⏸ Paused. Without the pause: ${label.slice(2)}` : label);
   sentence(byId("state"), one.state ? `${capital(one.state.text)}.` : one.empty);
-  sentence(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : one.paused ? `${capital(one.paused)}. Resume it to carry out plans.` : one.asks.length ? `Plan ${one.asks[0]} waits for a person: approve or deny it below.` : one.state?.advice || "");
+  sentence(byId("advice"), late ? "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run." : behind ? "Rounds about the past still arrive. Wait until the newest one is about the present." : one.paused ? `${capital(one.paused)}. Resume it to carry out plans.` : one.asks.length ? `Plan ${one.asks[0]} waits for a person: approve or deny it below.` : one.state?.advice || "");
   const since = one.since_ms ? `in this state since ${clock(one.since_ms).slice(0, 16)} (${counted(one.same, "round")})` : "";
   say(byId("newest"), newest ? `Round ${newest.round} of epoch ${newest.epoch}, ${ago(newest.ts)}${since ? `; ${since}` : ""}. ${newest.proves.join(" ")}` : "");
   tiles(one);
@@ -34,7 +35,7 @@ function tiles(one) {
 
 function health(one) {
   fill(byId("health"), one.health, () => el("article", { class: "process" }, el("h2", {}, el("span"), el("small")), el("p")), (card, process) => {
-    const late = process.late_after_ms !== null && now() > process.late_after_ms;
+    const late = lateness(`${one.cluster} ${process.name}`, process.late_after_ms) === "late";
     const old = process.ts === null || now() - process.ts > 3_600_000;
     const level = process.doubt && !late ? "fair" : late ? "bad" : old ? "" : "good";
     card.dataset.level = level;
