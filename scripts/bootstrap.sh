@@ -42,3 +42,4 @@ pip=("$venv/bin/python" -m pip --disable-pip-version-check)
 "${pip[@]}" install --quiet --require-hashes -r requirements/dev.lock
 "${pip[@]}" install --quiet --no-deps --no-build-isolation --editable .
 touch "$venv/.stamp"
+echo "Ready: source $venv/bin/activate, then for example: rebalancer watch --demo" >&2

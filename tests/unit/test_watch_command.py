@@ -238,3 +238,11 @@ def test_a_demo_and_a_cluster_are_not_watched_together(tmp_path: Path) -> None:
     assert answer.code == 2
     assert "--demo: watches a modelled cluster; omit --admin-url" in answer.words
     assert not (tmp_path / "watch").exists()
+
+
+def test_without_java_it_says_so_before_anything_is_written(tmp_path: Path) -> None:
+    environment = {"JAVA_HOME": "", "PATH": str(tmp_path)}
+    answer = rebalancer("watch", "--demo", "--folder", tmp_path / "watch", env=environment)
+    assert answer.code == 2
+    assert "java: not found" in answer.words
+    assert not (tmp_path / "watch").exists()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rebalancer.cli import console, exit_codes, options
+from rebalancer.cli.doctor.environment import check_java
 from rebalancer.cli.watch.folder import (
     DEFAULT_FOLDER,
     DEMO_FOLDER,
@@ -81,6 +83,7 @@ def watch(
         raise SettingsError(
             ["--demo: watches a modelled cluster; omit --admin-url and --token-file, or --demo"]
         )
+    _check_java()
     wanted = folder or (DEMO_FOLDER if modelled else DEFAULT_FOLDER)
     with stopping() as stop, opened_folder(wanted, empty=modelled) as used:
         console.progress("Asking the cluster …" if not modelled else "Preparing the cluster …")
@@ -107,6 +110,13 @@ def _check_named(settings: Settings) -> None:
         )
 
 
+def _check_java() -> None:
+    """Raises SettingsError if Spark would find no Java, before anything is written."""
+    found = check_java(os.environ)
+    if found.status == "fail":
+        raise SettingsError([f"java: {found.text}; {found.remedy}"])
+
+
 def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) -> list[str]:
     """Writes the settings file, and describes each cluster. Raises AdminError, SettingsError."""
     from rebalancer.cli.watch.processes import with_port
@@ -114,7 +124,7 @@ def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) 
 
     page = {"serve.listen": str(with_port(serve_address(settings.serve)))}
     if modelled:
-        write_settings(used, settings, page, named=False)
+        write_settings(used, settings, page | {"pulsar.cluster": "demo"}, named=False)
         return ["demo: modelled, 8 brokers; it starts 20 minutes ago and catches up"]
     found = [discovered(cluster, stop.wait) for cluster in settings.clusters]
     check_same_clusters(used, [one.pulsar.cluster for one in found])

@@ -56,6 +56,7 @@ class WatchFolder:
             "job.checkpoint": str(self.path / "checkpoint"),
             "collector.state": str(self.path / "collector"),
             "executor.state": str(self.path / "executor"),
+            "notices.state": str(self.path / "notices"),
         }
 
 

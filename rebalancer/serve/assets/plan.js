@@ -19,7 +19,9 @@ export function showPlans(found, given) {
   for (const plan of found.open) if (plan.decision || plan.refused.length) mine.delete(plan.id);
   const head = el("div", { class: "head" }, el("h2", { id: "plan-title", text: found.open.length > 1 ? "Waiting plans" : "Waiting plan" }));
   const parts = found.open.length ? found.open.map((plan) => onePlan(plan, found)) : [el("p", { class: "hint", text: "No plan waits. One appears here as soon as a round decides commands." })];
-  box.replaceChildren(head, ...parts, problem(), whyNot(found), pause(found), ...decided(found));
+  // Without tokens, and where executors wait for no approval, there are no buttons.
+  const buttons = found.required || found.pause || found.pause_asked || !found.why_not ? [whyNot(found), pause(found)] : [];
+  box.replaceChildren(head, ...parts, problem(), ...buttons, ...decided(found));
   tick(found);
   for (const [id, value] of drafts) if (byId(id)) byId(id).value = value;
   if (at) byId(at)?.focus();
@@ -49,7 +51,7 @@ function words(plan, found) {
   const decision = plan.decision;
   if (decision && decision.status === "accepted") return `${what}. ${decision.by} ${DONE[decision.action]} it: ${decision.reason || "no reason is known"}. The executor carries it out.`;
   if (decision) return `${what}. ${decision.by} ${DONE[decision.action]} it ${ago(decision.ts)}: ${decision.reason}. The executor has not answered yet.`;
-  return found.required ? `${what}. It waits for a person to approve it.` : `${what}. Executors apply it without an approval (executor.approval = none).`;
+  return found.required ? `${what}. It waits for a person to approve it.` : `${what}. An executor that runs with --apply needs no approval for it (executor.approval = none).`;
 }
 
 function expected(command) {
