@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from strategies.approvals import ApprovalOutcome
 from strategies.model import Outcome
 from tests.chromium import DESKTOP
 from tests.control_topic import now_ms
+from tests.monitoring.boards import expressions
 from tests.monitoring.server import Prometheus, prometheus
 from tests.servers.jvm import free_ports
 from tests.servers.loop import GOAL, PROGRAMS, Loop, closed_loop
@@ -120,7 +121,7 @@ def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
         the_first_plan_is_denied(ann)
         assert users.owners() == owners
 
-        with watching(ann.loop, tmp_path / "before") as metrics:
+        with watching(ann.loop, tmp_path / "before", pulsar.brokers) as metrics:
             metrics.equal_the_topics({})
         killed = ann.decides("approve", "go ahead", at_least=2)
         kill_all_in_the_middle(ann, killed)
@@ -140,8 +141,9 @@ def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
         ann.loop.wait_until(
             lambda: counts(ann.loop)["rounds"] > before["rounds"], "the job goes on"
         )
-        with watching(ann.loop, tmp_path / "after") as metrics:
+        with watching(ann.loop, tmp_path / "after", pulsar.brokers) as metrics:
             metrics.equal_the_topics(before)
+            metrics.have_series_of_real_brokers()
         shown = ann.page.content()
         ann.loop.stop("collect", "execute", "serve")
         traffic = users.end()
@@ -227,6 +229,22 @@ class Metrics:
         self.loop.wait_until(lambda: not unequal(), f"counters equal the topics: {unequal()}", 0.3)
         print("counters equal the topics:", counts(self.loop))
 
+    def have_series_of_real_brokers(self) -> None:
+        """What brokers see is on the board that joins our series with those of Pulsar. Modular
+        brokers publish no series of unloads and splits while their own shedder is off.
+        """
+        of_brokers = {
+            "Topics per broker",
+            "CPU of brokers, as they report it",
+            "Traffic of brokers",
+        }
+        found = {
+            one.panel
+            for one in expressions()
+            if one.panel in of_brokers and self.server.values(one.with_values("10s"))
+        }
+        assert found == of_brokers
+
 
 _OF_C = '{cluster="c"}'
 #: What is counted → its series.
@@ -265,13 +283,15 @@ def counts(loop: Loop) -> dict[str, int]:
 
 
 @contextmanager
-def watching(loop: Loop, folder: Path) -> Iterator[Metrics]:
-    """Prometheus on the addresses that the processes have logged last."""
+def watching(loop: Loop, folder: Path, brokers: Sequence[str]) -> Iterator[Metrics]:
+    """Prometheus on the addresses that the processes have logged last, and on the brokers."""
     folder.mkdir()
     logs = [loop.log(program).read_text("utf-8") for program in PROGRAMS]
     addresses = [re.findall(r"metrics: http://(\S+)/metrics", log)[-1] for log in logs]
-    with prometheus(folder, {"pulsar-rebalancer": addresses, "pulsar": []}, "1s") as server:
-        loop.wait_until(lambda: server.values("sum(up)") == [len(PROGRAMS)], "all are scraped")
+    with prometheus(folder, {"pulsar-rebalancer": addresses, "pulsar": brokers}, "1s") as server:
+        loop.wait_until(
+            lambda: server.values("sum(up)") == [len(PROGRAMS) + len(brokers)], "all are scraped"
+        )
         yield Metrics(server, loop)
 
 

@@ -21,11 +21,10 @@ from sinks.wire.codec import decode_outcome
 from tests.chromium import DESKTOP
 from tests.servers.cluster_snapshot import snapshot
 from tests.servers.process import Process
-from tests.servers.pulsar_cluster import PulsarCluster
+from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
 from tests.servers.skewed_users import skewed_users
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.browser]
-MANAGERS = {"modular": "pulsar", "extensible": "guarded_pulsar"}
 #: Of the traffic, by broker.
 SHARES = (0.15, 0.25, 0.6)
 #: The machine may be busy with other tests.
@@ -34,11 +33,16 @@ LONG_MS = 300_000
 
 @pytest.mark.parametrize("manager", ["modular", pytest.param("extensible", marks=pytest.mark.slow)])
 def test_one_command_shows_a_cluster_and_changes_nothing(
-    manager: str, request: pytest.FixtureRequest, browser: Browser, tmp_path: Path
+    manager: Manager, jdk: None, browser: Browser, tmp_path: Path
 ) -> None:
-    cluster: PulsarCluster = request.getfixturevalue(MANAGERS[manager])
+    """On a cluster of its own: brokers delete idle topics of other tests."""
+    with pulsar_cluster(folder_of(tmp_path), manager, guarded=manager == "extensible") as cluster:
+        watched(cluster, browser, tmp_path)
+
+
+def watched(cluster: PulsarCluster, browser: Browser, tmp_path: Path) -> None:
     page = browser.new_context(**DESKTOP).new_page()  # type: ignore[arg-type]
-    with skewed_users(cluster, tmp_path, f"t/watched-{manager}", bundles=16, shares=SHARES):
+    with skewed_users(cluster, tmp_path, "t/watched", bundles=16, shares=SHARES):
         before = snapshot(cluster, tmp_path)
         with Process(tmp_path / "watch.log", *words(cluster, tmp_path)) as watch:
             watch.wait_for("Spark takes")
@@ -49,10 +53,15 @@ def test_one_command_shows_a_cluster_and_changes_nothing(
             os.kill(watch.pid, signal.SIGINT)
             assert watch.ended() == 130, watch.said
         assert snapshot(cluster, tmp_path) == before
-    print(f"{manager}: the page had the first round {waited_s:.0f} s after the first pass")
+    print(f"the page had the first round {waited_s:.0f} s after the first pass")
     assert (tmp_path / "watch.png").stat().st_size > 10_000
     statuses = [decode_outcome(value).status for value in records(tmp_path, "outcomes")]
     assert statuses == ["dry-run"] * len(records(tmp_path, "commands"))
+
+
+def folder_of(tmp_path: Path) -> Path:
+    (tmp_path / "cluster").mkdir()
+    return tmp_path / "cluster"
 
 
 def words(cluster: PulsarCluster, folder: Path) -> Sequence[object]:

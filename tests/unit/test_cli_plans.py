@@ -20,6 +20,8 @@ from tests.unit.executor_lives import APPLY, ONE, THREE, TWO, run
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
 from tests.unit.test_wire_encoding import ROUND
 
+pytestmark = pytest.mark.heavy
+
 ASKS = replace(APPLY, approvals_key=APPROVALS_KEY, approval_required=True)
 
 

@@ -38,6 +38,8 @@ from strategies.store import InMemoryStore
 from tests.architecture.command_line import ROOT
 from tests.modelled import carry, steady_cluster
 
+pytestmark = pytest.mark.heavy
+
 #: Short enough that a made-up hour has quiet rounds, an imbalance, moves that expire, and quiet
 #: rounds again.
 ROUND = RoundSettings(cool_down_ms=600_000)

@@ -20,6 +20,8 @@ from strategies.errors import SettingsError, SinkError
 from tests.unit.metric_samples import get, scraped
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.heavy
+
 HERE = ListenAddress("127.0.0.1", 0)
 
 
