@@ -20,6 +20,8 @@ from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.executor_lives import APPLY, ONE, TWO, executor
 from tests.unit.test_collector import REPORT
 
+pytestmark = pytest.mark.heavy
+
 PATIENCE_MS = 60_000
 #: As without an answer in time, without the waiting.
 NO_ANSWER = Fault(drop=True)

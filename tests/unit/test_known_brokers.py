@@ -24,6 +24,8 @@ from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import REPORT
 
+pytestmark = pytest.mark.heavy
+
 TOKEN = "a.token.of-the-test"
 DAY_MS = 86_400_000
 BUNDLE = "t/ns/0x00000000_0x80000000"

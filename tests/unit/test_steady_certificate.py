@@ -22,6 +22,8 @@ from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces
 from tests.unit.certificate_gaps import gap_of, lines, small_cluster
 from tests.unit.exact_solver import TOLERANCE, exact_spread
 
+pytestmark = pytest.mark.heavy
+
 #: Rounding of the bound, in points.
 _ROUNDED = 1e-6
 

@@ -17,6 +17,8 @@ from strategies.model import Command, Outcome, OutcomeStatus, Round
 from tests.telemetry_lines import T0, bundle, load_report, sweep
 from tests.unit.uneven_log import EAGER
 
+pytestmark = pytest.mark.heavy
+
 MINUTE_MS = 60_000
 LIFETIME_MINUTES = 30
 STRATEGIES = {"avg": EAGER, "steady": ("shedding.strategy=steady",)}
