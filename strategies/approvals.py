@@ -20,6 +20,13 @@ from strategies.model import OutcomeStatus
 ApprovalAction = Literal["approve", "deny", "pause", "resume"]
 ApprovalStatus = Literal["accepted", "refused", "expired"]
 
+#: What a person has done with a plan.
+DONE: Mapping[ApprovalAction, str] = {
+    "approve": "approved",
+    "deny": "denied",
+    "pause": "paused",
+    "resume": "resumed",
+}
 #: Tolerated difference of clocks, as for commands.
 _MOST_AHEAD_MS = 300_000
 #: Reason code of a command that pretends to be the approved one.
@@ -236,7 +243,7 @@ def _about_plan(approval: Approval, known: ApprovalFacts) -> ApprovalObjection |
         return _refused("wrong-plan-id", "the plan id is not the one of the named commands")
     earlier = known.earlier
     if earlier is not None:
-        done = "approved" if earlier.action == "approve" else "denied"
+        done = DONE[earlier.action]
         return _refused(
             "already-decided", f"{earlier.by} {done} this plan before: {earlier.reason}"
         )

@@ -30,6 +30,7 @@ from sinks.wire.approvals import check_person
 from sinks.wire.codec import decode_approval, encode_approval
 from sinks.wire.signing import SigningKey, SigningSettings, approvals_key, signing_key
 from strategies.approvals import (
+    DONE,
     Approval,
     ApprovalAction,
     ApprovalOutcome,
@@ -365,7 +366,7 @@ def _by_whom(plan: Plan) -> str:
     if decision is None or decision.status != "accepted":
         return ""
     why = "" if decision.reason is None else f": {decision.reason}"
-    done = "approved" if decision.action == "approve" else "denied"
+    done = DONE[decision.action]
     return f"; {decision.by} {done} it{why}"
 
 

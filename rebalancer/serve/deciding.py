@@ -26,7 +26,7 @@ from rebalancer.analysis.plans import (
 )
 from sinks.topics.connections import Connections
 from sinks.wire.signing import SigningKey
-from strategies.approvals import Approval
+from strategies.approvals import DONE, Approval
 from strategies.errors import RebalancerError
 
 NO_KEY = (
@@ -103,7 +103,7 @@ class Deciding:
         given = [*one.decisions.approvals, *self.published.get(plan.id, ())]
         for approval in given:
             if approval.plan == plan.id and approval.id not in answered:
-                done = "approved" if approval.action == "approve" else "denied"
+                done = DONE[approval.action]
                 raise PlanError(
                     f"{approval.by} {done} plan {plan.id} before: {approval.reason}; the executor "
                     "has not answered yet"

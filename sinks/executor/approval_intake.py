@@ -11,7 +11,7 @@ from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.intake import RefusedRecord
 from sinks.executor.settings import ExecutorConfig
 from sinks.topics.access import Consumer, TopicRecord
-from sinks.topics.readable import check_read
+from sinks.topics.readable import check_complete
 from sinks.wire.codec import decode_approval, decode_approval_outcome, encode_approval_outcome
 from sinks.wire.position import Position
 from strategies.admission import Signature
@@ -76,13 +76,7 @@ class ApprovalIntake:
             yield Answered(position, decode_approval_outcome(encoded), encoded)
 
     def _read(self, record: TopicRecord) -> Approval:
-        check_read(record)
-        if record.size > self._config.limits.max_record_bytes:
-            raise WireError(
-                "too-large",
-                f"The record has {record.size} bytes, more than wire.max_record_bytes; no "
-                "approval is that large.",
-            )
+        check_complete(record, self._config.limits, "approval")
         return decode_approval(record.value)
 
     def _take(self, record: TopicRecord, approval: Approval) -> None:

@@ -17,7 +17,7 @@ from sinks.executor.journal import Entry, Journal, Received
 from sinks.executor.settings import ExecutorConfig
 from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.epochs import epochs_in
-from sinks.topics.readable import check_read
+from sinks.topics.readable import check_complete
 from sinks.wire.codec import read_command, to_command
 from sinks.wire.contracts.commands import CommandRecord
 from strategies.admission import Objection, Signature
@@ -172,13 +172,7 @@ class Intake:
         return None if same.published else self._task(received, wire, entry=same)
 
     def _read(self, record: TopicRecord) -> CommandRecord:
-        check_read(record)
-        if record.size > self._config.limits.max_record_bytes:
-            raise WireError(
-                "too-large",
-                f"The record has {record.size} bytes, more than wire.max_record_bytes; no "
-                "command is that large.",
-            )
+        check_complete(record, self._config.limits, "command")
         return read_command(record.value)
 
     def _task(

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
+from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.message_id import id_at, is_shared
 from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits
 from strategies.errors import WireError
 
 T = TypeVar("T")
@@ -137,3 +139,14 @@ def _line(skipped: Skipped, code: str, reason: _Reason) -> str:
         f"{skipped.source}: skipped {what} [{code}]: {'; '.join(reason.places)}{more}. "
         f"{reason.text}"
     )
+
+
+def check_complete(record: TopicRecord, limits: WireLimits, kind: str) -> None:
+    """Raises WireError for a record that was not read, or not as a whole. `kind`: see `Skipped`."""
+    check_read(record)
+    if record.size > limits.max_record_bytes:
+        raise WireError(
+            "too-large",
+            f"The record has {record.size} bytes, more than wire.max_record_bytes; no {kind} is "
+            "that large.",
+        )

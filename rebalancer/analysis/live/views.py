@@ -17,7 +17,7 @@ from rebalancer.analysis.live.packed import PackedRound
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
 from rebalancer.analysis.plans import pauses_of
 from rebalancer.analysis.round_texts import sentences
-from rebalancer.analysis.status import INTERVALS, late_after_ms
+from rebalancer.analysis.status import INTERVALS, counted, late_after_ms
 from rebalancer.simulation.tracing import proof_of
 from strategies.approvals import PauseOrder
 from strategies.model import Command, Outcome, Round
@@ -250,7 +250,7 @@ def _collector(one: LiveCluster, settings: ViewSettings) -> Document:
         fresh = "Reports arrive; no collection pass is complete yet."
         return _health("collector", one.report_ms, late_ms, fresh=fresh, late=late)
     missing = [f"{name} ({why})" for name, why in sorted(sweep.missing.items())]
-    fresh = f"{_counted(len(sweep.brokers), 'broker')} answered the newest pass"
+    fresh = f"{counted(len(sweep.brokers), 'broker')} answered the newest pass"
     if missing:
         more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
         fresh += f"; without an answer: {', '.join(missing[:3])}{more}"
@@ -294,9 +294,7 @@ def _executor_text(one: LiveCluster, newest: Outcome | None, paused: str) -> tup
     if paused:
         return f"Paused, it refuses all commands: {paused}.", True
     if unanswered and one.decisions.outcome_of(unanswered[0]) is None:
-        text = (
-            f"{_counted(len(unanswered), 'command')} of the newest plan expired without an answer"
-        )
+        text = f"{counted(len(unanswered), 'command')} of the newest plan expired without an answer"
         return f"{text}. Start `rebalancer execute`.", True
     if newest is None:
         return "No outcome yet: it has had nothing to apply, or does not run.", False
@@ -319,10 +317,6 @@ def _answers(one: LiveCluster, newest: Outcome) -> tuple[str, bool]:
     amiss = next((one for one in given if one.status in ("failed", "refused", "expired")), None)
     why = "" if amiss is None else f"; {amiss.bundle}: {in_short(amiss)}"
     return f"Of the commands of round {command.round}: {text}{why}.", amiss is not None
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def names_of(rounds: Sequence[PackedRound]) -> list[str]:

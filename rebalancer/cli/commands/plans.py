@@ -30,7 +30,7 @@ from sinks.collector.collector import wall_clock_ms
 from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key
-from strategies.approvals import Approval
+from strategies.approvals import DONE, Approval
 from strategies.errors import SettingsError
 
 app = typer.Typer(
@@ -193,7 +193,7 @@ def _decide(
         console.warn([console.printable(f"plan {plan.id} was {before}; the first decision counts")])
     publish_approval(settings.connections, key, approval)
     left = age(plan.expires_at_ms - now_ms)
-    done = "approved" if action == "approve" else "denied"
+    done = DONE[action]
     _say(
         approval,
         f"{done} plan {plan.id} ({_count(plan)}) as {approval.by}; it expires in {left}. The "

@@ -11,7 +11,13 @@ import typer
 from rebalancer.analysis.explain.answers import in_short
 from rebalancer.analysis.explain.sentences import points, when
 from rebalancer.analysis.explain.subject import UnknownSubject
-from rebalancer.analysis.status import ClusterStatus, Status, late_after_ms, read_status
+from rebalancer.analysis.status import (
+    ClusterStatus,
+    Status,
+    counted,
+    late_after_ms,
+    read_status,
+)
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
 from rebalancer.cli.pause import Pause, pause_of
@@ -113,7 +119,7 @@ def _approval_lines(one: ClusterStatus, now_ms: int) -> Iterator[str]:
     """Plans that wait for a person, and the pause by record."""
     for plan in one.plans[:_NAMED]:
         yield (
-            f"plan {plan.id} waits for approval: {_counted(len(plan.commands), 'command')}, "
+            f"plan {plan.id} waits for approval: {counted(len(plan.commands), 'command')}, "
             f"expires in {age(plan.expires_at_ms - now_ms)}; see `rebalancer plans show {plan.id}`"
         )
     if len(one.plans) > _NAMED:
@@ -139,7 +145,7 @@ def _round_lines(
         yield f"{state.text}."
         yield state.advice
         yield (
-            f"since {when(one.since_ms)} ({_counted(one.rounds, 'round')}); newest round "
+            f"since {when(one.since_ms)} ({counted(one.rounds, 'round')}); newest round "
             f"{newest.round} of epoch {newest.epoch}, {_ago(newest.ts, now_ms)}"
         )
     else:
@@ -173,7 +179,7 @@ def _reports(one: ClusterStatus, now_ms: int) -> str:
     named = ", ".join(missing[:_NAMED])
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     absent = f", without an answer: {named}{more}" if missing else ""
-    answered = _counted(len(one.sweep.brokers), "broker")
+    answered = counted(len(one.sweep.brokers), "broker")
     return f"newest {report}; newest sweep {_ago(one.sweep.ts, now_ms)}: {answered}{absent}"
 
 
@@ -207,17 +213,13 @@ def _counts(rejected: Mapping[str, int]) -> str:
         return ""
     named = ", ".join(f"{count} {code}" for code, count in [*rejected.items()][:_NAMED])
     more = f" and {len(rejected) - _NAMED} more reasons" if len(rejected) > _NAMED else ""
-    return f"{_counted(sum(rejected.values()), 'record')} in the last hour: {named}{more}"
+    return f"{counted(sum(rejected.values()), 'record')} in the last hour: {named}{more}"
 
 
 def _ago(ts: int, now_ms: int) -> str:
     if ts > now_ms + _AHEAD_MS:
         return f"{age(ts - now_ms)} ahead of this machine's clock"
     return f"{age(now_ms - ts)} ago"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def as_document(found: Status, pause: Pause, now_ms: int, rounds: RoundSettings) -> dict[str, Any]:

@@ -53,12 +53,13 @@ def follow(
     waiting: list[Round] = []
     while not stop.wait(_TURN_S):
         processes.check()
-        delete_segments(telemetry, clock_ms() - _KEEP_MS)
         known |= {command.id: command for command in answerer.step()}
         waiting += _new_rounds(rounds)
         # A round's commands may be read after it.
         ready = [one for one in waiting if known.keys() >= set(one.commands)]
         screen.rounds(ready, known)
+        if ready:
+            delete_segments(telemetry, clock_ms() - _KEEP_MS)
         waiting = [one for one in waiting if one not in ready][-1:]
         for one in ready:
             for name in one.commands:
