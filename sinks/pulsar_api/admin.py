@@ -9,6 +9,7 @@ broker (docs/PULSAR_FAULTS.md).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -29,6 +30,7 @@ from strategies.errors import (
     Refused,
     Unauthorized,
 )
+from strategies.model import LARGEST_TIME
 
 T = TypeVar("T")
 
@@ -37,6 +39,12 @@ _API = "/admin/v2"
 #: is none.
 _MAX_ASKED = 3
 _AGREEING_ANSWERS = 2
+#: In seconds, as Prometheus clients of Java write it; with labels or without.
+_PROCESS_START = re.compile(
+    rb"^process_start_time_seconds(?:\{[^}\n]*\})? ([0-9.E+]+)", re.MULTILINE
+)
+#: Bytes. The metrics of a broker with very many topics are longer, and are not read for one line.
+_MOST_METRICS = 64 * 2**20
 
 
 class PulsarAdmin:
@@ -103,6 +111,35 @@ class PulsarAdmin:
         return self._text(
             Call(_of("the version", broker), "GET", _path("brokers", "version"), at=broker)
         ).strip()[:100]
+
+    def leader(self) -> str | None:
+        """Id of the broker that leads the cluster; None while there is none."""
+        call = Call("the leader", "GET", _path("brokers", "leaderBroker"))
+        try:
+            found = self._json(call, dict)
+        except NotFound:
+            return None
+        named = found.get("brokerId") or _host_and_port(found.get("serviceUrl"))
+        if not isinstance(named, str) or not is_broker(named):
+            raise _unexpected_answer(call)
+        return named
+
+    def started_ms(self, broker: str) -> int | None:
+        """When a broker started, by its own clock (ms since the epoch); None if it does not say.
+
+        A modular broker says it in its load report, which blocks on a frozen broker: look first
+        whether it reads metadata. Others say it among their metrics.
+        """
+        try:
+            report = json.loads(self.load_report(broker))
+        except BrokerUnavailable:
+            raise
+        except (AdminError, ValueError, RecursionError):
+            report = None
+        started = report.get("startTimestamp") if isinstance(report, dict) else None
+        if isinstance(started, int) and 0 < started <= LARGEST_TIME:
+            return started
+        return self._process_start_ms(broker)
 
     def read_metadata(self, broker: str) -> None:
         """Makes a broker read from both of its metadata stores: milliseconds on a healthy broker,
@@ -237,6 +274,12 @@ class PulsarAdmin:
             )
         )
 
+    def _process_start_ms(self, broker: str) -> int | None:
+        call = Call(f"the metrics of {broker}", "GET", "/metrics/", at=broker, most=_MOST_METRICS)
+        found = _PROCESS_START.search(self._http.ask(call))
+        started = float(found[1]) * 1000 if found else 0.0
+        return int(started) if 0 < started <= LARGEST_TIME else None
+
     def _owner_by(self, broker: str, bundle: str, alive: Sequence[str]) -> str | None:
         """The owner by one broker's answer: 200 is itself, 307 another, 204 none. Neither load
         manager acquires the bundle for it.
@@ -304,6 +347,11 @@ def _path(*parts: str) -> str:
 
 def _broker_names(listed: Iterable[object]) -> tuple[str, ...]:
     return tuple(sorted(name for name in listed if isinstance(name, str) and is_broker(name)))
+
+
+def _host_and_port(url: object) -> str | None:
+    """host:port of a URL; older brokers name the leader by its URL only."""
+    return url.rpartition("://")[2].rstrip("/") if isinstance(url, str) else None
 
 
 def _lists_brokers(body: bytes) -> bool:

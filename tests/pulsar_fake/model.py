@@ -72,7 +72,8 @@ class Applied:
 @dataclass
 class Cluster:
     """State of the cluster. `lookups`: clients are there, so that a released bundle is looked up,
-    and owned, at the next call.
+    and owned, at the next call. `started_s`: when brokers started, for those that say it; `led`:
+    whether there is a leader.
     """
 
     name: str = "c"
@@ -90,6 +91,8 @@ class Cluster:
     configuration: dict[str, str] = field(default_factory=dict)
     version: str = "4.2.4"
     applied: list[Applied] = field(default_factory=list)
+    started_s: dict[str, float] = field(default_factory=dict)
+    led: bool = True
     unhealthy: set[str] = field(default_factory=set)
     being_unloaded: set[str] = field(default_factory=set)
 
@@ -128,12 +131,14 @@ class Cluster:
             return self._get_namespaces(request.parts)
         if request.parts[0] == "brokers":
             return self._get_brokers(request)
+        if request.path == "/metrics/":
+            return self._metrics(request.broker)
         match request.parts:
             case ["non-persistent", tenant, namespace, range_]:
                 return self._topics_of_bundle(request, f"{tenant}/{namespace}", range_)
             case ["broker-stats", "load-report"]:
                 return (
-                    _ok(self.report)
+                    _ok({**self.report, **self._start(request.broker)})
                     if self.manager == "modular"
                     else _unforeseen("java.lang.UnsupportedOperationException", "null")
                 )
@@ -147,8 +152,22 @@ class Cluster:
                 return _ok(self.domains)
         return _error(404, "no such resource")
 
+    def _start(self, broker: str) -> Mapping[str, object]:
+        started_s = self.started_s.get(broker)
+        return {} if started_s is None else {"startTimestamp": int(started_s * 1000)}
+
+    def _metrics(self, broker: str) -> Answer:
+        started_s = self.started_s.get(broker)
+        lines = ["# TYPE jvm_threads_current gauge", 'jvm_threads_current{cluster="c"} 80.0']
+        if started_s is not None:
+            lines += ["# TYPE process_start_time_seconds gauge"]
+            lines += [f'process_start_time_seconds{{cluster="c"}} {started_s:.3E}']
+        return Answer(200, "\n".join([*lines, ""]).encode())
+
     def _get_brokers(self, request: Request) -> Answer:
         match request.parts[1:]:
+            case ["leaderBroker"] if not self.led:
+                return _error(404, "Couldn't find leader broker")
             case ["leaderBroker"]:
                 return _ok({"brokerId": self.leader(), "serviceUrl": f"http://{self.leader()}"})
             case ["version"]:
