@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from sinks.wire.contracts.fields import UNKNOWN_SPEED
 from sinks.wire.contracts.outcomes import OutcomeRecord
@@ -169,6 +170,15 @@ def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
         record.owner_after,
         record.took_ms,
         record.ts,
+        *(
+            None if cost is UNSET else cost
+            for cost in (
+                record.unowned_ms,
+                record.first_message_ms,
+                record.topics,
+                record.unloads,
+            )
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.effect import Effect
 from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
+from sinks.executor.move import Allowance
 from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
 from sinks.metrics.executor import ExecutorMetrics
@@ -74,10 +75,10 @@ class MortalApplier(Applier):
         super().__init__(admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time)
         self.life = life
 
-    def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
+    def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
         if self.life.dies == "before the call":
             raise Death
-        effect = super().apply(command, may_go_on)
+        effect = super().apply(command, allowance)
         if self.life.dies == "after the call":
             raise Death
         return effect
