@@ -37,6 +37,9 @@ from strategies.placement.registry import PLACERS, placer
 from strategies.producer_votes import check_clock, counted, went_back
 from strategies.registry import Registry
 from strategies.reports import REPEATED, accept_report, depart, newest_report_ms
+from strategies.rivals.census import census
+from strategies.rivals.settings import RivalSettings
+from strategies.rivals.yielding import judged, resting
 from strategies.round import run_round
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
@@ -78,6 +81,7 @@ class EngineSettings:
     limits: LimitSettings = LimitSettings()
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
+    rivals: RivalSettings = RivalSettings()
     shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
 
     @property
@@ -139,6 +143,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         read_windows(settings.limits.windows, "limits.windows"),
         settings.splitting,
         settings.throttling,
+        settings.rivals,
     )
 
 
@@ -303,7 +308,10 @@ class Engine:
             brokers=known,
             missing=state.missing,
             read_table=store.get_table,
-            cooling=state.cooling,
+            cooling={
+                **resting(state.rivals, now_ms, self._settings.cool_down_ms),
+                **state.cooling,
+            },
             in_flight=_under_way(state, now_ms),
             gained=state.gained,
             memory=state.memory,
@@ -312,6 +320,7 @@ class Engine:
             spent=state.spent,
             advised=state.advised,
             strays=state.strays,
+            rivals=state.rivals,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)
@@ -360,8 +369,13 @@ def _apply(
         case Sweep():
             if record.ts <= state.sweep_at_ms:
                 return state, _late_sweep(record, state)
+            known = [broker.broker for broker in store.brokers()]
             return replace(
-                state, sweep_at_ms=record.ts, sweep=record.sweep, missing=dict(record.missing)
+                state,
+                sweep_at_ms=record.ts,
+                sweep=record.sweep,
+                missing=dict(record.missing),
+                rivals=census(state.rivals, record, state.sweep_at_ms, known),
             ), None
         case OutcomeReport():
             return learn_outcome(record, state, store), None
@@ -452,6 +466,7 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
             for broker, ts in state.gone.items()
             if ts >= now_ms - settings.max_clock_jump_ms
         },
+        rivals=judged(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),
     )
     return without_settled(state, now_ms)
 

@@ -35,6 +35,7 @@ from strategies.model import (
 )
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
+from strategies.rivals.state import to_tree
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.round_state import RoundFacts, RoundState, state_of
 from strategies.screening import Screened, on_the_way, screen, view_of
@@ -43,6 +44,7 @@ from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
 
 _NOT_NOW = "the time is outside limits.windows"
+_YIELDS = "rounds yield to something else that moves bundles"
 #: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others
 #: are counted.
 _NAMED, _NAMED_PER_BROKER = 1_000, 20
@@ -103,7 +105,8 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         *map(_move, leaving.kept.values()),
         *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
     ]
-    if rules.throttling.advise and rules.by_mode.advises:
+    yields = given.rivals.yielding_ms is not None
+    if rules.throttling.advise and rules.by_mode.advises and not yields:
         busy = {order.decision.source for order in orders} | {
             move.source for move in given.in_flight.values()
         }
@@ -215,6 +218,8 @@ def _leave(
 ) -> Leaving:
     opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
     closed = None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
+    if given.rivals.yielding_ms is not None:
+        closed = Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
     budget = Budget(rules.limits, given.spent, given.now_ms)
     refusals = LeavingRules(
         rules.by_mode.keeps_due,
@@ -230,7 +235,9 @@ def _leave(
 
 
 def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int]) -> SplitRules:
-    closed = None if leaving.rules.closed is None else Refusal(leaving.rules.closed.code, _NOT_NOW)
+    closed = leaving.rules.closed
+    if closed is not None:
+        closed = Refusal(closed.code, _YIELDS if closed.code == "rounds-yield" else _NOT_NOW)
     return SplitRules(
         rules.splitting,
         rules.destinations.filters.settings.load_manager,
@@ -286,6 +293,7 @@ def _digest(given: RoundInput) -> str:
         for bundle, move in given.in_flight.items()
     }
     spent = [(one.ts, one.bundles, one.throughput) for one in given.spent]
+    rivals = [to_tree(given.rivals)] if given.rivals.moves else []
     seen = json.dumps(
         [
             given.now_ms,
@@ -295,6 +303,7 @@ def _digest(given: RoundInput) -> str:
             given.policies,
             spent,
             dict(given.advised),
+            *rivals,
         ],
         ensure_ascii=False,
     )

@@ -13,6 +13,8 @@ from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
 from strategies.model import ClusterMemory, Command, Memory, Round
 from strategies.placement.destinations import DestinationRules
+from strategies.rivals.settings import RivalSettings
+from strategies.rivals.state import NO_RIVALS, Rivals
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.limits import SplitSettings
@@ -39,6 +41,7 @@ class Rules:
     windows: tuple[Window, ...] = ()
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
+    rivals: RivalSettings = RivalSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class RoundInput:
     advised: Mapping[str, int] = field(default_factory=dict)
     #: Producer whose clock is not believed → its clock's figures.
     strays: Mapping[str, Stray] = field(default_factory=dict)
+    #: Moves of bundles by something else, and whether this round yields to it.
+    rivals: Rivals = NO_RIVALS
 
 
 @dataclass(frozen=True, slots=True)

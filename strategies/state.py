@@ -14,6 +14,7 @@ from strategies.limits.budget import Spent
 from strategies.load_history import Episode, RecentMove
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
+from strategies.rivals.state import NO_RIVALS, Rivals, from_tree, to_tree
 
 #: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses
 #: older bytes.
@@ -133,6 +134,8 @@ class ClusterState:
     trailing: Mapping[str, int] = field(default_factory=dict)
     #: The subset of these that the record that moved the time left far behind → the same time.
     overtaken: Mapping[str, int] = field(default_factory=dict)
+    #: Moves of bundles by something else.
+    rivals: Rivals = NO_RIVALS
 
 
 def to_bytes(state: ClusterState) -> bytes:
@@ -140,6 +143,7 @@ def to_bytes(state: ClusterState) -> bytes:
     tree = asdict(state)
     if state.clock is not None:  # in a separate key, which versions before 0.2 ignore
         tree["clock_run"] = tree["clock"].pop("run")
+    tree["rivals"] = to_tree(state.rivals)
     tree["early"] = (
         None
         if state.early is None
@@ -191,6 +195,7 @@ def from_bytes(data: bytes) -> ClusterState:
         voters=tree.get("voters", 0),
         trailing=tree.get("trailing", {}),
         overtaken=tree.get("overtaken", {}),
+        rivals=from_tree(tree.get("rivals", {})),
         memory=_memory(tree["memory"]),
         **{
             name: tree[name]

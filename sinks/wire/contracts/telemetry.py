@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sinks.wire.contracts.fields import (
     BUNDLE_PATTERN,
@@ -90,6 +90,9 @@ class LocalBrokerData(BrokerFigures, frozen=True):
     bundles: Annotated[list[Bundle], Meta(description="all bundles the broker serves")] | None = (
         None
     )
+    startTimestamp: (
+        Annotated[int, Meta(description="start of the broker by its own clock, in ms")] | None
+    ) = None
 
 
 class BrokerLoadData(BrokerFigures, frozen=True):
@@ -163,6 +166,20 @@ class SweepRecord(Struct, frozen=True, tag_field="kind", tag="sweep"):
     missing: Annotated[
         dict[str, str], Meta(description="brokers that did not answer, with the reason")
     ]
+    answering: (
+        Annotated[
+            list[Broker],
+            Meta(description="those of `missing` that answer, but have no figures at present"),
+        ]
+        | UnsetType
+    ) = UNSET
+    leader: Annotated[Broker, Meta(description="the broker that leads the cluster")] | UnsetType = (
+        UNSET
+    )
+    shedding: (
+        Annotated[bool, Meta(description="whether Pulsar's own shedder is on at the leader")]
+        | UnsetType
+    ) = UNSET
 
 
 class PoliciesRecord(Struct, frozen=True, tag_field="kind", tag="policies"):
