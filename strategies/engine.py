@@ -11,9 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from strategies.apply_record import apply_record
 from strategies.clock import Clock
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.intents.contract import Intent
+from strategies.intents.fold import fold_early, fold_intent
+from strategies.intents.settings import DrainSettings
+from strategies.intents.state import forget_old
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
@@ -21,23 +26,18 @@ from strategies.log_start import LONGEST_LOG_START, EarlyRecord, better_time, is
 from strategies.model import (
     NO_MEMORY,
     Event,
-    LoadReport,
     Memory,
     Note,
-    OutcomeReport,
-    Policies,
     Rejection,
     Sweep,
     TelemetryRecord,
-    Tombstone,
 )
-from strategies.outcomes import after_commands, learn_outcome, without_settled
+from strategies.outcomes import after_commands, without_settled
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.registry import PLACERS, placer
 from strategies.producer_votes import check_clock, counted, went_back
 from strategies.registry import Registry
-from strategies.reports import REPEATED, accept_report, depart, newest_report_ms
-from strategies.rivals.census import census
+from strategies.reports import REPEATED, depart, newest_report_ms
 from strategies.rivals.settings import RivalSettings
 from strategies.rivals.yielding import judged, resting
 from strategies.round import run_round
@@ -81,6 +81,7 @@ class EngineSettings:
     limits: LimitSettings = LimitSettings()
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
+    drains: DrainSettings = DrainSettings()
     rivals: RivalSettings = RivalSettings()
     shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
 
@@ -143,6 +144,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         read_windows(settings.limits.windows, "limits.windows"),
         settings.splitting,
         settings.throttling,
+        settings.drains,
         settings.rivals,
     )
 
@@ -174,9 +176,21 @@ class Engine:
 
     def _fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         state = store.get_cluster()
-        if state.early is not None:
-            return self._start(record, state, state.early, store)
-        return self._fold_timed(record, state, store)
+        if isinstance(record, Intent):
+            return self._keep(fold_intent(record, state, store.brokers(), self._rules), store)
+        if state.early is None:
+            return self._fold_timed(record, state, store)
+        events = self._start(record, state, state.early, store)
+        state = store.get_cluster()
+        if state.early is None and state.intents.early:
+            early = fold_early(state, list(store.brokers()), self._rules)
+            events += self._keep(early, store)
+        return events
+
+    @staticmethod
+    def _keep(folded: tuple[ClusterState, list[Rejection]], store: StateStore) -> list[Event]:
+        store.put_cluster(folded[0])
+        return [*folded[1]]
 
     def _start(
         self,
@@ -207,6 +221,7 @@ class Engine:
         """Folds the log's first records, again if necessary, by a clock that starts with the first
         record near `time`.
         """
+        intents = store.get_cluster().intents
         for broker in store.brokers():
             store.remove_broker(broker.broker)
         start = next(
@@ -214,7 +229,7 @@ class Engine:
             for record in records
             if abs(record.ts - time) <= self._settings.max_clock_jump_ms
         )
-        store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start))
+        store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start, intents=intents))
         return [event for record in records for event in self._continue_start(record, store)]
 
     def _continue_start(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
@@ -260,7 +275,7 @@ class Engine:
         if verdict == "moved-back":
             state = forget_everything_timed(state, judged, store)
         before = state.sweep_at_ms
-        state, rejection = _apply(record, state, store)
+        state, rejection = apply_record(record, state, store)
         if rejection is not None:
             store.put_cluster(state)
             return [rejection]
@@ -320,6 +335,7 @@ class Engine:
             spent=state.spent,
             advised=state.advised,
             strays=state.strays,
+            intents=state.intents,
             rivals=state.rivals,
         )
         result = run_round(given, self._shedder, self._rules)
@@ -354,57 +370,6 @@ class Engine:
         return gone
 
 
-def _apply(
-    record: TelemetryRecord, state: ClusterState, store: StateStore
-) -> tuple[ClusterState, Rejection | None]:
-    """The state after a record, or why the record cannot be used."""
-    match record:
-        case LoadReport():
-            return accept_report(record, state, store)
-        case Tombstone():
-            broker = store.get_broker(record.broker)
-            if broker is not None and record.ts < broker.reported_at_ms:
-                return state, None  # the broker has published figures again since this withdrawal
-            return depart(record.broker, state, store, record.ts), None
-        case Sweep():
-            if record.ts <= state.sweep_at_ms:
-                return state, _late_sweep(record, state)
-            known = [broker.broker for broker in store.brokers()]
-            return replace(
-                state,
-                sweep_at_ms=record.ts,
-                sweep=record.sweep,
-                missing=dict(record.missing),
-                rivals=census(state.rivals, record, state.sweep_at_ms, known),
-            ), None
-        case OutcomeReport():
-            return learn_outcome(record, state, store), None
-        case Policies():
-            return replace(state, policies=record.snapshot), None
-        case Note():
-            return state, None
-
-
-def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
-    if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
-        return Rejection(
-            REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record
-        )
-    text = (
-        f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it is late or a "
-        "duplicate, nothing to do"
-    )
-    if record.sweep == state.sweep + 1:
-        text = (
-            f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped "
-            f"{state.sweep_at_ms}: "
-            "the collector's clock stands still or went back; check it"
-        )
-    return Rejection(
-        "duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record
-    )
-
-
 def _due(
     record: TelemetryRecord, state: ClusterState, now_ms: int, settings: RoundSettings
 ) -> ClosedBy | None:
@@ -428,6 +393,7 @@ def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> Clust
         live=len(result.round.brokers),
         reported=0,
         memory=result.memory.cluster,
+        intents=result.intents,
     )
 
 
@@ -466,6 +432,7 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
             for broker, ts in state.gone.items()
             if ts >= now_ms - settings.max_clock_jump_ms
         },
+        intents=forget_old(state.intents, now_ms, settings.max_clock_jump_ms),
         rivals=judged(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),
     )
     return without_settled(state, now_ms)

@@ -17,7 +17,9 @@ from typing import Literal
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
 from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
+from strategies.intents.contract import Intent, IntentStatus
 from strategies.load_history import Episode, LoadHistory, RecentMove
+from strategies.round_figures import Certificate, Forecast, Spread
 from strategies.round_state import RoundState
 
 #: The latest time (ms since the epoch) of JavaScript's Date; no written record carries a later one.
@@ -305,60 +307,12 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """How uneven a set of figures is: max − min, population standard deviation, max / mean (0 when
-    the mean is 0).
-    """
-
-    range: float
-    std: float
-    max_over_mean: float
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """How near a round's plan is to the best possible one, as proven bounds.
-
-    `spread`: highest minus lowest usage after the moves of the round (fraction); `best_spread`:
-    spread that no assignment of whole bundles falls below; `moved`: traffic that the round moves
-    (bytes/s); `least_to_move`: traffic that every algorithm must move to reach `spread`. The bounds
-    are None in a cluster that is too large to compute them, and where brokers report only some of
-    their bundles.
-    """
-
-    spread: float
-    best_spread: float | None
-    moved: float
-    least_to_move: float | None
-
-    @property
-    def gap(self) -> float | None:
-        """Fraction by which `spread` is at most above what whole bundles can reach."""
-        return None if self.best_spread is None else max(0.0, self.spread - self.best_spread)
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """How well the strategy predicts the effect of its moves.
-
-    `error`: mean difference between predicted and seen usage (fraction) of the brokers of its last
-    moves, None before the first; `useless_rounds`: rounds of moves in a row that brought less than
-    a tenth of what they predicted; `returns`: moves within the rest time that took a bundle back to
-    a former broker; `useless_moves`: those of the useless rounds.
-    """
-
-    error: float | None = None
-    useless_rounds: int = 0
-    returns: int = 0
-    useless_moves: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Round:
     """The record of one round of one cluster: its input, decisions, skips and expected effect.
 
     `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`:
-    brokers left out, with the reason; `digest`: of the whole input of the round.
+    brokers left out, with the reason; `digest`: of the whole input of the round; `intents`: of
+    operators.
     """
 
     cluster: str
@@ -381,6 +335,7 @@ class Round:
     certificate: Certificate | None = None
     forecast: Forecast | None = None
     state: RoundState | None = None
+    intents: tuple[IntentStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,5 +441,5 @@ class Note:
     origin: bytes = b""
 
 
-TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note
+TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note | Intent
 Event = Command | Round | Rejection

@@ -18,6 +18,7 @@ import numpy as np
 
 from strategies import model
 from strategies.errors import ContractError
+from strategies.intents.contract import Intent
 
 _LENGTH = struct.Struct("<I")
 
@@ -113,6 +114,9 @@ def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
             head["outcome"] = asdict(record.outcome)
         case model.Policies():
             head["snapshot"] = record.snapshot
+        case Intent():
+            head |= asdict(replace(record, origin=b""))
+            del head["origin"]
         case model.Note():
             pass
         case _:
@@ -160,11 +164,16 @@ def _outcome(header: dict[str, Any], _body: bytes) -> model.OutcomeReport:
     return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**header["outcome"]))
 
 
+def _intent(header: dict[str, Any], _body: bytes) -> Intent:
+    return Intent(**{**header, "brokers": tuple(header["brokers"])})
+
+
 _READERS: dict[str, Callable[[dict[str, Any], bytes], model.TelemetryRecord]] = {
     "LoadReport": _load_report,
     "Tombstone": lambda header, _body: model.Tombstone(**header),
     "Sweep": _sweep,
     "OutcomeReport": _outcome,
     "Policies": lambda header, _body: model.Policies(**header),
+    "Intent": _intent,
     "Note": lambda header, _body: model.Note(**header),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Literal
@@ -20,6 +20,7 @@ from strategies.clearance import Leaving, LeavingRules, decide
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.estimate import Estimate, spread
 from strategies.filters.contract import Refusal
+from strategies.intents.state import NO_INTENTS, statuses
 from strategies.limits.budget import Budget
 from strategies.limits.windows import is_open
 from strategies.model import (
@@ -107,20 +108,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     ]
     yields = given.rivals.yielding_ms is not None
     if rules.throttling.advise and rules.by_mode.advises and not yields:
-        busy = {order.decision.source for order in orders} | {
-            move.source for move in given.in_flight.values()
-        }
-        options = ReliefOptions(
-            destinations.may_be_relieved,
-            bundles_in,
-            rules.splitting,
-            busy,
-            {*given.advised, *(order.decision.bundle for order in orders)},
-        )
-        orders += [
-            _Order("throttle", one.decision, limits=one.limits)
-            for one in due_advice(view, usage, options, rules.throttling)
-        ]
+        orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
     usage_after = usage | estimate.changed_usages()
     record = Round(
@@ -150,10 +138,17 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         certificate=shedding.certify(leaving.kept),
         forecast=shedding.forecast,
         state=_state(judged, orders, usage, (*leaving.skips, *splits.skips)),
+        intents=statuses(given.intents),
     )
     kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))
     return RoundResult(
-        commands, record, kept, estimate.loads, leaving.rules.budget.spent, leaving.throughputs
+        commands,
+        record,
+        kept,
+        estimate.loads,
+        leaving.rules.budget.spent,
+        leaving.throughputs,
+        given.intents,
     )
 
 
@@ -165,6 +160,32 @@ class _Order:
     decision: Decision
     algorithm: str | None = None
     limits: Mapping[str, Scalar] | None = None
+
+
+def _advice(
+    judged: Judged,
+    given: RoundInput,
+    orders: Sequence[_Order],
+    bundles_in: Callable[[str], int],
+    rules: Rules,
+    *,
+    usage: Mapping[str, float],
+) -> list[_Order]:
+    """The dispatch limits that the round advises."""
+    busy = {order.decision.source for order in orders} | {
+        move.source for move in given.in_flight.values()
+    }
+    options = ReliefOptions(
+        judged.destinations.may_be_relieved,
+        bundles_in,
+        rules.splitting,
+        busy,
+        {*given.advised, *(order.decision.bundle for order in orders)},
+    )
+    return [
+        _Order("throttle", one.decision, limits=one.limits)
+        for one in due_advice(judged.view, usage, options, rules.throttling)
+    ]
 
 
 def _state(
@@ -293,20 +314,20 @@ def _digest(given: RoundInput) -> str:
         for bundle, move in given.in_flight.items()
     }
     spent = [(one.ts, one.bundles, one.throughput) for one in given.spent]
-    rivals = [to_tree(given.rivals)] if given.rivals.moves else []
-    seen = json.dumps(
-        [
-            given.now_ms,
-            brokers,
-            dict(given.cooling),
-            flights,
-            given.policies,
-            spent,
-            dict(given.advised),
-            *rivals,
-        ],
-        ensure_ascii=False,
-    )
+    inputs: list[object] = [
+        given.now_ms,
+        brokers,
+        dict(given.cooling),
+        flights,
+        given.policies,
+        spent,
+        dict(given.advised),
+    ]
+    if given.intents != NO_INTENTS:  # without intents the digest is that of earlier versions
+        inputs.append(asdict(replace(given.intents, early=())))
+    if given.rivals.moves:
+        inputs.append(to_tree(given.rivals))
+    seen = json.dumps(inputs, ensure_ascii=False)
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
     # decisions.
     figures = np.array([figures_to_list(state.figures) for state in given.brokers], dtype="<f8")

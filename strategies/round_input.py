@@ -8,6 +8,8 @@ from typing import Literal
 
 from strategies.clock import Stray
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
+from strategies.intents.settings import DrainSettings
+from strategies.intents.state import NO_INTENTS, Intents
 from strategies.limits.budget import Spent
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
@@ -41,6 +43,7 @@ class Rules:
     windows: tuple[Window, ...] = ()
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
+    drains: DrainSettings = DrainSettings()
     rivals: RivalSettings = RivalSettings()
 
 
@@ -80,6 +83,8 @@ class RoundInput:
     advised: Mapping[str, int] = field(default_factory=dict)
     #: Producer whose clock is not believed → its clock's figures.
     strays: Mapping[str, Stray] = field(default_factory=dict)
+    #: Drains and rolls that operators asked for.
+    intents: Intents = NO_INTENTS
     #: Moves of bundles by something else, and whether this round yields to it.
     rivals: Rivals = NO_RIVALS
 
@@ -89,7 +94,7 @@ class RoundResult:
     """Result of a round: its commands, its record, the new memory, and its total moves.
 
     `loads`: bundle → the part (0–1) of its broker's traffic that moves with it; `throughputs`:
-    bundle → its part of the budget (bytes/s).
+    bundle → its part of the budget (bytes/s); `intents`: with the progress of drains.
     """
 
     commands: tuple[Command, ...]
@@ -98,3 +103,4 @@ class RoundResult:
     loads: Mapping[str, float]
     spent: Spent | None = None
     throughputs: Mapping[str, float] = field(default_factory=dict)
+    intents: Intents = NO_INTENTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strategies.clock import Clock, ClockVerdict, judge_clock
+from strategies.intents.state import at_time
 from strategies.model import Event, Rejection, Sweep, TelemetryRecord
 from strategies.producer_votes import (
     followed,
@@ -74,6 +75,7 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
         joined=state.joined,
         voters=max(state.voters, state.live),
         policies=state.policies,
+        intents=at_time(state.intents, clock.now_ms),
         # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown, so
         # they count as made now.
         spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
@@ -93,6 +95,7 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
             strays={},
             trailing={},
             overtaken={},
+            intents=at_time(state.intents, record.ts),
             gone={broker: min(ts, record.ts) for broker, ts in state.gone.items()},
             round_at_ms=state.round_at_ms - back,
             sweep_at_ms=record.ts,

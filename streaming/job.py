@@ -208,10 +208,12 @@ def decided(
     side_by_side = used.topics.telemetry.scheme != "file"
     if job.shuffle_partitions == 1:
         keyed = records.coalesce(1).withColumn("shard", F.lit(""))
-        read_rows = decoding(used.wire, used.source, side_by_side=side_by_side)
+        read_rows = decoding(
+            used.wire, used.source, side_by_side=side_by_side, signing=used.signing
+        )
     else:
         keyed = records.mapInArrow(
-            packer(used.wire, used.source, side_by_side=side_by_side), PACKED
+            packer(used.wire, used.source, side_by_side=side_by_side, signing=used.signing), PACKED
         ).withColumn("shard", F.col("cluster"))
         read_rows = unpacking
     processor = ClusterProcessor(engine, used.signing, read_rows, metrics=metrics)

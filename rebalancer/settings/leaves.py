@@ -25,6 +25,7 @@ from sinks.wire.signing import SigningSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
+from strategies.intents.settings import DrainSettings
 from strategies.limits.settings import LimitSettings
 from strategies.placement.destinations import DestinationSettings
 from strategies.placement.registry import PLACERS
@@ -76,6 +77,7 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "limits": LimitSettings,
         "splitting": SplitSettings,
         "throttling": AdviceSettings,
+        "drains": DrainSettings,
         "rivals": RivalSettings,
         # In the order of the settings file: [jars] is before [signing].
         **{name: cls for name, cls in nested(Connections).items() if name != "signing"},

@@ -19,6 +19,7 @@ from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.telemetry import (
     BrokerFigures,
     BrokerLoadRecord,
+    IntentRecord,
     LoadReportRecord,
     LocalBrokerData,
     NamespaceBundleStats,
@@ -29,6 +30,7 @@ from sinks.wire.contracts.telemetry import (
     SweepRecord,
     TopBundlesRecord,
 )
+from sinks.wire.intents import to_intent
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_bundle, quoted
 from strategies import model
 from strategies.errors import WireError
@@ -198,6 +200,7 @@ _READERS: dict[type, Callable[[Any, bytes], model.TelemetryRecord]] = {
     SweepRecord: _sweep,
     PoliciesRecord: _policies,
     OutcomeReportRecord: _outcome_report,
+    IntentRecord: to_intent,
     NoteRecord: lambda message, origin: model.Note(message.cluster, message.ts, origin),
 }
 

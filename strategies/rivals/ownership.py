@@ -158,7 +158,8 @@ def explains(own: OwnMove | None, move: ForeignMove, now_ms: int) -> bool | None
     """Whether a command explains a change of owners; None while its outcome may still come.
 
     An executor may release a bundle twice, so that it passes over a third broker; from the owner
-    that the outcome names no command takes it away.
+    that the outcome names no command takes it away. Without an outcome, the bundle may have ended
+    anywhere.
     """
     if own is None or not own.issued_ms < move.ts <= own.until_ms:
         return False
@@ -166,7 +167,7 @@ def explains(own: OwnMove | None, move: ForeignMove, now_ms: int) -> bool | None
         return move.source != own.destination
     if now_ms <= own.until_ms:
         return None
-    return move.source == own.source and own.destination in (None, move.destination)
+    return move.source == own.source
 
 
 def _is_ours(own: OwnMove | None, move: ForeignMove) -> bool:

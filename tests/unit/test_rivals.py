@@ -157,16 +157,17 @@ class TestOurMoves:
             life.passes(15)
             assert life.foreign == [], wait
 
-    def test_a_command_without_an_outcome_explains_what_it_asked_for(self) -> None:
+    def test_a_command_without_an_outcome_explains_that_its_bundle_left(self) -> None:
         life = three_brokers()
         life.command(3, A, B)
         life.move(3, B)
         life.command(14, B, A)
         life.move(14, C)
+        life.command(24, C, A)
         life.passes(5)
         assert life.foreign == [], "the outcome may still come"
         life.passes(30)
-        assert life.foreign == [(14, B, C)]
+        assert life.foreign == []
 
     def test_a_destination_that_was_lost_and_repaired_is_ours(self) -> None:
         life = three_brokers()

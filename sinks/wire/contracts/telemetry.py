@@ -1,4 +1,5 @@
-"""TELEMETRY, key = cluster: reports of brokers, collectors and executors. Unknown fields are
+"""TELEMETRY, key = cluster: reports of brokers, collectors and executors, and intents of operators.
+Unknown fields are
 ignored, unknown kinds are rejected.
 """
 
@@ -8,21 +9,26 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from sinks.wire.contracts.approvals import LONGEST_REASON
 from sinks.wire.contracts.fields import (
     BUNDLE_PATTERN,
+    LONGEST_NAME,
     UNKNOWN_SPEED,
     Broker,
     Bundle,
     Cluster,
     Count,
     Figure,
+    IntentId,
     Milliseconds,
     MsgRate,
     ResourceFigure,
+    Signature,
     Throughput,
     Version,
 )
 from sinks.wire.contracts.outcomes import OutcomeRecord
+from strategies.intents.contract import IntentAction
 
 
 class ResourceUsage(Struct, frozen=True, gc=False):
@@ -204,6 +210,43 @@ class OutcomeReportRecord(Struct, frozen=True, tag_field="kind", tag="outcome"):
     report: OutcomeRecord
 
 
+class IntentRecord(Struct, frozen=True, tag_field="kind", tag="intent"):
+    """What an operator wants: drain a broker, roll a cluster. Signed, if there is a key for it."""
+
+    v: Version
+    cluster: Cluster
+    ts: Milliseconds
+    id: Annotated[
+        IntentId, Meta(description="random, new for each record; a repeated one has no effect")
+    ]
+    action: IntentAction
+    by: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="the person")]
+    reason: Annotated[
+        str,
+        Meta(
+            description="for people",
+            extra_json_schema={"minLength": 1, "maxLength": LONGEST_REASON},
+        ),
+    ]
+    broker: Broker | UnsetType = UNSET
+    brokers: Annotated[list[Broker], Meta(description="of a roll; at least one")] | UnsetType = (
+        UNSET
+    )
+    roll: (
+        Annotated[IntentId, Meta(description="the roll that the record belongs to")] | UnsetType
+    ) = UNSET
+    until_ms: (
+        Annotated[Milliseconds, Meta(description="when a drain ends by itself")] | UnsetType
+    ) = UNSET
+    together: (
+        Annotated[bool, Meta(description="the drain may begin while another one lasts")] | UnsetType
+    ) = UNSET
+    max_unavailable: (
+        Annotated[int, Meta(ge=1, le=1_000, description="brokers of a roll at a time")] | UnsetType
+    ) = UNSET
+    sig: Signature | UnsetType = UNSET
+
+
 class NoteRecord(Struct, frozen=True, tag_field="kind", tag="note"):
     """A remark for people; the engine ignores it."""
 
@@ -219,6 +262,7 @@ TelemetryMessage = (
     | SweepRecord
     | PoliciesRecord
     | OutcomeReportRecord
+    | IntentRecord
     | NoteRecord
 )
 
@@ -230,5 +274,6 @@ KINDS: dict[str, type[TelemetryMessage]] = {
     "sweep": SweepRecord,
     "policies": PoliciesRecord,
     "outcome": OutcomeReportRecord,
+    "intent": IntentRecord,
     "note": NoteRecord,
 }

@@ -12,17 +12,8 @@ from math import isfinite
 from operator import attrgetter
 
 from strategies.load_history import Episode, LoadHistory, RecentMove
-from strategies.model import (
-    NO_MEMORY,
-    BrokerLoad,
-    Certificate,
-    ClusterView,
-    Decision,
-    Forecast,
-    Memory,
-    Shedding,
-    Skip,
-)
+from strategies.model import NO_MEMORY, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.round_figures import Certificate, Forecast
 from strategies.settings import Weights
 from strategies.shedding.memory import with_histories
 from strategies.shedding.reason_texts import unusable
