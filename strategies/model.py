@@ -379,6 +379,7 @@ class LoadReport:
     `digest` covers what makes a report a new sample: CPU, traffic and bundle figures (not heap, not
     `lastUpdate`).
     `origin` is opaque here: position and original bytes of the record, for the rejected topic.
+    `started_ms`: when the broker started, by its own clock; None where reports do not say it.
     """
 
     cluster: str
@@ -388,6 +389,7 @@ class LoadReport:
     bundles: BundleStats | None
     digest: str
     origin: bytes = b""
+    started_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +404,12 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """End of one collection pass; `missing` maps a broker that did not answer to the reason."""
+    """End of one collection pass; `missing` maps a broker without figures to the reason.
+
+    `answering`: the missing brokers that answered, but have published no figures; `leader`: the
+    broker that leads the cluster; `shedding`: whether Pulsar's own shedder is on there. None =
+    unknown.
+    """
 
     cluster: str
     ts: int
@@ -410,6 +417,9 @@ class Sweep:
     brokers: tuple[str, ...]
     missing: Mapping[str, str]
     origin: bytes = b""
+    answering: tuple[str, ...] = ()
+    leader: str | None = None
+    shedding: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from strategies.model import (
 )
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
+from strategies.rivals.state import to_tree
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.round_state import RoundFacts, RoundState, state_of
 from strategies.screening import Screened, on_the_way, screen, view_of
@@ -44,6 +45,7 @@ from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
 
 _NOT_NOW = "the time is outside limits.windows"
+_YIELDS = "rounds yield to something else that moves bundles"
 #: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others
 #: are counted.
 _NAMED, _NAMED_PER_BROKER = 1_000, 20
@@ -104,7 +106,8 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         *map(_move, leaving.kept.values()),
         *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
     ]
-    if rules.throttling.advise and rules.by_mode.advises:
+    yields = given.rivals.yielding_ms is not None
+    if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
     usage_after = usage | estimate.changed_usages()
@@ -236,6 +239,8 @@ def _leave(
 ) -> Leaving:
     opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
     closed = None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
+    if given.rivals.yielding_ms is not None:
+        closed = Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
     budget = Budget(rules.limits, given.spent, given.now_ms)
     refusals = LeavingRules(
         rules.by_mode.keeps_due,
@@ -251,7 +256,9 @@ def _leave(
 
 
 def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int]) -> SplitRules:
-    closed = None if leaving.rules.closed is None else Refusal(leaving.rules.closed.code, _NOT_NOW)
+    closed = leaving.rules.closed
+    if closed is not None:
+        closed = Refusal(closed.code, _YIELDS if closed.code == "rounds-yield" else _NOT_NOW)
     return SplitRules(
         rules.splitting,
         rules.destinations.filters.settings.load_manager,
@@ -318,6 +325,8 @@ def _digest(given: RoundInput) -> str:
     ]
     if given.intents != NO_INTENTS:  # without intents the digest is that of earlier versions
         inputs.append(asdict(replace(given.intents, early=())))
+    if given.rivals.moves:
+        inputs.append(to_tree(given.rivals))
     seen = json.dumps(inputs, ensure_ascii=False)
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
     # decisions.

@@ -15,6 +15,8 @@ from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
 from strategies.model import ClusterMemory, Command, Memory, Round
 from strategies.placement.destinations import DestinationRules
+from strategies.rivals.settings import RivalSettings
+from strategies.rivals.state import NO_RIVALS, Rivals
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.limits import SplitSettings
@@ -42,6 +44,7 @@ class Rules:
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
     drains: DrainSettings = DrainSettings()
+    rivals: RivalSettings = RivalSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class RoundInput:
     strays: Mapping[str, Stray] = field(default_factory=dict)
     #: Drains and rolls that operators asked for.
     intents: Intents = NO_INTENTS
+    #: Moves of bundles by something else, and whether this round yields to it.
+    rivals: Rivals = NO_RIVALS
 
 
 @dataclass(frozen=True, slots=True)

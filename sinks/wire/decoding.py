@@ -61,6 +61,7 @@ def _load_report(message: LoadReportRecord, origin: bytes) -> model.LoadReport:
         bundles,
         _digest(figures, bundles),
         origin,
+        report.startTimestamp,
     )
 
 
@@ -126,8 +127,27 @@ def _sweep(message: SweepRecord, origin: bytes) -> model.Sweep:
             f"The sweep lists broker {quoted(twice)} twice; list each as answered or as "
             "missing, once.",
         )
+    answering = () if message.answering is UNSET else tuple(message.answering)
+    for index, broker in enumerate(answering):
+        if broker not in message.missing:
+            raise WireError(
+                "broker-not-missing",
+                f"$.answering[{index}] is {quoted(broker)}, which $.missing does not contain; "
+                "list only brokers without figures.",
+            )
+    leader = None if message.leader is UNSET else message.leader
+    if leader is not None:
+        check_broker(leader, "$.leader")
     return model.Sweep(
-        message.cluster, message.ts, message.sweep, tuple(message.brokers), message.missing, origin
+        message.cluster,
+        message.ts,
+        message.sweep,
+        tuple(message.brokers),
+        message.missing,
+        origin,
+        answering,
+        leader,
+        None if message.shedding is UNSET else message.shedding,
     )
 
 
