@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +212,24 @@ def another_shedder(_: Path) -> Scrapes:
     return there.scrapes
 
 
+def a_script_unloads(_: Path) -> Scrapes:
+    """A script moves two bundles a minute, in a cluster that stays balanced."""
+    there = Installation(cluster(EVEN))
+    there.minutes(HEALTHY_MIN)
+    world, turn = there.cluster.world, count()
+
+    def unload() -> None:
+        for _ in range(2):
+            row = next(turn) % len(world.names)
+            world.move(
+                row, (int(world.ownership.owner[row]) + 1) % len(EVEN), there.now_s, there.now_s
+            )
+
+    there.every_minute = unload
+    there.minutes(30)
+    return there.scrapes
+
+
 def _busy(one: PolledCluster) -> Floats:
     """CPU (points) that each broker's own bundles use."""
     world = one.world
@@ -245,6 +264,7 @@ CLOCK = "PulsarRebalancerClockWrong"
 REFUSES = "PulsarRebalancerExecutorRefuses"
 OVERTAKEN = "PulsarRebalancerJobOvertaken"
 CANNOT_HELP = "PulsarRebalancerCannotHelp"
+YIELDS = "PulsarRebalancerYields"
 USELESS = "PulsarRebalancerMovesDoNotHelp"
 DISK = "PulsarRebalancerDiskFull"
 
@@ -263,7 +283,8 @@ INCIDENTS = (
     Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
     Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),
     Incident("greedy-process", greedy_process, USELESS, 12, 25),
-    Incident("another-shedder", another_shedder, USELESS, 45, 60),
+    Incident("another-shedder", another_shedder, YIELDS, 10, 30),
+    Incident("a-script-unloads", a_script_unloads, YIELDS, HEALTHY_MIN, 30),
     Incident("little-disk", little_disk, DISK, 5, 7),
     Incident("disk-fills", disk_fills, DISK, HEALTHY_MIN, 40),
 )
