@@ -148,6 +148,7 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
         cool_down_ms=rules.round.cool_down_ms,
         is_excluded=is_excluded,
         policies=policies_of(given),
+        foreign_ms=max((move.ts for move in given.rivals.moves), default=-1),
     )
 
 

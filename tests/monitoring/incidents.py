@@ -147,10 +147,16 @@ def plans_wait(_: Path) -> Scrapes:
     there.minutes(HEALTHY_MIN)
     there.held = 3
     there.carry_out = lambda _records, _now_s: ()
-    uneven = cluster(UNEVEN).world.ownership.owner
-    there.cluster.world.ownership.owner[:] = (uneven + 1) % len(UNEVEN)
+    _another_broker_gets_busy(there.cluster)
     there.minutes(120)
     return there.scrapes
+
+
+def _another_broker_gets_busy(one: PolledCluster) -> None:
+    """The traffic of one broker's bundles doubles, that of the others becomes less."""
+    world = one.world
+    busy = world.ownership.owner == 1
+    world.demand.flows[0].rate[:] *= np.where(busy, 2.0, 0.7)
 
 
 def executor_ends(_: Path) -> Scrapes:
@@ -159,8 +165,7 @@ def executor_ends(_: Path) -> Scrapes:
     there.minutes(HEALTHY_MIN)
     there.silent.add("executor")
     there.carry_out = lambda _records, _now_s: ()
-    uneven = cluster(UNEVEN).world.ownership.owner
-    there.cluster.world.ownership.owner[:] = (uneven + 1) % len(UNEVEN)
+    _another_broker_gets_busy(there.cluster)
     there.minutes(120)
     return there.scrapes
 
