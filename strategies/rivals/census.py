@@ -36,7 +36,7 @@ def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -
     }
     rivals = replace(
         rivals,
-        pass_ms=passed if last_ms >= 0 else 0,
+        pass_ms=max(passed, 3 * rivals.pass_ms // 4) if last_ms >= 0 else 0,
         absent={**absent, **away},
         left={
             bundle: one

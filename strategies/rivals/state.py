@@ -65,7 +65,7 @@ class Rivals:
 
     #: Since when sweeps follow each other without a gap; -1 before the first.
     watching_ms: int = -1
-    #: Time between the last two sweeps; 0 before.
+    #: Usual time between two sweeps: that of the last two, or a little less than before; 0 before.
     pass_ms: int = 0
     #: Broker → the newest sweep that did not find it.
     absent: Mapping[str, int] = field(default_factory=dict)
