@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from strategies.intents.progress import heard
 from strategies.limits.budget import Spent, given_back
 from strategies.model import Command, Outcome, OutcomeReport
 from strategies.rivals.own_moves import answered, commanded
@@ -26,6 +27,9 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     not happen frees its bundle.
     """
     outcome = record.outcome
+    if state.intents.drains:
+        move = state.in_flight.get(outcome.bundle)
+        state = replace(state, intents=heard(state.intents, outcome, move))
     state = replace(state, rivals=answered(state.rivals, outcome, record.ts))
     if outcome.status == "dry-run":
         return _rehearsed(outcome, state)
