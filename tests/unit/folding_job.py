@@ -12,8 +12,13 @@ from dataclasses import replace
 
 from rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop
-from sinks.topics.files.topic import FileTopicReader
+from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.codec import decode_command, decode_round, encode_outcome, encode_outcome_telemetry
+from sinks.wire.intents import check_signature
+from sinks.wire.origin import pack_origin
+from sinks.wire.output_rows import OutputRow, rejected_row
+from sinks.wire.signing import SigningKey
+from strategies.errors import WireError
 from strategies.model import Command, Round
 from tests.control_topic import Control, now_ms, outcome
 from tests.telemetry_lines import T0, bundle, load_report, sweep
@@ -26,7 +31,7 @@ SETTINGS = ("pulsar.cluster=c", "shedding.strategy=steady", "round.stale_after_m
 
 class FoldingJob:
     """`brokers` → whether it runs; `owners`: bundle → broker; `executes`: whether commands are
-    carried out. Change them while it runs.
+    carried out; `intents_key`: see `signing.intents_key_file`. Change them while it runs.
     """
 
     def __init__(self, control: Control, brokers: Sequence[str], bundles: int = 2) -> None:
@@ -37,12 +42,15 @@ class FoldingJob:
             for number, broker in enumerate(name for name in brokers for _ in range(bundles))
         }
         self.executes = True
+        self.intents_key: SigningKey | None = None
         self.on_turn: Callable[[], None] = lambda: None
         self._loop = PlainLoop(load(flags=list(SETTINGS)).engine)
         self._reader = FileTopicReader(control.folder / "telemetry")
         self._next = self._reader.begin()
-        self._stop = threading.Event()
+        self._stop, self._goes = threading.Event(), threading.Event()
+        self._goes.set()
         self.failure = ""
+        self._turning = threading.Lock()
         control.folder.joinpath("telemetry").mkdir(exist_ok=True)
 
     @contextmanager
@@ -58,6 +66,20 @@ class FoldingJob:
             thread.join(30)
         assert not self.failure, self.failure
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No turn begins, until the end of the block or `go_on`."""
+        self._goes.clear()
+        with self._turning:
+            pass
+        try:
+            yield
+        finally:
+            self._goes.set()
+
+    def go_on(self) -> None:
+        self._goes.set()
+
     def rounds(self) -> list[Round]:
         if not (self.control.folder / "rounds").is_dir():
             return []
@@ -69,15 +91,28 @@ class FoldingJob:
         self._collect()
         records, self._next = self._reader.read(self._next)
         for record in records:
-            for row in self._loop.feed(record.position, record.value):
+            for row in self._rows(record):
                 self.control.write(row.kind, [row.value])
                 if row.kind == "commands" and self.executes:
                     self._execute(decode_command(row.value))
 
+    def _rows(self, record: TopicRecord) -> list[OutputRow]:
+        """As of a job with `signing.intents_key_file`, if there is a key."""
+        if self.intents_key is not None and b'"kind":"intent"' in record.value:
+            try:
+                check_signature(record.value, self.intents_key)
+            except WireError as error:
+                origin = pack_origin(record.position, record.value, len(record.value))
+                return [rejected_row(error, origin, "c")]
+        return self._loop.feed(record.position, record.value)
+
     def _run(self) -> None:
         while not self._stop.is_set():
+            if not self._goes.wait(0.05):
+                continue
             try:
-                self.turn()
+                with self._turning:
+                    self.turn()
             except Exception:
                 self.failure = traceback.format_exc()
                 return
