@@ -13,12 +13,12 @@ from strategies.intents.state import NO_INTENTS, Intents
 from strategies.limits.budget import Spent
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
-from strategies.model import ClusterMemory, Command, Memory, Round
+from strategies.model import ClusterMemory, Command, Memory, Owned, Round
 from strategies.placement.destinations import DestinationRules
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.limits import SplitSettings
-from strategies.state import Departed, Gained, InFlight
+from strategies.state import Departed, Gained, InFlight, Order
 from strategies.store import BrokerState
 
 ClosedBy = Literal["sweep", "all-reported", "lateness"]
@@ -82,6 +82,12 @@ class RoundInput:
     strays: Mapping[str, Stray] = field(default_factory=dict)
     #: Drains and rolls that operators asked for.
     intents: Intents = NO_INTENTS
+    #: Bundle → the newest command about it, without an outcome so far.
+    orders: Mapping[str, Order] = field(default_factory=dict)
+    #: Bundle → its move that can no longer be carried out, and that no report shows.
+    expired: Mapping[str, InFlight] = field(default_factory=dict)
+    #: Draining broker → all its bundles by the collector's newest note, if there is one.
+    owned: Mapping[str, Owned] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
