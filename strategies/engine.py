@@ -17,6 +17,7 @@ from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.intents.contract import Intent
 from strategies.intents.fold import fold_early, fold_intent
+from strategies.intents.progress import without_passed
 from strategies.intents.settings import DrainSettings
 from strategies.intents.state import forget_old
 from strategies.limits.budget import within_the_hour
@@ -34,6 +35,7 @@ from strategies.model import (
 )
 from strategies.outcomes import after_commands, without_settled
 from strategies.placement.destinations import DestinationRules, DestinationSettings
+from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, placer
 from strategies.producer_votes import check_clock, counted, went_back
 from strategies.registry import Registry
@@ -125,12 +127,16 @@ def rules_of(settings: EngineSettings) -> Rules:
     if filters.distribute_evenly == "auto":
         filters = replace(filters, distribute_evenly=entry.distributes_evenly)
     name, placing = placement_of(settings)
+    places = None if name == "none" else placer(name, placing, settings.mode)
     destinations = DestinationRules(
-        None if name == "none" else placer(name, placing, settings.mode),
+        places,
         Filters(filters, settings.mode),
         settings.destinations,
         settings.weights,
         balances_usage=entry.balances == "usage",
+        drain_placer=EmptiestBroker()
+        if settings.placement == "auto" and places is None
+        else places,
     )
     return Rules(
         settings.strategy,
@@ -335,8 +341,10 @@ class Engine:
             spent=state.spent,
             advised=state.advised,
             strays=state.strays,
-            intents=state.intents,
             rivals=state.rivals,
+            intents=without_passed(state.intents, now_ms),
+            orders=state.orders,
+            expired=_expired(state, now_ms),
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)
@@ -441,6 +449,13 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
 def _under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
     """Moves that may still be carried out, or that no report shows yet."""
     return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
+
+
+def _expired(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
+    """The other moves: their commands can no longer be carried out."""
+    return {
+        bundle: move for bundle, move in state.in_flight.items() if now_ms >= move.expires_at_ms
+    }
 
 
 def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:

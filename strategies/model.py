@@ -451,5 +451,18 @@ class Note:
     origin: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """All bundles of a broker of the extensible load manager, whose own reports list the busiest
+    ones only. By the collector's note; it has no part in the cluster's time.
+    """
+
+    cluster: str
+    broker: str
+    ts: int
+    bundles: tuple[str, ...]
+    origin: bytes = b""
+
+
 TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note | Intent
 Event = Command | Round | Rejection

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from strategies.intents.progress import heard
 from strategies.limits.budget import Spent, given_back
 from strategies.model import Command, Outcome, OutcomeReport
 from strategies.rivals.own_moves import answered, commanded
@@ -27,6 +28,9 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     """
     outcome = record.outcome
     state = replace(state, rivals=answered(state.rivals, outcome, record.ts))
+    if state.intents.drains:
+        move = state.in_flight.get(outcome.bundle)
+        state = replace(state, intents=heard(state.intents, outcome, move))
     if outcome.status == "dry-run":
         return _rehearsed(outcome, state)
     state = _answered(outcome, _carried_out_after_all(outcome, state))

@@ -13,14 +13,14 @@ from strategies.intents.state import NO_INTENTS, Intents
 from strategies.limits.budget import Spent
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
-from strategies.model import ClusterMemory, Command, Memory, Round
+from strategies.model import ClusterMemory, Command, Memory, Owned, Round
 from strategies.placement.destinations import DestinationRules
 from strategies.rivals.settings import RivalSettings
 from strategies.rivals.state import NO_RIVALS, Rivals
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.limits import SplitSettings
-from strategies.state import Departed, Gained, InFlight
+from strategies.state import Departed, Gained, InFlight, Order
 from strategies.store import BrokerState
 
 ClosedBy = Literal["sweep", "all-reported", "lateness"]
@@ -87,6 +87,12 @@ class RoundInput:
     intents: Intents = NO_INTENTS
     #: Moves of bundles by something else, and whether this round yields to it.
     rivals: Rivals = NO_RIVALS
+    #: Bundle → the newest command about it, without an outcome so far.
+    orders: Mapping[str, Order] = field(default_factory=dict)
+    #: Bundle → its move that can no longer be carried out, and that no report shows.
+    expired: Mapping[str, InFlight] = field(default_factory=dict)
+    #: Draining broker → all its bundles by the collector's newest note, if there is one.
+    owned: Mapping[str, Owned] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,9 @@ _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
 SILENT = frozenset(
     {
         "excluded-broker",
+        "being-drained",
+        "waits-for-drain",
+        "roll-halted",
         "clock-ahead",
         "clock-behind",
         "unreadable-policies",
