@@ -41,7 +41,7 @@ SETTINGS = {
     "round__interval_ms": 4_000,
     "round__lateness_ms": 2_000,
     "collector__pass_interval_ms": 1_000,
-    "shedding__uniform__throughput_ratio": 1_000,
+    "shedding__uniform__min_throughput": 1_000_000_000,
 }
 Window = tuple[int, int]
 
@@ -196,7 +196,14 @@ def scene(
 ) -> Iterator[Scene]:
     """Bundles are evenly at home on all brokers, and rounds see them."""
     (folder / "cluster").mkdir()
-    settings = {**SETTINGS, "filters__load_manager": manager}
+    key = folder / "intents-key"
+    key.write_text("the key of the people who drain", "utf-8")
+    key.chmod(0o600)
+    settings = {
+        **SETTINGS,
+        "filters__load_manager": manager,
+        "signing__intents_key_file": key,
+    }
     with pulsar_processes(folder / "cluster", manager, brokers=_BROKERS, guarded=True) as processes:
         cluster = processes.cluster
         with (
