@@ -341,10 +341,10 @@ class Engine:
             spent=state.spent,
             advised=state.advised,
             strays=state.strays,
-            rivals=state.rivals,
             intents=without_passed(state.intents, now_ms),
             orders=state.orders,
             expired=_expired(state, now_ms),
+            rivals=state.rivals,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)

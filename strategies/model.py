@@ -113,6 +113,7 @@ class ClusterView:
     `recentlyUnloadedBundles`). `is_excluded`: whether the operator excludes the namespace of a
     bundle. `takers(bundle, source)`: the brokers that policies and filters allow; None where they
     forbid none. `even`: None where bundles are not spread by number.
+    `foreign_ms`: time of the newest move by something else, -1 without one.
     `bundle_names`: every bundle with averages, in order of first appearance. It walks over all
     tables, so only Java's way to break ties uses it.
     """
@@ -131,6 +132,7 @@ class ClusterView:
     )
     even: EvenDistribution | None = field(default=None, repr=False, compare=False)
     cool_down_ms: int = 0
+    foreign_ms: int = -1
 
     @cached_property
     def bundle_names(self) -> Sequence[str]:

@@ -27,10 +27,10 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     not happen frees its bundle.
     """
     outcome = record.outcome
-    state = replace(state, rivals=answered(state.rivals, outcome, record.ts))
     if state.intents.drains:
         move = state.in_flight.get(outcome.bundle)
         state = replace(state, intents=heard(state.intents, outcome, move))
+    state = replace(state, rivals=answered(state.rivals, outcome, record.ts))
     if outcome.status == "dry-run":
         return _rehearsed(outcome, state)
     state = _answered(outcome, _carried_out_after_all(outcome, state))

@@ -262,19 +262,23 @@ def _closed(given: RoundInput, rules: Rules) -> Refusal | None:
     return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
 
 
+def _yields(given: RoundInput) -> Refusal | None:
+    """Why the strategy's bundles stay while something else moves bundles; drains go on."""
+    if given.rivals.yielding_ms is None:
+        return None
+    return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
+
+
 def _leave(given: RoundInput, judged: Judged, rules: Rules) -> Leaving:
     elsewhere = {
         bundle: Gained(move.source, given.number) for bundle, move in judged.drained.moves.items()
     }
-    closed = judged.closed
-    if given.rivals.yielding_ms is not None:
-        closed = Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
     refusals = LeavingRules(
         rules.by_mode.keeps_due,
         judged.budget,
         judged.view.is_excluded,
         {**given.gained, **elsewhere} if elsewhere else given.gained,
-        closed,
+        _yields(given) or judged.closed,
         in_order=rules.by_mode.counts_moves,
     )
     brokers = {broker.broker: broker for broker in judged.view.brokers}

@@ -85,14 +85,14 @@ class RoundInput:
     strays: Mapping[str, Stray] = field(default_factory=dict)
     #: Drains and rolls that operators asked for.
     intents: Intents = NO_INTENTS
-    #: Moves of bundles by something else, and whether this round yields to it.
-    rivals: Rivals = NO_RIVALS
     #: Bundle → the newest command about it, without an outcome so far.
     orders: Mapping[str, Order] = field(default_factory=dict)
     #: Bundle → its move that can no longer be carried out, and that no report shows.
     expired: Mapping[str, InFlight] = field(default_factory=dict)
     #: Draining broker → all its bundles by the collector's newest note, if there is one.
     owned: Mapping[str, Owned] = field(default_factory=dict)
+    #: Moves of bundles by something else, and whether this round yields to it.
+    rivals: Rivals = NO_RIVALS
 
 
 @dataclass(frozen=True, slots=True)

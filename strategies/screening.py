@@ -159,6 +159,7 @@ def view_of(
         cool_down_ms=rules.round.cool_down_ms,
         is_excluded=is_excluded,
         policies=policies_of(given),
+        foreign_ms=max((move.ts for move in given.rivals.moves), default=-1),
     )
 
 

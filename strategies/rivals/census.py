@@ -36,7 +36,7 @@ def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -
     }
     rivals = replace(
         rivals,
-        pass_ms=passed if last_ms >= 0 else 0,
+        pass_ms=max(passed, 3 * rivals.pass_ms // 4) if last_ms >= 0 else 0,
         absent={**absent, **away},
         left={
             bundle: one
@@ -68,18 +68,7 @@ def _judged(rivals: Rivals, there: Collection[str], now_ms: int) -> Rivals:
         if explained is None or passes < _PASSES:
             waiting.append(Suspect(move, passes))
             continue
-        found.append(replace(move, against=_is_against(move, rivals)))
+        found.append(replace(move, against=own is not None and own.issued_ms < move.ts))
         if own is not None:
             ours[move.bundle] = replace(own, until_ms=-1)
     return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *found), ours=ours)
-
-
-def _is_against(move: ForeignMove, rivals: Rivals) -> bool:
-    """Whether the move takes a bundle that a command of the last hour placed, or goes against the
-    direction of such commands.
-    """
-    return any(
-        bundle == move.bundle or own.source == move.destination or own.destination == move.source
-        for bundle, own in rivals.ours.items()
-        if own.issued_ms < move.ts
-    )

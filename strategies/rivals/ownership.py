@@ -20,6 +20,8 @@ _T = TypeVar("_T")
 AGE_MS = 90_000
 #: How long the first half of a move waits for the second one.
 HALF_MS = 600_000
+#: How long a bundle is new: its broker may unload it before all lists show it.
+_NEW_MS = 2 * AGE_MS
 #: Difference between the clocks of a broker and the collector that a restart may hide behind.
 _CLOCKS_MS = 30_000
 #: Maximum number of bundles between two brokers, of suspicions, and of commands that are kept:
@@ -82,7 +84,8 @@ class _Matching:
         for bundle in bundles:
             there = self.arrived.pop(bundle, None)
             if there is None or there.broker == broker:
-                self.left[bundle] = Sighting(broker, ts, explained or there is not None)
+                new = there is not None and ts - there.ts <= _NEW_MS
+                self.left[bundle] = Sighting(broker, ts, explained or new)
             elif not explained:
                 self.moves.append(ForeignMove(bundle, broker, there.broker, ts))
 

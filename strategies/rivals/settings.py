@@ -27,7 +27,8 @@ class RivalSettings:
     calm_ms: Annotated[
         int,
         Setting(
-            "Time without such a move after which rounds that yield act again",
+            "Time without such a move after which rounds that yield act again; it doubles each "
+            "time that they yield again within an hour, up to 8 times as long",
             "ms",
             ge=1_000,
             le=86_400_000,

@@ -38,8 +38,8 @@ class OwnMove:
 
 @dataclass(frozen=True, slots=True)
 class ForeignMove:
-    """A bundle that something else moved. `ts`: when the fold could first see it. `against`: it
-    undoes moves of the rebalancer, or goes the opposite way.
+    """A bundle that something else moved. `ts`: when the fold could first see it. `against`: a
+    command of the hour before had placed the bundle.
     """
 
     bundle: str
@@ -65,7 +65,7 @@ class Rivals:
 
     #: Since when sweeps follow each other without a gap; -1 before the first.
     watching_ms: int = -1
-    #: Time between the last two sweeps; 0 before.
+    #: Usual time between two sweeps: that of the last two, or a little less than before; 0 before.
     pass_ms: int = 0
     #: Broker → the newest sweep that did not find it.
     absent: Mapping[str, int] = field(default_factory=dict)
@@ -81,12 +81,14 @@ class Rivals:
     news: tuple[ForeignMove, ...] = ()
     #: Those of earlier rounds, newest last.
     moves: tuple[ForeignMove, ...] = ()
-    #: Number of rounds in a row with foreign moves against ours.
-    against_rounds: int = 0
+    #: Times of the rounds of the last hour that found foreign moves against ours.
+    against_ms: tuple[int, ...] = ()
     #: When rounds began to yield; None = they do not.
     yielding_ms: int | None = None
     #: Foreign moves up to then no longer count: rounds have yielded to them.
     settled_ms: int = -1
+    #: How often rounds have yielded again within an hour of acting again.
+    again: int = 0
     #: The leader by the newest sweep; None = unknown.
     leader: str | None = None
     #: Whether Pulsar's own shedder is on there; None = unknown.
@@ -118,6 +120,7 @@ def from_tree(tree: Mapping[str, Any]) -> Rivals:
             name: tuple(ForeignMove(**one) for one in tree.get(name, ()))
             for name in ("news", "moves")
         },
+        "against_ms": tuple(tree.get("against_ms", ())),
     }
     return Rivals(**{**tree, **typed})
 
@@ -132,6 +135,7 @@ def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
     return Rivals(
         moves=tuple(newest),
         yielding_ms=now_ms,
+        again=rivals.again,
         leader=rivals.leader,
         shedding=rivals.shedding,
     )

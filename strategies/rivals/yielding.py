@@ -11,8 +11,10 @@ from strategies.rivals.settings import RivalSettings
 from strategies.rivals.state import ForeignMove, Rivals
 
 HOUR_MS = 3_600_000
-#: Number of rounds in a row with moves against the rebalancer's that make it yield.
-_ROUNDS = 2
+#: Number of rounds within an hour with moves against the rebalancer's that make it yield.
+_UNDONE_ROUNDS = 2
+#: The calm time doubles at most so often.
+_MOST_AGAIN = 3
 #: Maximum number of moves that are kept, and of pairs of brokers that a sentence names.
 _KEPT, _NAMED = 1_000, 3
 
@@ -23,12 +25,12 @@ def judged(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -
     """
     oldest = now_ms - max(HOUR_MS, rest_ms)
     moves = tuple(move for move in (*rivals.moves, *rivals.news) if move.ts >= oldest)[-_KEPT:]
-    against = any(move.against for move in rivals.news)
+    against = [now_ms] if any(move.against for move in rivals.news) else []
     rivals = replace(
         rivals,
         news=(),
         moves=moves,
-        against_rounds=rivals.against_rounds + 1 if against else 0,
+        against_ms=(*(ts for ts in rivals.against_ms if ts >= now_ms - HOUR_MS), *against),
         ours={
             bundle: own
             for bundle, own in rivals.ours.items()
@@ -37,12 +39,34 @@ def judged(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -
     )
     if rivals.yielding_ms is not None:
         newest = max((move.ts for move in moves), default=-1)
-        calm = newest <= now_ms - settings.calm_ms or settings.moves_per_hour == 0
-        return replace(rivals, yielding_ms=None, settled_ms=now_ms) if calm else rivals
-    many = len(counted(rivals, now_ms)) > settings.moves_per_hour
-    if settings.moves_per_hour > 0 and (many or rivals.against_rounds >= _ROUNDS):
-        return replace(rivals, yielding_ms=now_ms)
-    return rivals
+        calm = newest <= now_ms - calm_ms(rivals, settings) or settings.moves_per_hour == 0
+        ended = replace(rivals, yielding_ms=None, settled_ms=now_ms, against_ms=())
+        return ended if calm else rivals
+    if settings.moves_per_hour == 0 or not _is_rivalled(rivals, now_ms, settings):
+        return rivals
+    again = rivals.again + 1 if _is_just_back(rivals, now_ms) else 0
+    return replace(rivals, yielding_ms=now_ms, again=min(again, _MOST_AGAIN))
+
+
+def calm_ms(rivals: Rivals, settings: RivalSettings) -> int:
+    """How long nothing else may move a bundle before rounds act again: a rival that only undoes
+    their moves is quiet while they yield, so each time in a row takes twice as long.
+    """
+    return settings.calm_ms << rivals.again
+
+
+def _is_rivalled(rivals: Rivals, now_ms: int, settings: RivalSettings) -> bool:
+    """Whether foreign moves are too many, or undo the rebalancer's; of a rival that it knows, once
+    is enough.
+    """
+    undone = 1 if _is_just_back(rivals, now_ms) else _UNDONE_ROUNDS
+    return (
+        len(counted(rivals, now_ms)) > settings.moves_per_hour or len(rivals.against_ms) >= undone
+    )
+
+
+def _is_just_back(rivals: Rivals, now_ms: int) -> bool:
+    return 0 <= now_ms - rivals.settled_ms < HOUR_MS and rivals.settled_ms >= 0
 
 
 def counted(rivals: Rivals, now_ms: int) -> Sequence[ForeignMove]:
@@ -99,14 +123,19 @@ def _yields(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) 
         f"something else has moved {_number(len(moves), 'bundle')} in "
         f"{_minutes(now_ms - since_ms)} ({_paths(moves)}), the last one "
         f"{_minutes(now_ms - last_ms)} ago; {who(rivals)}; rounds act again after "
-        f"rivals.calm_ms = {settings.calm_ms} without such a move"
+        f"{_minutes(calm_ms(rivals, settings))} (rivals.calm_ms) without such a move"
     )
     return Skip(
         "cluster",
         (cluster,),
         "yielding",
         text,
-        evidence={"moves": len(moves), "since_ms": since_ms, "last_ms": last_ms},
+        evidence={
+            "moves": len(moves),
+            "since_ms": since_ms,
+            "last_ms": last_ms,
+            "calm_ms": calm_ms(rivals, settings),
+        },
     )
 
 

@@ -149,15 +149,16 @@ class Cluster:
                     if self.manager == "modular"
                     else _unforeseen("java.lang.UnsupportedOperationException", "null")
                 )
-            case ["clusters", _cluster, "namespaceIsolationPolicies"]:
-                return (
-                    _ok(self.policies)
-                    if self.policies
-                    else _error(404, "NamespaceIsolationPolicies for cluster does not exist")
-                )
-            case ["clusters", _cluster, "failureDomains"]:
-                return _ok(self.domains)
+            case ["clusters", _cluster, kind]:
+                return self._get_of_cluster(kind)
         return _error(404, "no such resource")
+
+    def _get_of_cluster(self, kind: str) -> Answer:
+        if kind == "failureDomains":
+            return _ok(self.domains)
+        if kind == "namespaceIsolationPolicies" and self.policies:
+            return _ok(self.policies)
+        return _error(404, f"{kind} for cluster does not exist")
 
     def _start(self, broker: str) -> Mapping[str, object]:
         started_s = self.started_s.get(broker)

@@ -4,19 +4,21 @@ its destination for the first of them only (apache/pulsar 24884).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
+from http.client import HTTPConnection
+from threading import Event, Thread
 
 import httpx
 
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from tests.servers.pulsar_cluster import PulsarCluster
 
-#: Look-ups at a time of clients that go where they are sent, and of tools that only read the
-#: answer: these spend a destination without taking the bundle there.
-_CLIENTS, _TOOLS = 4, 2
+#: How many at a time: clients that go where they are sent, and tools that only read the answer, and
+#: so spend a destination without taking the bundle there.
+_CLIENTS, _TOOLS = 2, 4
 _EVERY_S = 0.005
 _ANSWER_S = 10.0
 
@@ -27,7 +29,7 @@ class Race:
 
     cluster: PulsarCluster
     bundle: str | None = None
-    ended: threading.Event = field(default_factory=threading.Event)
+    ended: Event = field(default_factory=Event)
 
     @contextmanager
     def about(self, bundle: str) -> Iterator[None]:
@@ -38,26 +40,32 @@ class Race:
         finally:
             self.bundle = None
 
-    def look_up(self, number: int, *, follow: bool) -> None:
-        """Looks up again and again, until the race has ended."""
+    def as_client(self, number: int) -> None:
+        """Looks up at one of the brokers and goes where it is sent, until the race has ended."""
         broker = self.cluster.brokers[number % len(self.cluster.brokers)]
-        with httpx.Client(timeout=_ANSWER_S, follow_redirects=follow) as client:
+        with httpx.Client(timeout=_ANSWER_S, follow_redirects=True) as client:
             while not self.ended.wait(_EVERY_S):
                 if (bundle := self.bundle) is not None:
-                    topic = topics_in(bundle, number + 1)[number].replace("://", "/")
                     with suppress(httpx.HTTPError):
-                        client.get(f"http://{broker}/lookup/v2/topic/{topic}")
+                        client.get(f"http://{broker}{_path(bundle)}")
+
+    def as_tool(self, leader: str) -> None:
+        """Looks up at the leader and goes nowhere, until the race has ended."""
+        while not self.ended.wait(_EVERY_S):
+            with closing(HTTPConnection(leader, timeout=_ANSWER_S)) as connection:
+                while (bundle := self.bundle) is not None and not self.ended.is_set():
+                    connection.request("GET", _path(bundle))
+                    connection.getresponse().read()
+                    self.ended.wait(_EVERY_S / 5)
 
 
 @contextmanager
-def racing(cluster: PulsarCluster) -> Iterator[Race]:
+def racing(cluster: PulsarCluster, leader: str) -> Iterator[Race]:
     """Threads that look up; they have ended behind the block."""
     race = Race(cluster)
     threads = [
-        threading.Thread(
-            target=race.look_up, args=(number,), kwargs={"follow": number < _CLIENTS}, name="race"
-        )
-        for number in range(_CLIENTS + _TOOLS)
+        *(Thread(target=race.as_client, args=(number,)) for number in range(_CLIENTS)),
+        *(Thread(target=race.as_tool, args=(leader,)) for _ in range(_TOOLS)),
     ]
     for thread in threads:
         thread.start()
@@ -85,6 +93,11 @@ def producers_of(cluster: PulsarCluster, bundles: Sequence[str], each: int) -> I
         ]
         yield
         del made  # until here: a producer that is forgotten closes, and looks nothing up
+
+
+@lru_cache
+def _path(bundle: str) -> str:
+    return f"/lookup/v2/topic/{topics_in(bundle, 1)[0].replace('://', '/')}"
 
 
 def topics_in(bundle: str, count: int) -> list[str]:

