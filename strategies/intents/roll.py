@@ -136,7 +136,7 @@ def _answer(facts: RollFacts) -> RollStep | None:
         return None
     refused = view.refused.get(pending.id)
     if refused is not None:
-        return EndProcess("refused", f"a record was refused: {refused.text}", refused.advice)
+        return _refused(facts, refused)
     if facts.memory.in_charge and _other_record(facts):
         return _ended(facts)
     if facts.rounds.after(pending.ts) >= _UNANSWERED:
@@ -150,6 +150,16 @@ def _answer(facts: RollFacts) -> RollStep | None:
     newest = facts.rounds.times[-1:]
     ago = f"the newest round is {_seconds(facts.now_ms - newest[0])} old" if newest else "none yet"
     return KeepWaiting(f"waits for a round that answers the record `{pending.action}`; {ago}")
+
+
+def _refused(facts: RollFacts, refused: IntentStatus) -> RollStep:
+    """A roll that is in the hands of this process halts; else there is nothing to halt."""
+    text = f"a record was refused: {refused.text}"
+    status = facts.rounds.view.status
+    rolls_on = status is not None and status.state == "rolling" and not _other_record(facts)
+    if rolls_on and facts.memory.in_charge:
+        return HaltRoll(f"{refused.broker}: {text}", f"{refused.advice} Then {_RESUME[5:]}.")
+    return EndProcess("refused", text, refused.advice)
 
 
 def _ended(facts: RollFacts) -> RollStep | None:

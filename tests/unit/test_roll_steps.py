@@ -300,10 +300,24 @@ class TestAlarms:
 
 
 class TestAnswers:
-    def test_a_refused_record_ends_the_process_with_its_reason(self) -> None:
+    def test_a_refused_record_halts_the_roll_with_its_reason(self) -> None:
+        refused = drain_status(A, "refused", id="mine", text="a:1 is not known", advice="Go.")
+        view = RollView(roll_status(ALL_WAIT), {}, {"mine": refused})
+        assert step(ALL_WAIT, view=view, pending=intent("drain", A)) == HaltRoll(
+            "a:1: a record was refused: a:1 is not known", "Go. Then `rebalancer roll --resume`."
+        )
+
+    def test_a_drain_that_is_refused_by_the_round_that_begins_it_is_not_written_again(self) -> None:
+        """Its round knows the drain's record as the roll's newest, and refuses it."""
+        refused = drain_status(A, "refused", id="mine", text="no other broker may take it")
+        view = roll_view([roll_status(ALL_WAIT), refused], ROLL)
+        memory = with_answer(with_record(RollMemory(NOW), intent("drain", A)), view)
+        assert "no other broker" in halts(ALL_WAIT, view=view, pending=memory.pending).text
+
+    def test_a_refused_record_of_a_roll_in_other_hands_ends_the_process(self) -> None:
         refused = roll_status({}, id="mine", state="refused", text="c:1 is not known", advice="Go.")
         view = RollView(roll_status(ALL_WAIT), {}, {"mine": refused})
-        found = step(ALL_WAIT, view=view, pending=intent("drain", A))
+        found = step(ALL_WAIT, view=view, pending=intent("resume"), in_charge=False)
         assert found == EndProcess("refused", "a record was refused: c:1 is not known", "Go.")
 
     def test_it_waits_for_an_answer(self) -> None:
