@@ -104,9 +104,15 @@ class Rolling:
             return True
         code = self._process.ended()
         self._read()
-        if code != 0:
-            self._resume()
-        return code != 0
+        if code == 0 or self._is_done():
+            return False
+        self._resume()
+        return True
+
+    def _is_done(self) -> bool:
+        """Whether a process was killed, or resumed in vain, when the roll had ended already."""
+        rolls = [one.state for one in self.operator.intents() if one.action == "roll"]
+        return rolls == ["done"]
 
     def _resume(self) -> None:
         """As the last words of the process before say, if it could say any."""
@@ -135,9 +141,9 @@ class Rolling:
                 self._resume()
 
     def _not_at_turn(self) -> list[str]:
-        (roll,) = self.operator.active("roll")
         return [
             broker
+            for roll in self.operator.active("roll")
             for broker, phase in sorted(roll.phases.items())
             if phase in ("waiting", "restarted")
         ]
