@@ -17,14 +17,16 @@ what the engine prints.
     in odd rounds hot-1b carries 3000
     at 6 other processes take 20 % of hot-1
     at 7 idle-2 joins
+    at 8 a script moves hot-1a to idle-1
     rounds 20
     show 2 7-9
     ----
 
 A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full;
 its bundles are named after it with a letter each. `limits`, `filters`, `splitting`, `throttling`,
-`placement` and `round` set one setting of that table each; `policies` is the snapshot that the log
-begins with. What changes stays so until a later line changes it. Rounds are a minute apart.
+`rivals`, `placement` and `round` set one setting of that table each; `policies` is the snapshot
+that the log begins with. What changes stays so until a later line changes it. Rounds are a minute
+apart.
 Commands are carried out between rounds, unless told otherwise. `show` names the rounds that are
 printed, without it all are; of the others, the print-out has the number of commands. Below the
 usages are the sentences with which `explain` says what a round proves.
@@ -39,6 +41,7 @@ from string import ascii_lowercase
 
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.settings.load import load
+from rebalancer.simulation.clock import PERIOD_S
 from rebalancer.simulation.closed_loop import (
     EngineDecider,
     PolledCluster,
@@ -82,6 +85,7 @@ class Scenario:
     alternating: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     foreign: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
     joins: dict[int, set[str]] = field(default_factory=dict)
+    scripted: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
     rounds: int = 3
     shown: set[int] = field(default_factory=set)
 
@@ -148,6 +152,10 @@ def _happen(scenario: Scenario, cluster: PolledCluster, number: int) -> None:
         world.foreign[world.fleet.names.index(broker)] = percent
     for broker in scenario.joins.get(number, ()):
         world.present[world.fleet.names.index(broker)] = True
+    for bundle, broker in scenario.scripted.get(number, ()):
+        row = world.names.index(NAMESPACE + bundle)
+        now_s = (number - 1) * PERIOD_S
+        world.move(row, world.fleet.names.index(broker), now_s, now_s)
 
 
 def _dry(command: Command, now_ms: int) -> Outcome:
@@ -172,7 +180,13 @@ def _read_round(words: Sequence[str], scenario: Scenario) -> bool:
     """What every round respects, whatever the strategy."""
     match words:
         case [
-            "limits" | "filters" | "splitting" | "throttling" | "placement" | "round" as table,
+            "limits"
+            | "filters"
+            | "splitting"
+            | "throttling"
+            | "rivals"
+            | "placement"
+            | "round" as table,
             key,
             *value,
         ]:
@@ -217,6 +231,8 @@ def _read_event(words: Sequence[str], scenario: Scenario) -> bool:
             scenario.silent.setdefault(int(number), set()).add(broker)
         case ["at", number, broker, "joins"]:
             scenario.joins.setdefault(int(number), set()).add(broker)
+        case ["at", number, "a", "script", "moves", bundle, "to", broker]:
+            scenario.scripted.setdefault(int(number), []).append((bundle, broker))
         case ["at", number, bundle, "carries", rate]:
             scenario.carries.setdefault(int(number), []).append((bundle, float(rate)))
         case ["in", "odd" | "even" as parity, "rounds", bundle, "carries", rate]:
