@@ -295,7 +295,13 @@ OutcomeStatus = Literal["applied", "already-done", "refused", "failed", "expired
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a command, as its executor reports it."""
+    """The result of a command, as its executor reports it. What a move cost is None where it was
+    not measured.
+
+    `unowned_ms`: from the answer to the last unload until a broker owned the bundle;
+    `first_message_ms`: from then until the new owner had a message of a topic that had traffic;
+    `topics`: topics of the bundle; `unloads`: how often it was unloaded, a repair included.
+    """
 
     command_id: str
     cluster: str
@@ -306,6 +312,10 @@ class Outcome:
     owner_after: str | None
     took_ms: int
     ts: int
+    unowned_ms: int | None = None
+    first_message_ms: int | None = None
+    topics: int | None = None
+    unloads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,5 +466,5 @@ class Owned:
     origin: bytes = b""
 
 
-TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note | Intent
+TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note | Intent | Owned
 Event = Command | Round | Rejection

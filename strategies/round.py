@@ -353,8 +353,9 @@ def _digest(given: RoundInput) -> str:
         spent,
         dict(given.advised),
     ]
-    if given.intents != NO_INTENTS:  # without intents the digest is that of earlier versions
-        inputs.append(asdict(replace(given.intents, early=())))
+    intents = replace(given.intents, early=())
+    if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
+        inputs.append([asdict(intents), {name: one.bundles for name, one in given.owned.items()}])
     if given.rivals.moves:
         inputs.append(to_tree(given.rivals))
     seen = json.dumps(inputs, ensure_ascii=False)

@@ -56,13 +56,17 @@ class StateStore(Protocol):
     def get_broker(self, broker: str) -> BrokerState | None: ...
     def put_broker(self, state: BrokerState) -> None: ...
     def remove_broker(self, broker: str) -> None:
-        """Removes the broker and its table; ignores unknown names."""
+        """Removes the broker, its table and its owned bundles; ignores unknown names."""
 
     def brokers(self) -> Iterator[BrokerState]:
         """All brokers, in any order."""
 
     def get_table(self, broker: str) -> bytes | None: ...
     def put_table(self, broker: str, table: bytes) -> None: ...
+    def get_owned(self, broker: str) -> bytes | None:
+        """All bundles of a broker whose table has the busiest only (`strategies.owned`)."""
+
+    def put_owned(self, broker: str, owned: bytes) -> None: ...
     def get_cluster(self) -> ClusterState:
         """The state of the cluster; `ClusterState()` for a cluster without records so far."""
 
@@ -75,6 +79,7 @@ class InMemoryStore:
 
     _brokers: dict[str, BrokerState] = field(default_factory=dict)
     _tables: dict[str, bytes] = field(default_factory=dict)
+    _owned: dict[str, bytes] = field(default_factory=dict)
     _cluster: ClusterState = ClusterState()
 
     def get_broker(self, broker: str) -> BrokerState | None:
@@ -86,6 +91,7 @@ class InMemoryStore:
     def remove_broker(self, broker: str) -> None:
         self._brokers.pop(broker, None)
         self._tables.pop(broker, None)
+        self._owned.pop(broker, None)
 
     def brokers(self) -> Iterator[BrokerState]:
         return iter(list(self._brokers.values()))
@@ -95,6 +101,12 @@ class InMemoryStore:
 
     def put_table(self, broker: str, table: bytes) -> None:
         self._tables[broker] = table
+
+    def get_owned(self, broker: str) -> bytes | None:
+        return self._owned.get(broker)
+
+    def put_owned(self, broker: str, owned: bytes) -> None:
+        self._owned[broker] = owned
 
     def get_cluster(self) -> ClusterState:
         return self._cluster

@@ -76,6 +76,11 @@ def _new_entry() -> int:
     return randbits(_ENTRY_BITS)
 
 
+def _owned(broker: str) -> str:
+    """The name of a broker's owned bundles among the tables; no name of a broker has a slash."""
+    return f"{broker}/owned"
+
+
 class SparkStore:
     """The state of one cluster. Nothing reaches Spark before `flush`."""
 
@@ -103,6 +108,7 @@ class SparkStore:
     def remove_broker(self, broker: str) -> None:
         self._changed_brokers[broker] = None
         self._changed_tables[broker] = None
+        self._changed_tables[_owned(broker)] = None
 
     def brokers(self) -> Iterator[BrokerState]:
         return iter(
@@ -120,6 +126,12 @@ class SparkStore:
 
     def put_table(self, broker: str, table: bytes) -> None:
         self._changed_tables[broker] = table
+
+    def get_owned(self, broker: str) -> bytes | None:
+        return self.get_table(_owned(broker))
+
+    def put_owned(self, broker: str, owned: bytes) -> None:
+        self.put_table(_owned(broker), owned)
 
     def get_cluster(self) -> ClusterState:
         return self._cluster

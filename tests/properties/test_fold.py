@@ -48,6 +48,7 @@ class ByteStore:
 
     brokers_: dict[str, bytes] = field(default_factory=dict)
     tables: dict[str, bytes] = field(default_factory=dict)
+    owned: dict[str, bytes] = field(default_factory=dict)
     cluster: bytes = to_bytes(ClusterState())
 
     def get_broker(self, broker: str) -> BrokerState | None:
@@ -59,6 +60,7 @@ class ByteStore:
     def remove_broker(self, broker: str) -> None:
         self.brokers_.pop(broker, None)
         self.tables.pop(broker, None)
+        self.owned.pop(broker, None)
 
     def brokers(self) -> Iterator[BrokerState]:
         """In another order than they came, which must make no difference."""
@@ -69,6 +71,12 @@ class ByteStore:
 
     def put_table(self, broker: str, table: bytes) -> None:
         self.tables[broker] = table
+
+    def get_owned(self, broker: str) -> bytes | None:
+        return self.owned.get(broker)
+
+    def put_owned(self, broker: str, owned: bytes) -> None:
+        self.owned[broker] = owned
 
     def get_cluster(self) -> ClusterState:
         return from_bytes(self.cluster)

@@ -22,6 +22,7 @@ function age(seconds) {
   for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
   return `${seconds} s`;
 }
+export const span = (ms) => age(Math.round(ms / 1000));
 export function until(ms) {
   const seconds = Math.round((ms - now()) / 1000);
   return seconds <= 0 ? "expired" : `expires in ${age(seconds)}`;
