@@ -60,7 +60,6 @@ class ByteStore:
     def remove_broker(self, broker: str) -> None:
         self.brokers_.pop(broker, None)
         self.tables.pop(broker, None)
-        self.owned.pop(broker, None)
 
     def brokers(self) -> Iterator[BrokerState]:
         """In another order than they came, which must make no difference."""
@@ -77,6 +76,9 @@ class ByteStore:
 
     def put_owned(self, broker: str, owned: bytes) -> None:
         self.owned[broker] = owned
+
+    def remove_owned(self, broker: str) -> None:
+        self.owned.pop(broker, None)
 
     def get_cluster(self) -> ClusterState:
         return from_bytes(self.cluster)
