@@ -24,6 +24,8 @@ HALF_MS = 600_000
 NEW_MS = 2 * AGE_MS
 #: Difference between the clocks of a broker and the collector that a restart may hide behind.
 _CLOCKS_MS = 30_000
+#: A loss of at least this number of bundles, and of more than this part, is no work of a shedder.
+_MANY, _LARGE_PART = 4, 1 / 3
 #: Maximum number of bundles between two brokers, of suspicions, and of commands that are kept:
 #: further ones replace the oldest.
 MOST = 10_000
@@ -111,13 +113,14 @@ class _Matching:
 
 def _restarted(listing: Listing) -> bool:
     """Whether the broker has started since its last report, or, where reports do not say it, has
-    lost all of its bundles at once, as only a restart or a shutdown does.
+    lost all or many of its bundles at once, as in a restart or a shutdown.
     """
     if listing.before is None:
         return False
     if listing.started_ms is not None:
         return listing.started_ms > listing.seen_ms - _CLOCKS_MS
-    return len(listing.before) > 1 and not set(listing.before) & set(listing.now)
+    had, lost = len(listing.before), len(set(listing.before) - set(listing.now))
+    return had > 1 and (lost == had or (lost >= _MANY and lost > had * _LARGE_PART))
 
 
 def _explained(rivals: Rivals, listing: Listing) -> bool:

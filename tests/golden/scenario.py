@@ -26,7 +26,8 @@ what the engine prints.
 
 A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full;
 its bundles are named after it with a letter each. `limits`, `filters`, `splitting`, `throttling`,
-`rivals`, `placement`, `drains` and `round` set one setting of that table each; `policies` is the snapshot
+`rivals`, `placement`, `drains` and `round` set one setting of that table each; `policies` is the
+snapshot
 that the log begins with. What changes stays so until a later line changes it. Rounds are a minute
 apart. Commands are carried out between rounds, unless told otherwise. `show` names the rounds that
 are printed, without it all are; of the others, the print-out has the number of commands. Below the
@@ -105,7 +106,9 @@ def read_scenario(text: str) -> Scenario:
     scenario = Scenario()
     for line in setup.splitlines():
         words = line.split()
-        if not any(read(words, scenario) for read in (_read_round, _read_event, _read_line)):
+        if not any(
+            read(words, scenario) for read in (_read_round, _read_script, _read_event, _read_line)
+        ):
             raise ValueError(
                 f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in "
                 "a scenario"
@@ -248,6 +251,16 @@ def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
     return True
 
 
+def _read_script(words: Sequence[str], scenario: Scenario) -> bool:
+    """What something else moves."""
+    match words:
+        case ["at", number, "a", "script", "moves", bundle, "to", broker]:
+            scenario.scripted.setdefault(int(number), []).append((bundle, broker))
+        case _:
+            return False
+    return True
+
+
 def _read_event(words: Sequence[str], scenario: Scenario) -> bool:
     """What happens in one round, or in every other one."""
     match words:
@@ -263,8 +276,6 @@ def _read_event(words: Sequence[str], scenario: Scenario) -> bool:
             scenario.intents.setdefault(int(number), []).append(("undrain", person, broker))
         case ["at", number, broker, "joins"]:
             scenario.joins.setdefault(int(number), set()).add(broker)
-        case ["at", number, "a", "script", "moves", bundle, "to", broker]:
-            scenario.scripted.setdefault(int(number), []).append((bundle, broker))
         case ["at", number, bundle, "carries", rate]:
             scenario.carries.setdefault(int(number), []).append((bundle, float(rate)))
         case ["in", "odd" | "even" as parity, "rounds", bundle, "carries", rate]:
