@@ -25,7 +25,7 @@ NEW_MS = 2 * AGE_MS
 #: Difference between the clocks of a broker and the collector that a restart may hide behind.
 _CLOCKS_MS = 30_000
 #: A loss of at least this number of bundles, and of more than this part, is no work of a shedder.
-_MANY, _LARGE_PART = 4, 1 / 3
+_MANY, _LARGE_PART = 3, 1 / 3
 #: Maximum number of bundles between two brokers, of suspicions, and of commands that are kept:
 #: further ones replace the oldest.
 MOST = 10_000
@@ -120,7 +120,7 @@ def _restarted(listing: Listing) -> bool:
     if listing.started_ms is not None:
         return listing.started_ms > listing.seen_ms - _CLOCKS_MS
     had, lost = len(listing.before), len(set(listing.before) - set(listing.now))
-    return had > 1 and (lost == had or (lost >= _MANY and lost > had * _LARGE_PART))
+    return lost > 0 and (lost == had or (lost >= _MANY and lost > had * _LARGE_PART))
 
 
 def _explained(rivals: Rivals, listing: Listing) -> bool:
