@@ -296,7 +296,8 @@ class Outcome:
 
     `unowned_ms`: from the answer to the last unload until a broker owned the bundle;
     `first_message_ms`: from then until the new owner had a message of a topic that had traffic;
-    `topics`: topics of the bundle; `unloads`: how often it was unloaded, a repair included.
+    `topics`: topics of the bundle; `unloads`: how often it was unloaded, a repair included;
+    `manager`: the load manager of the cluster, modular or extensible.
     """
 
     command_id: str
@@ -312,6 +313,7 @@ class Outcome:
     first_message_ms: int | None = None
     topics: int | None = None
     unloads: int | None = None
+    manager: Literal["modular", "extensible"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,6 +311,7 @@ class Executor:
             first_ms,
             use.topics,
             effect.unloads,
+            use.manager,
         )
         self._guarded(outcome)
         self._journal.decide(

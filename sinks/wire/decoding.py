@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from sinks.wire.contracts.fields import UNKNOWN_SPEED
 from sinks.wire.contracts.outcomes import OutcomeRecord
@@ -168,16 +168,16 @@ def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
         record.owner_after,
         record.took_ms,
         record.ts,
-        *(
-            None if cost is UNSET else cost
-            for cost in (
-                record.unowned_ms,
-                record.first_message_ms,
-                record.topics,
-                record.unloads,
-            )
-        ),
+        unowned_ms=_measured(record.unowned_ms),
+        first_message_ms=_measured(record.first_message_ms),
+        topics=_measured(record.topics),
+        unloads=_measured(record.unloads),
+        manager=None if record.manager is UNSET else record.manager,
     )
+
+
+def _measured(cost: int | UnsetType) -> int | None:
+    return None if isinstance(cost, UnsetType) else cost
 
 
 _READERS: dict[type, Callable[[Any, bytes], model.TelemetryRecord]] = {

@@ -228,6 +228,7 @@ def _outcome(outcome: Outcome) -> OutcomeRecord:
         first_message_ms=_set(outcome.first_message_ms),
         topics=_set(outcome.topics),
         unloads=_set(outcome.unloads),
+        manager=UNSET if outcome.manager is None else outcome.manager,
     )
 
 

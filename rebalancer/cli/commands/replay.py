@@ -210,9 +210,13 @@ def _write_html(
     settings: Settings,
     verdicts: Mapping[str, Outcome],
 ) -> dict[str, Path]:
+    from rebalancer.analysis.move_costs import HEADS, move_costs
     from rebalancer.analysis.replay.tracing import timelines
-    from rebalancer.analysis.report.page import render, write_page
+    from rebalancer.analysis.report.page import PageTable, render, write_page
 
+    costs = [one.row for one in move_costs(verdicts.values())]
+    hint = "As the executor has measured it; the number of topics is that of the bundle."
+    tables = [PageTable("What moves have cost", hint, HEADS, costs, [()] * len(HEADS), names=2)]
     name = plain.topic_name(origin)
     write_page(
         html,
@@ -220,6 +224,7 @@ def _write_html(
             timelines(made, settings, verdicts),
             title=f"Replay of {name}",
             made_by=f"rebalancer replay {name}",
+            tables=tables if costs else (),
         ),
     )
     return {"html": html}
