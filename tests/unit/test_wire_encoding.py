@@ -162,6 +162,25 @@ def test_the_bytes_of_an_outcome_on_both_topics() -> None:
     )
 
 
+def test_what_a_move_cost_is_behind_the_rest_of_its_outcome_and_comes_back() -> None:
+    measured = replace(
+        OUTCOME,
+        unowned_ms=16,
+        first_message_ms=310,
+        topics=12,
+        unloads=2,
+        manager="modular",
+    )
+    assert encode_outcome(measured).decode() == (
+        encode_outcome(OUTCOME).decode()[:-1] + ',"unowned_ms":16,"first_message_ms":310,'
+        '"topics":12,"unloads":2,"manager":"modular"}'
+    )
+    assert decode_outcome(encode_outcome(measured)) == measured
+    assert decode(encode_outcome_telemetry(measured), b"") == OutcomeReport(
+        "c", measured.ts, measured
+    )
+
+
 def test_the_bytes_of_a_rejected_record() -> None:
     origin = Origin(Position("telemetry", 2, 77), b'{"v":1,', 7)
     error = WireError("not-json", "The record ends too early.")

@@ -66,13 +66,13 @@ def render(
     steps: Sequence[NextStep] = (),
     verdict: ReportVerdict | None = None,
     several: Several | None = None,
-    tables: Sequence[PageTable] = (),
+    costs: PageTable | None = None,
 ) -> str:
     """The HTML of the page about one run, or a comparison of several; equal runs give equal bytes.
 
     `made_by`: the command line, for the footer; `steps`: next steps, instead of those that follow
-    from the verdict; `verdict`: replaces the one that follows from the runs; `tables`: behind
-    those of `several`. Raises SettingsError if plotly is missing.
+    from the verdict; `verdict`: replaces the one that follows from the runs; `costs`: what
+    the moves have cost, behind their list. Raises SettingsError if plotly is missing.
     """
     summaries = [Summary(run) for run in runs]
     verdict = verdict or judge_runs(summaries, steps)
@@ -86,9 +86,8 @@ def render(
             for run, scene in zip(summaries, scenes, strict=True)
         ],
         "comparison": comparison(summaries) if len(summaries) > 1 and several is None else None,
-        "tables": [
-            asdict(sheet) for sheet in (*(() if several is None else several.sheets), *tables)
-        ],
+        "tables": [] if several is None else [asdict(sheet) for sheet in several.sheets],
+        "costs": [] if costs is None else [asdict(costs)],
     }
     return _filled(
         _own("page.html"),
