@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from strategies.model import Outcome
+from strategies.move_cost import MoveCost
 
 #: Largest number of topics of a class; the last one has no end.
 _CLASSES = (1, 9, 99, 999)
 
 
 @dataclass(frozen=True, slots=True)
-class MoveCosts:
+class CostsOfMoves:
     """The moves of bundles with about as many topics. `unowned_ms`, `first_message_ms`: median and
     longest; None if no move has the figure.
     """
@@ -52,7 +53,7 @@ class MoveCosts:
 
 
 _UNKNOWN = "–"
-#: Heads of a table of `MoveCosts.row`.
+#: Heads of a table of `CostsOfMoves.row`.
 HEADS = (
     "load manager",
     "topics",
@@ -64,14 +65,16 @@ HEADS = (
 )
 
 
-def move_costs(outcomes: Iterable[Outcome]) -> list[MoveCosts]:
+def move_costs(outcomes: Iterable[Outcome]) -> list[CostsOfMoves]:
     """The classes that have measured moves, by manager, fewest topics first."""
-    groups: dict[tuple[str, int], list[Outcome]] = {}
+    groups: dict[tuple[str, int], list[MoveCost]] = {}
     for one in dict.fromkeys(outcomes):
-        if one.status == "applied" and (one.unowned_ms, one.first_message_ms) != (None, None):
-            groups.setdefault((one.manager or "unknown", _class_of(one.topics)), []).append(one)
+        cost = one.cost
+        if one.status == "applied" and (cost.unowned_ms, cost.first_message_ms) != (None, None):
+            group = (cost.manager or "unknown", _class_of(cost.topics))
+            groups.setdefault(group, []).append(cost)
     return [
-        MoveCosts(
+        CostsOfMoves(
             manager,
             _words(number),
             len(moves),

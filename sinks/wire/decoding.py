@@ -32,6 +32,7 @@ from sinks.wire.contracts.telemetry import (
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_bundle, quoted
 from strategies import model
 from strategies.errors import WireError
+from strategies.move_cost import MoveCost
 
 #: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
 _SMALLEST_LIMIT = 1e-6
@@ -168,11 +169,13 @@ def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
         record.owner_after,
         record.took_ms,
         record.ts,
-        unowned_ms=_measured(record.unowned_ms),
-        first_message_ms=_measured(record.first_message_ms),
-        topics=_measured(record.topics),
-        unloads=_measured(record.unloads),
-        manager=None if record.manager is UNSET else record.manager,
+        MoveCost(
+            _measured(record.unowned_ms),
+            _measured(record.first_message_ms),
+            _measured(record.topics),
+            _measured(record.unloads),
+            None if record.manager is UNSET else record.manager,
+        ),
     )
 
 

@@ -7,18 +7,13 @@ from dataclasses import replace
 from rebalancer.analysis.explain.answers import in_short
 from rebalancer.analysis.move_costs import move_costs
 from strategies.model import Outcome
+from strategies.move_cost import MoveCost
 
 MOVED = Outcome("id", "c", "t/ns/0x00000000_0x80000000", "applied", None, "a:1", "b:1", 90, 5)
 
 
 def moved(topics: int | None, unowned_ms: int | None, first_ms: int | None = None) -> Outcome:
-    return replace(
-        MOVED,
-        topics=topics,
-        unowned_ms=unowned_ms,
-        first_message_ms=first_ms,
-        manager="modular",
-    )
+    return replace(MOVED, cost=MoveCost(unowned_ms, first_ms, topics, 1, "modular"))
 
 
 def test_moves_are_grouped_by_manager_and_about_as_many_topics() -> None:
@@ -30,7 +25,7 @@ def test_moves_are_grouped_by_manager_and_about_as_many_topics() -> None:
             moved(40, 200),
             moved(5_000, 7_000),
             moved(None, 30),
-            replace(moved(12, 10), manager="extensible"),
+            replace(MOVED, cost=MoveCost(10, None, 12, 1, "extensible")),
         ]
     )
     assert [one.row for one in found] == [

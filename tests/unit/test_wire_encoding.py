@@ -52,6 +52,7 @@ from strategies.model import (
     Skip,
     Spread,
 )
+from strategies.move_cost import MoveCost
 from tests.telemetry_lines import T0, bundle
 
 COMMAND = Command(
@@ -163,14 +164,7 @@ def test_the_bytes_of_an_outcome_on_both_topics() -> None:
 
 
 def test_what_a_move_cost_is_behind_the_rest_of_its_outcome_and_comes_back() -> None:
-    measured = replace(
-        OUTCOME,
-        unowned_ms=16,
-        first_message_ms=310,
-        topics=12,
-        unloads=2,
-        manager="modular",
-    )
+    measured = replace(OUTCOME, cost=MoveCost(16, 310, 12, 2, "modular"))
     assert encode_outcome(measured).decode() == (
         encode_outcome(OUTCOME).decode()[:-1] + ',"unowned_ms":16,"first_message_ms":310,'
         '"topics":12,"unloads":2,"manager":"modular"}'

@@ -69,12 +69,12 @@ def _where(outcome: Outcome) -> str:
 def _costs(outcome: Outcome) -> str:
     """What it cost the clients, as far as it was measured."""
     parts = []
-    if outcome.topics is not None:
-        parts.append(f"{outcome.topics} topics")
-    if outcome.unowned_ms is not None:
-        parts.append(f"without owner for {outcome.unowned_ms / 1000:.2f} s")
-    if outcome.first_message_ms is not None:
-        parts.append(f"first message after {outcome.first_message_ms / 1000:.2f} s")
+    if outcome.cost.topics is not None:
+        parts.append(f"{outcome.cost.topics} topics")
+    if outcome.cost.unowned_ms is not None:
+        parts.append(f"without owner for {outcome.cost.unowned_ms / 1000:.2f} s")
+    if outcome.cost.first_message_ms is not None:
+        parts.append(f"first message after {outcome.cost.first_message_ms / 1000:.2f} s")
     return f"; {', '.join(parts)}" if parts else ""
 
 
