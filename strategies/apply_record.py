@@ -9,6 +9,7 @@ from strategies.model import (
     LoadReport,
     Note,
     OutcomeReport,
+    Owned,
     Policies,
     Rejection,
     Sweep,
@@ -43,7 +44,7 @@ def apply_record(
             return learn_outcome(record, state, store), None
         case Policies():
             return replace(state, policies=record.snapshot), None
-        case Intent() | Note():  # neither has a time
+        case Intent() | Owned() | Note():  # neither has a time
             return state, None
 
 

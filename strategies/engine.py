@@ -29,11 +29,13 @@ from strategies.model import (
     Event,
     Memory,
     Note,
+    Owned,
     Rejection,
     Sweep,
     TelemetryRecord,
 )
 from strategies.outcomes import after_commands, without_settled
+from strategies.owned import forget_owned, keep_owned, owned_by
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, placer
@@ -180,13 +182,15 @@ class Engine:
         state = store.get_cluster()
         if isinstance(record, Intent):
             return self._keep(fold_intent(record, state, store.brokers(), self._rules), store)
+        if isinstance(record, Owned):
+            state = keep_owned(record, state, store, self._settings.max_clock_jump_ms)
+            return self._keep((state, []), store)
         if state.early is None:
             return self._fold_timed(record, state, store)
         events = self._start(record, state, state.early, store)
         state = store.get_cluster()
         if state.early is None and state.intents.early:
-            early = fold_early(state, list(store.brokers()), self._rules)
-            events += self._keep(early, store)
+            events += self._keep(fold_early(state, store, self._rules), store)
         return events
 
     @staticmethod
@@ -308,6 +312,8 @@ class Engine:
         for broker in brokers:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
+        listed = {*record.brokers, *record.missing} if isinstance(record, Sweep) else None
+        forget_owned(state.gone, listed, store)
         state = _without_expired(state, now_ms, self._rules)
         # Averages of bundles may have moved from removed brokers to others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
@@ -337,6 +343,9 @@ class Engine:
             intents=without_passed(state.intents, now_ms),
             orders=state.orders,
             expired=_expired(state, now_ms),
+            owned=owned_by(state.intents.drains, store),
+            listed=listed,
+            gone=state.gone,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)

@@ -444,5 +444,5 @@ class Owned:
     origin: bytes = b""
 
 
-TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note | Intent
+TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note | Intent | Owned
 Event = Command | Round | Rejection

@@ -107,6 +107,8 @@ def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
             head["outcome"] = asdict(record.outcome)
         case model.Policies():
             head["snapshot"] = record.snapshot
+        case model.Owned():
+            head |= {"broker": record.broker, "bundles": record.bundles}
         case Intent():
             head |= asdict(replace(record, origin=b""))
             del head["origin"]
@@ -159,5 +161,6 @@ _READERS: dict[str, Callable[[dict[str, Any], bytes], model.TelemetryRecord]] = 
     "OutcomeReport": _outcome,
     "Policies": lambda header, _body: model.Policies(**header),
     "Intent": _intent,
+    "Owned": lambda header, _body: model.Owned(**{**header, "bundles": tuple(header["bundles"])}),
     "Note": lambda header, _body: model.Note(**header),
 }

@@ -121,7 +121,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     if rules.throttling.advise and rules.by_mode.advises:
         orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
-    intents = after_step(given, judged.screened, judged.drained)
+    intents = after_step(given, judged.screened, judged.drained, rules)
     record = Round(
         cluster=given.cluster,
         round=given.number,
@@ -341,8 +341,9 @@ def _digest(given: RoundInput) -> str:
         spent,
         dict(given.advised),
     ]
-    if given.intents != NO_INTENTS:  # without intents the digest is that of earlier versions
-        inputs.append(asdict(replace(given.intents, early=())))
+    intents = replace(given.intents, early=())
+    if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
+        inputs.append([asdict(intents), {name: one.bundles for name, one in given.owned.items()}])
     seen = json.dumps(inputs, ensure_ascii=False)
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
     # decisions.

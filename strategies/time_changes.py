@@ -7,6 +7,7 @@ from dataclasses import replace
 from strategies.clock import Clock, ClockVerdict, judge_clock
 from strategies.intents.state import at_time
 from strategies.model import Event, Rejection, Sweep, TelemetryRecord
+from strategies.owned import not_from_the_future
 from strategies.producer_votes import (
     followed,
     in_time,
@@ -66,6 +67,7 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
     """
     for broker in store.brokers():
         store.remove_broker(broker.broker)
+        store.remove_owned(broker.broker)
     return ClusterState(
         clock=clock,
         early=None,
@@ -85,6 +87,7 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
     """Accepts a pass of a collector whose clock went back; the open round keeps its length."""
     for broker in store.brokers():
         store.put_broker(untimed(broker))
+    not_from_the_future([broker.broker for broker in store.brokers()], store, record.ts)
     back = clock.now_ms - record.ts
     store.put_cluster(
         replace(

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from sinks.wire.contracts.fields import UNKNOWN_SPEED
@@ -30,12 +31,21 @@ from sinks.wire.contracts.telemetry import (
     TopBundlesRecord,
 )
 from sinks.wire.intents import to_intent
-from sinks.wire.names import check_broker, check_bundles, check_cluster, is_bundle, quoted
+from sinks.wire.names import (
+    check_broker,
+    check_bundles,
+    check_cluster,
+    is_broker,
+    is_bundle,
+    quoted,
+)
 from strategies import model
 from strategies.errors import WireError
 
 #: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
 _SMALLEST_LIMIT = 1e-6
+_BROKER = msgspec.json.Decoder(str)
+_OWNED = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _SIX_FIGURES = struct.Struct(">6d")
 
 
@@ -150,6 +160,20 @@ def _outcome_report(message: OutcomeReportRecord, origin: bytes) -> model.Outcom
     )
 
 
+def _note(message: NoteRecord, origin: bytes) -> model.Note | model.Owned:
+    """A note for people, in any form; the collector's list of a broker's bundles, if it is one."""
+    note = model.Note(message.cluster, message.ts, origin)
+    if bytes(message.note) != b'"owned-bundles"':
+        return note
+    try:
+        broker, owned = _BROKER.decode(message.broker), _OWNED.decode(message.report)
+    except ValueError:
+        return note
+    if not is_broker(broker) or not all(map(is_bundle, owned)):
+        return note
+    return model.Owned(message.cluster, broker, message.ts, tuple(owned), origin)
+
+
 def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
     """Converts a record of the OUTCOMES topic. Raises WireError for invalid names."""
     check_bundles([record.bundle], f"{place}.bundle: {{}}")
@@ -180,7 +204,7 @@ _READERS: dict[type, Callable[[Any, bytes], model.TelemetryRecord]] = {
     PoliciesRecord: _policies,
     OutcomeReportRecord: _outcome_report,
     IntentRecord: to_intent,
-    NoteRecord: lambda message, origin: model.Note(message.cluster, message.ts, origin),
+    NoteRecord: _note,
 }
 
 

@@ -7,18 +7,19 @@ the first round no broker is certain: records wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from strategies.intents.accept import IntentFleet, IntentRefusal, accept, refused
 from strategies.intents.contract import Intent
 from strategies.limits.names import matcher
 from strategies.log_start import LONGEST_LOG_START, EarlyRecord
-from strategies.model import Rejection
+from strategies.model import Owned, Rejection
+from strategies.owned import keep_owned
 from strategies.producer_votes import tolerance_of
 from strategies.round_input import Rules
 from strategies.state import ClusterState
-from strategies.store import BrokerState
+from strategies.store import BrokerState, StateStore
 
 _Folded = tuple[ClusterState, list[Rejection]]
 
@@ -49,13 +50,17 @@ def _judge(
     return state, [Rejection("intent-refused", judged.line, record)]
 
 
-def fold_early(state: ClusterState, brokers: Sequence[BrokerState], rules: Rules) -> _Folded:
+def fold_early(state: ClusterState, store: StateStore, rules: Rules) -> _Folded:
     """The state after the first round, in which the records from before it are judged."""
+    brokers = list(store.brokers())
     waiting, rejections, clock = state.intents.early, list[Rejection](), state.clock
     assert clock is not None
     state = replace(state, intents=replace(state.intents, early=()))
     for one in waiting:
         record = one.record
+        if isinstance(record, Owned):
+            state = keep_owned(record, state, store, rules.round.max_clock_jump_ms)
+            continue
         assert isinstance(record, Intent)
         state, some = _judge(record, state, brokers, clock.now_ms, rules)
         rejections += some

@@ -36,7 +36,8 @@ class DrainFacts:
 
     `known`: all brokers by name; `stale`: those without fresh figures, with the reason;
     `in_flight`: moves that may still be carried out; `unanswered`: broker → commands that expired
-    without an outcome; `owned`: brokers whose bundles are all known by notes.
+    without an outcome; `owned`: brokers whose bundles are all known by notes → time of the note;
+    `left_cluster`: draining brokers that are no part of the cluster any more.
     """
 
     now_ms: int
@@ -45,6 +46,7 @@ class DrainFacts:
     in_flight: Mapping[str, InFlight]
     unanswered: Mapping[str, int]
     owned: Mapping[str, int]
+    left_cluster: Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +139,14 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
     left = len(done.left[broker]) if broker in done.left else drain.left
     if left is not None and broker in done.left:
         drain = _counted(drain, left, now_ms)
-    if broker not in facts.known:
-        drain, step = replace(drain, left=0), _gone(drain, restarting=restarting)
+    if broker in facts.left_cluster:
+        step = _gone(drain, restarting=restarting)
+        drain = replace(drain, left=0)
     elif restarting or (broker not in done.left and drain.was_drained):
         step = _Step("drained", "is being restarted" if restarting else "has no fresh figures")
+    elif broker not in facts.known:
+        text = "it has withdrawn its figures, as brokers do while bundles move"
+        step = _Step("draining" if drain.state == "asked" else drain.state, text)
     elif broker not in done.left:
         why = facts.stale.get(broker, "has no fresh figures")
         step = _Step("blocked", f"{why} [outdated]", MEANINGS["outdated"][2])

@@ -91,8 +91,8 @@ class Roll:
 @dataclass(frozen=True, slots=True)
 class Intents:
     """All intents of one cluster. `drains`: broker → its drain; `seen`: id → time of each record
-    that could still be believed if it came again; `early`: records from before the first round,
-    which are judged after it.
+    that could still be believed if it came again; `early`: records without a part in the cluster's
+    time from before the first round, which are judged after it.
     """
 
     drains: Mapping[str, Drain] = field(default_factory=dict)

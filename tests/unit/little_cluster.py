@@ -5,17 +5,21 @@ once: what drains need, without the simulator's noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from strategies.engine import Engine, EngineSettings
 from strategies.model import (
+    BundleStats,
     Command,
     Event,
+    LoadReport,
     OutcomeStatus,
+    Owned,
     Policies,
     Rejection,
     Round,
     TelemetryRecord,
+    Tombstone,
 )
 from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
@@ -43,6 +47,13 @@ class LittleCluster:
     log: list[TelemetryRecord] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
+    #: Bundles in the reports of brokers with the extensible load manager; None: all, modular.
+    top: int | None = None
+    #: Whether brokers withdraw their figures when one of their bundles moves.
+    withdraws: bool = False
+    #: Whether a collector publishes what these brokers own.
+    notes: bool = True
+    _noted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
 
@@ -77,10 +88,11 @@ class LittleCluster:
         self.minute += 1
         up = [name for name in self.brokers if name not in self.down]
         heard = [name for name in up if name not in self.silent]
-        reports = [
-            report(name, self.seconds, self._cpu(name), self.brokers[name]) for name in heard
-        ]
+        whole = [report(name, self.seconds, self._cpu(name), self.brokers[name]) for name in heard]
+        reports: list[TelemetryRecord] = [*whole]
         missing = {name: "timed out" for name in up if name in self.silent}
+        if self.top is not None:
+            reports = [part for one in whole for part in self._parts(one, self.top)]
         events = self.tell(*reports, sweep(self.seconds + 1, *heard, missing=missing))
         commands = [event for event in events if isinstance(event, Command)]
         self.commands += commands
@@ -88,6 +100,24 @@ class LittleCluster:
             self._carry_out(command)
         (done,) = [event for event in events if isinstance(event, Round)]
         return done
+
+    def _parts(self, whole: LoadReport, top: int) -> list[TelemetryRecord]:
+        """A report in the parts in which the extensible load manager publishes it."""
+        figures, stats = whole.figures, whole.bundles
+        assert figures is not None
+        assert stats is not None
+        figures = replace(figures, usage_average=figures.cpu.usage / 100)
+        shown = BundleStats(
+            stats.names[:top], stats.traffic[:top], stats.topics[:top], stats.sessions[:top]
+        )
+        parts: list[TelemetryRecord] = [
+            replace(whole, figures=figures, bundles=None),
+            replace(whole, figures=None, bundles=shown, digest=f"{whole.digest}{top}"),
+        ]
+        if self.notes and self._noted.get(whole.broker) != stats.names:
+            self._noted[whole.broker] = stats.names
+            parts.append(Owned("c", whole.broker, whole.ts, stats.names))
+        return parts
 
     def _carry_out(self, command: Command) -> None:
         status = self.executor(command)
@@ -105,6 +135,9 @@ class LittleCluster:
                 to if status == "applied" else None,
             )
         )
+        if status == "applied" and self.withdraws:
+            ts = T0 + 1000 * self.seconds + 6_000
+            self.tell(*(Tombstone("c", name, ts) for name in (command.source, to)))
 
     def move(self, bundle: str, source: str, to: str) -> None:
         self.brokers[to][bundle] = self.brokers[source].pop(bundle)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from sinks.wire.contracts.approvals import LONGEST_REASON
 from sinks.wire.contracts.fields import (
@@ -231,11 +231,16 @@ class IntentRecord(Struct, frozen=True, tag_field="kind", tag="intent"):
 
 
 class NoteRecord(Struct, frozen=True, tag_field="kind", tag="note"):
-    """A remark for people; the engine ignores it."""
+    """A remark for people, which the engine ignores, whatever else it contains; except
+    `owned-bundles`: `report` names all bundles of `broker`, by which drains know them.
+    """
 
     v: Version
     cluster: Cluster
     ts: Milliseconds = 0
+    note: Raw = field(default_factory=Raw)
+    broker: Raw = field(default_factory=Raw)
+    report: Raw = field(default_factory=Raw)
 
 
 TelemetryMessage = (
