@@ -178,7 +178,10 @@ def intent_session(
 def progress_of(status: IntentStatus) -> str:
     """`draining: 3 of 9 bundles are left …`, with what to do where something is in the way."""
     advice = f". {status.advice}" if status.state in ("blocked", "halted") else ""
-    return f"{status.state}: {status.text}{advice}"
+    left = ""
+    if status.left_ms is not None and status.error_ms is not None:
+        left = f"; about {age(status.left_ms)} left, give or take {age(status.error_ms)}"
+    return f"{status.state}: {status.text}{left}{advice}"
 
 
 def left_of(status: IntentStatus) -> str:

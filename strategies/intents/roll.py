@@ -130,13 +130,16 @@ def next_step(facts: RollFacts) -> RollStep:
 
 
 def _answer(facts: RollFacts) -> RollStep | None:
-    """What became of the record that this process wrote last."""
+    """What became of the records that this process wrote."""
     pending, view = facts.memory.pending, facts.rounds.view
+    # Also of a drain that was accepted, and then refused by its first round.
+    refused = next(
+        (view.refused[id_] for id_ in sorted(view.refused) if id_ in facts.memory.ids), None
+    )
+    if refused is not None:
+        return _refused(facts, refused)
     if pending is None:
         return None
-    refused = view.refused.get(pending.id)
-    if refused is not None:
-        return EndProcess("refused", f"a record was refused: {refused.text}", refused.advice)
     if facts.memory.in_charge and _other_record(facts):
         return _ended(facts)
     if facts.rounds.after(pending.ts) >= _UNANSWERED:
@@ -150,6 +153,14 @@ def _answer(facts: RollFacts) -> RollStep | None:
     newest = facts.rounds.times[-1:]
     ago = f"the newest round is {_seconds(facts.now_ms - newest[0])} old" if newest else "none yet"
     return KeepWaiting(f"waits for a round that answers the record `{pending.action}`; {ago}")
+
+
+def _refused(facts: RollFacts, refused: IntentStatus) -> RollStep:
+    text = f"the record to {refused.action} was refused: {refused.text}"
+    status = facts.rounds.view.status
+    if status is None or status.state != "rolling" or not facts.memory.in_charge:
+        return EndProcess("refused", text, refused.advice)
+    return HaltRoll(text, f"{refused.advice} Then `rebalancer roll --resume`, or `--cancel`.")
 
 
 def _ended(facts: RollFacts) -> RollStep | None:
@@ -385,7 +396,8 @@ def _work(facts: RollFacts, broker: str) -> str:
 
 def _drain_line(drain: IntentStatus) -> str:
     advice = f". {drain.advice}" if drain.state == "blocked" and drain.advice else ""
-    return f"{drain.broker}: {drain.text}{advice}"
+    left = f"; about {_seconds(drain.left_ms)} left" if drain.left_ms else ""
+    return f"{drain.broker}: {drain.text}{left}{advice}"
 
 
 def _finish(facts: RollFacts) -> RollStep:

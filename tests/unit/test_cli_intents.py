@@ -187,8 +187,10 @@ def test_records_are_signed_with_the_key_of_intents(
     file = tmp_path / "key"
     file.write_bytes(KEY.secret.reveal())
     file.chmod(0o600)
-    given = {"signing__intents_key_file": str(file)}
-    assert person.types("drain", A, "--reason", "x", "--no-wait", **given).code == 0
+    asked = person.types(
+        "drain", A, "--reason", "x", "--no-wait", signing__intents_key_file=str(file)
+    )
+    assert asked.code == 0
     record = next(v for v in person.control.read("telemetry") if b'"intent"' in v)
     assert KEY.check(record) == "signed"
     answer = person.types("drain", B, "--reason", "x", signing__intents_key_file="/nowhere")

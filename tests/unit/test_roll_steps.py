@@ -300,11 +300,25 @@ class TestAlarms:
 
 
 class TestAnswers:
-    def test_a_refused_record_ends_the_process_with_its_reason(self) -> None:
-        refused = roll_status({}, id="mine", state="refused", text="c:1 is not known", advice="Go.")
+    @pytest.mark.parametrize("pending", [None, intent("drain", A)])
+    def test_a_refused_record_halts_the_roll_with_its_reason(self, pending: object) -> None:
+        """Also a drain that was accepted, and refused by its first round."""
+        refused = roll_status(
+            {}, id="mine", action="drain", state="refused", text="no other broker", advice="Go."
+        )
         view = RollView(roll_status(ALL_WAIT), {}, {"mine": refused})
-        found = step(ALL_WAIT, view=view, pending=intent("drain", A))
-        assert found == EndProcess("refused", "a record was refused: c:1 is not known", "Go.")
+        found = halts(ALL_WAIT, view=view, pending=pending)
+        assert found.text == "the record to drain was refused: no other broker"
+        assert found.advice.startswith("Go. Then `rebalancer roll --resume`")
+
+    def test_a_process_whose_first_record_is_refused_ends(self) -> None:
+        refused = roll_status({}, id="mine", state="refused", text="c:1 is unknown", advice="Go.")
+        for status in (None, roll_status(ALL_WAIT, record="theirs")):
+            view = RollView(status, {}, {"mine": refused})
+            found = step(ALL_WAIT, view=view, pending=intent("roll"), in_charge=False)
+            assert found == EndProcess(
+                "refused", "the record to roll was refused: c:1 is unknown", "Go."
+            )
 
     def test_it_waits_for_an_answer(self) -> None:
         asked = replace(intent("drain", A), ts=NOW - 90_000)
