@@ -142,7 +142,7 @@ def _answer(facts: RollFacts) -> RollStep | None:
         return None
     if facts.memory.in_charge and _other_record(facts):
         return _ended(facts)
-    if facts.rounds.after(pending.ts) >= _UNANSWERED:
+    if facts.rounds.after(facts.memory.answered_after_ms) >= _UNANSWERED:
         return EndProcess(
             "unanswered",
             f"{_UNANSWERED} rounds do not mention the record that this process wrote",
@@ -296,7 +296,8 @@ def _comes_back(facts: RollFacts, broker: str, run: RestartRun | None) -> RollSt
 def _in_time(facts: RollFacts, broker: str, since_ms: int, what: str) -> RollStep:
     for_ms = facts.now_ms - since_ms
     if for_ms < facts.rules.restart_timeout_ms:
-        return KeepWaiting(f"waits for {broker} {what}, for {_seconds(for_ms)}")
+        most = _seconds(facts.rules.restart_timeout_ms)
+        return KeepWaiting(f"waits for {broker} {what}: {_seconds(for_ms)} of at most {most}")
     return HaltRoll(
         f"{broker} did not come back within {_seconds(facts.rules.restart_timeout_ms)}",
         f"Look at its log and start it, {_RESUME}; to run the command once more: `rebalancer roll "

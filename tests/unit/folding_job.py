@@ -138,7 +138,7 @@ class FoldingJob:
                 broker,
                 seconds,
                 {name: 100.0 for name, owner in self.owners.items() if owner == broker},
-                cpu=10.0 + 10 * sum(owner == broker for owner in self.owners.values()),
+                cpu=10.0 + 5 * sum(owner == broker for owner in self.owners.values()),
             )
             for broker in live
         ]

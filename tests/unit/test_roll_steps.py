@@ -189,7 +189,7 @@ class TestRestart:
         said = waits(ONE_GOES, ran={A: RestartRun(NOW - 9_000_000)}, by_hand=True)
         assert said == f"restart {A} now; waits for it to go and come back"
         gone = {"live": (B, C), "ran": {A: RestartRun(NOW - 9_000_000)}, "by_hand": True}
-        assert "for 7 s" in waits(ONE_GOES, missing_ms={A: NOW - 7_000}, **gone)
+        assert ": 7 s of at most" in waits(ONE_GOES, missing_ms={A: NOW - 7_000}, **gone)
         halts(ONE_GOES, missing_ms={A: NOW - 600_000}, **gone)
 
 
@@ -331,10 +331,28 @@ class TestAnswers:
 
     def test_an_answer_that_five_rounds_do_not_bring_never_comes(self) -> None:
         asked = replace(intent("drain", A), ts=NOW - 90_000)
-        found = step(ALL_WAIT, pending=asked, times=(NOW - 90_000, *range(NOW - 5, NOW)))
+        found = step(
+            ALL_WAIT,
+            pending=asked,
+            answered_after_ms=asked.ts,
+            times=(NOW - 90_000, *range(NOW - 5, NOW)),
+        )
         assert isinstance(found, EndProcess)
         assert found.code == "unanswered"
-        waits(ALL_WAIT, pending=asked, times=(NOW - 90_000, *range(NOW - 4, NOW)))
+        waits(
+            ALL_WAIT,
+            pending=asked,
+            answered_after_ms=asked.ts,
+            times=(NOW - 90_000, *range(NOW - 4, NOW)),
+        )
+
+    def test_rounds_from_before_the_record_are_no_answer(self) -> None:
+        """Also where the cluster's clock is ahead of this machine's."""
+        known = RollRounds(times=tuple(range(NOW, NOW + 8)))
+        record = replace(intent("drain", A), ts=NOW - 90_000)
+        memory = with_record(RollMemory(NOW, in_charge=True), record, known)
+        assert known.after(memory.answered_after_ms) == 0
+        assert with_record(RollMemory(NOW), record).answered_after_ms == record.ts
 
     def test_another_process_has_taken_over(self) -> None:
         for pending in (None, intent("drain", A, "later")):

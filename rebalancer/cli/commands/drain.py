@@ -17,6 +17,7 @@ from rebalancer.cli.intents import (
     progress_of,
     say_record,
     say_status,
+    without_durations,
 )
 from sinks.collector.collector import wall_clock_ms
 from strategies.intents.contract import Intent, IntentStatus
@@ -76,9 +77,10 @@ def _drained(session: IntentSession, record: Intent, first: IntentStatus | None)
     for status in chain([] if first is None else [first], _statuses(session, record, how)):
         if status.state in ("drained", "done", "cancelled"):
             return status
-        if (line := progress_of(status)) != last:
+        line = progress_of(status)
+        if (news := without_durations(line)) != last:
             session.note(line, status.state, left=status.left, total=status.total)
-            last = line
+            last = news
     raise AssertionError("rounds have no end")
 
 

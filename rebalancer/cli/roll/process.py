@@ -4,12 +4,11 @@ It may be killed at any point; another one goes on (decision 0242).
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from rebalancer.cli.intents import IntentSession
+from rebalancer.cli.intents import IntentSession, without_durations
 from rebalancer.cli.roll.observe import ClusterEyes
 from rebalancer.cli.roll.restarts import RestartCommands
 from sinks.collector.collector import wall_clock_ms
@@ -39,8 +38,6 @@ from strategies.intents.roll_view import (
 )
 from strategies.model import Round
 
-#: Durations in a sentence, which alone are no news.
-_DURATIONS = re.compile(r"\b[0-9]+ (?:s|min|h|d)\b")
 #: Pause between two looks, and after which the same wait is reported again (s).
 LOOK_S, _AGAIN_S = 0.5, 60.0
 
@@ -99,7 +96,7 @@ class RollProcess:
                 self._outage.wait_or_raise(error)
             else:
                 self._outage.succeeded()
-                self._memory = with_record(self._memory, record)
+                self._memory = with_record(self._memory, record, self._rounds)
                 return
 
     def run(self) -> RollEnd | None:
@@ -174,7 +171,7 @@ class RollProcess:
 
     def _say(self, text: str) -> None:
         """One line when it differs in more than its numbers, and once a minute."""
-        kind, now = _DURATIONS.sub("", text), time.monotonic()
+        kind, now = without_durations(text), time.monotonic()
         if kind != self._said or now - self._said_at >= _AGAIN_S:
             self._session.note(text, "waiting")
             self._said, self._said_at = kind, now
