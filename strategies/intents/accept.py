@@ -15,6 +15,8 @@ from strategies.intents.state import Drain, Intents, Roll, status_of_drain, stat
 
 #: Records about one cluster within the time in which they are believed; a person writes far fewer.
 _MOST_RECORDS = 1_000
+#: Code of the refusal of more records than that.
+TOO_MANY = "too-many-intents"
 _ROLL_WAITS = "Wait until the roll has ended, or end it with `rebalancer roll --cancel`."
 
 
@@ -50,7 +52,7 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
     """The intents after a record, or why it is refused. `now_ms`: the cluster's time."""
     if len(intents.seen) >= _MOST_RECORDS:
         return IntentRefusal(
-            "too-many-intents",
+            TOO_MANY,
             f"{len(intents.seen):,} intents have come within minutes",
             "Find the program that writes them, and stop it.",
         )
