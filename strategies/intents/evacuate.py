@@ -41,8 +41,9 @@ class DrainRules:
 class Draining:
     """The draining brokers with fresh figures when a round decides.
 
-    `drains`: broker → its drain; `owned`: broker → all its bundles by the collector's notes;
-    `still`: brokers whose bundles stay for now; `in_flight`, `gained`, `orders`: as in RoundInput.
+    `drains`: broker → its drain; `owned`: broker → all its bundles by the collector's notes,
+    without those that have left since; `still`: brokers whose bundles stay for now; `in_flight`,
+    `gained`, `orders`: as in RoundInput.
     """
 
     brokers: Sequence[BrokerLoad]
@@ -59,7 +60,8 @@ class Draining:
 class Evacuation:
     """The bundles that leave. `leaving`: bundle → its decision; `throughputs`: bundle → bytes/s;
     `left`: broker → the bundles that it still has; `under_way`: broker → those of them that are on
-    their way since earlier rounds; `stays`: broker → the others that stay, with the reason.
+    their way since earlier rounds; `stays`: broker → the others that stay, with the reason;
+    `forbidden`: broker → a namespace that no other broker may serve, and why.
     """
 
     leaving: Mapping[str, Decision] = field(default_factory=dict)
