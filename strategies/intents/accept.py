@@ -186,8 +186,17 @@ def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefus
             f"{broker} belongs to the roll of {roll.by} ({roll.reason}), which drains it",
             _ROLL_WAITS,
         )
+    elif roll is not None and roll.halted is None and not intent.together:
+        return IntentRefusal(
+            "another-roll",
+            f"a roll is active: {roll.by} began it {_ago(roll.asked_ms, now_ms)} ago "
+            f"({roll.reason})",
+            f"{_ROLL_WAITS} Or drain beside it with --together.",
+        )
     others = [
-        one for one in intents.drains.values() if intent.roll is None or one.roll != intent.roll
+        one
+        for one in intents.drains.values()
+        if intent.roll is None or (one.roll != intent.roll and not one.together)
     ]
     if others and not intent.together:
         other = others[0]
