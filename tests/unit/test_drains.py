@@ -165,6 +165,21 @@ def test_a_broker_without_figures_has_not_left_while_the_sweep_lists_it() -> Non
     assert (status.state, status.text) == ("drained", "has left the cluster with 10 bundles")
 
 
+def test_notes_that_are_late() -> None:
+    """Owners are looked up in turn: the outcome is newer, and says where the bundle is."""
+    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=0)
+    made.passes()
+    made.notes = False
+    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(3)]
+    assert [one.left for one in states] == [10, 6, 2, 0]
+    assert states[-1].state == "drained"
+    assert len(made.commands) == 10
+    made.notes = True
+    made.passes(2)
+    drained = made.store.get_cluster().intents.drains["a:1"]
+    assert (drained.state, drained.gone) == ("drained", ())
+
+
 def test_without_notes_no_broker_of_that_kind_is_called_drained() -> None:
     made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
     made.notes = False
