@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from strategies.intents.contract import IntentStatus
 from strategies.model import Command, Expected, Round, Skip
 
 #: Number of names of a skip that are printed; the rest is counted.
@@ -44,6 +45,28 @@ def describe_skip(skip: Skip) -> str:
     more = f" and {len(skip.names) - _NAMES} more" if len(skip.names) > _NAMES else ""
     on = f" on {skip.broker}" if skip.broker else ""
     return f"left alone {skip.subject} {names}{more}{on} [{skip.code}]: {skip.text}"
+
+
+def describe_intent(status: IntentStatus) -> str:
+    """`drain of a:1 (Ann: new disks) is draining: 6 of 10 bundles are left, 4 on their way; about
+    90 s left, give or take 30 s. Nothing to do: the next rounds go on.`
+    """
+    about = f" of {status.broker}" if status.broker is not None else ""
+    left = ""
+    if status.left_ms is not None and status.error_ms is not None:
+        left = (
+            f"; about {status.left_ms / 1000:.0f} s left, give or take "
+            f"{status.error_ms / 1000:.0f} s"
+        )
+    return (
+        f"{status.action}{about} ({status.by}: {status.reason}) is {status.state}: "
+        f"{status.text}{left}. {status.advice}"
+    )
+
+
+def is_active(status: IntentStatus) -> bool:
+    """Whether the intent still has an effect."""
+    return status.state not in ("done", "cancelled", "refused")
 
 
 def _effect(expected: Expected) -> str:

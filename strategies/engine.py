@@ -11,9 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from strategies.apply_record import apply_record
 from strategies.clock import Clock
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.intents.contract import Intent
+from strategies.intents.fold import fold_early, fold_intent
+from strategies.intents.progress import without_passed
+from strategies.intents.settings import DrainSettings
+from strategies.intents.state import forget_old
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
@@ -21,22 +27,23 @@ from strategies.log_start import LONGEST_LOG_START, EarlyRecord, better_time, is
 from strategies.model import (
     NO_MEMORY,
     Event,
-    LoadReport,
     Memory,
     Note,
-    OutcomeReport,
-    Policies,
+    Owned,
     Rejection,
     Sweep,
     TelemetryRecord,
-    Tombstone,
 )
-from strategies.outcomes import after_commands, learn_outcome, without_settled
+from strategies.outcomes import after_commands, without_settled
+from strategies.owned import forget_owned, keep_owned, owned_by
 from strategies.placement.destinations import DestinationRules, DestinationSettings
+from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, placer
 from strategies.producer_votes import check_clock, counted, went_back
 from strategies.registry import Registry
-from strategies.reports import REPEATED, accept_report, depart, newest_report_ms
+from strategies.reports import REPEATED, depart, newest_report_ms
+from strategies.rivals.settings import RivalSettings
+from strategies.rivals.yielding import judged, resting
 from strategies.round import run_round
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
@@ -78,6 +85,8 @@ class EngineSettings:
     limits: LimitSettings = LimitSettings()
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
+    drains: DrainSettings = DrainSettings()
+    rivals: RivalSettings = RivalSettings()
     shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
 
     @property
@@ -120,12 +129,16 @@ def rules_of(settings: EngineSettings) -> Rules:
     if filters.distribute_evenly == "auto":
         filters = replace(filters, distribute_evenly=entry.distributes_evenly)
     name, placing = placement_of(settings)
+    places = None if name == "none" else placer(name, placing, settings.mode)
     destinations = DestinationRules(
-        None if name == "none" else placer(name, placing, settings.mode),
+        places,
         Filters(filters, settings.mode),
         settings.destinations,
         settings.weights,
         balances_usage=entry.balances == "usage",
+        drain_placer=EmptiestBroker()
+        if settings.placement == "auto" and places is None
+        else places,
     )
     return Rules(
         settings.strategy,
@@ -139,6 +152,8 @@ def rules_of(settings: EngineSettings) -> Rules:
         read_windows(settings.limits.windows, "limits.windows"),
         settings.splitting,
         settings.throttling,
+        settings.drains,
+        settings.rivals,
     )
 
 
@@ -169,9 +184,23 @@ class Engine:
 
     def _fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         state = store.get_cluster()
-        if state.early is not None:
-            return self._start(record, state, state.early, store)
-        return self._fold_timed(record, state, store)
+        if isinstance(record, Intent):
+            return self._keep(fold_intent(record, state, store.brokers(), self._rules), store)
+        if isinstance(record, Owned):
+            state = keep_owned(record, state, store, self._settings.max_clock_jump_ms)
+            return self._keep((state, []), store)
+        if state.early is None:
+            return self._fold_timed(record, state, store)
+        events = self._start(record, state, state.early, store)
+        state = store.get_cluster()
+        if state.early is None and state.intents.early:
+            events += self._keep(fold_early(state, store, self._rules), store)
+        return events
+
+    @staticmethod
+    def _keep(folded: tuple[ClusterState, list[Rejection]], store: StateStore) -> list[Event]:
+        store.put_cluster(folded[0])
+        return [*folded[1]]
 
     def _start(
         self,
@@ -202,6 +231,7 @@ class Engine:
         """Folds the log's first records, again if necessary, by a clock that starts with the first
         record near `time`.
         """
+        intents = store.get_cluster().intents
         for broker in store.brokers():
             store.remove_broker(broker.broker)
         start = next(
@@ -209,7 +239,7 @@ class Engine:
             for record in records
             if abs(record.ts - time) <= self._settings.max_clock_jump_ms
         )
-        store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start))
+        store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start, intents=intents))
         return [event for record in records for event in self._continue_start(record, store)]
 
     def _continue_start(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
@@ -255,7 +285,7 @@ class Engine:
         if verdict == "moved-back":
             state = forget_everything_timed(state, judged, store)
         before = state.sweep_at_ms
-        state, rejection = _apply(record, state, store)
+        state, rejection = apply_record(record, state, store)
         if rejection is not None:
             store.put_cluster(state)
             return [rejection]
@@ -286,6 +316,8 @@ class Engine:
         for broker in brokers:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
+        listed = {*record.brokers, *record.missing} if isinstance(record, Sweep) else None
+        forget_owned(state.gone, listed, store)
         state = _without_expired(state, now_ms, self._rules)
         # Averages of bundles may have moved from removed brokers to others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
@@ -303,7 +335,10 @@ class Engine:
             brokers=known,
             missing=state.missing,
             read_table=store.get_table,
-            cooling=state.cooling,
+            cooling={
+                **resting(state.rivals, now_ms, self._settings.cool_down_ms),
+                **state.cooling,
+            },
             in_flight=_under_way(state, now_ms),
             gained=state.gained,
             memory=state.memory,
@@ -312,6 +347,13 @@ class Engine:
             spent=state.spent,
             advised=state.advised,
             strays=state.strays,
+            intents=without_passed(state.intents, now_ms),
+            orders=state.orders,
+            expired=_expired(state, now_ms),
+            rivals=state.rivals,
+            owned=owned_by(state.intents.drains, store),
+            listed=listed,
+            gone=state.gone,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)
@@ -345,52 +387,6 @@ class Engine:
         return gone
 
 
-def _apply(
-    record: TelemetryRecord, state: ClusterState, store: StateStore
-) -> tuple[ClusterState, Rejection | None]:
-    """The state after a record, or why the record cannot be used."""
-    match record:
-        case LoadReport():
-            return accept_report(record, state, store)
-        case Tombstone():
-            broker = store.get_broker(record.broker)
-            if broker is not None and record.ts < broker.reported_at_ms:
-                return state, None  # the broker has published figures again since this withdrawal
-            return depart(record.broker, state, store, record.ts), None
-        case Sweep():
-            if record.ts <= state.sweep_at_ms:
-                return state, _late_sweep(record, state)
-            return replace(
-                state, sweep_at_ms=record.ts, sweep=record.sweep, missing=dict(record.missing)
-            ), None
-        case OutcomeReport():
-            return learn_outcome(record, state, store), None
-        case Policies():
-            return replace(state, policies=record.snapshot), None
-        case Note():
-            return state, None
-
-
-def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
-    if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
-        return Rejection(
-            REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record
-        )
-    text = (
-        f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it is late or a "
-        "duplicate, nothing to do"
-    )
-    if record.sweep == state.sweep + 1:
-        text = (
-            f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped "
-            f"{state.sweep_at_ms}: "
-            "the collector's clock stands still or went back; check it"
-        )
-    return Rejection(
-        "duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record
-    )
-
-
 def _due(
     record: TelemetryRecord, state: ClusterState, now_ms: int, settings: RoundSettings
 ) -> ClosedBy | None:
@@ -414,6 +410,7 @@ def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> Clust
         live=len(result.round.brokers),
         reported=0,
         memory=result.memory.cluster,
+        intents=result.intents,
     )
 
 
@@ -452,6 +449,8 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
             for broker, ts in state.gone.items()
             if ts >= now_ms - settings.max_clock_jump_ms
         },
+        intents=forget_old(state.intents, now_ms, settings.max_clock_jump_ms),
+        rivals=judged(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),
     )
     return without_settled(state, now_ms)
 
@@ -459,6 +458,13 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
 def _under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
     """Moves that may still be carried out, or that no report shows yet."""
     return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
+
+
+def _expired(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
+    """The other moves: their commands can no longer be carried out."""
+    return {
+        bundle: move for bundle, move in state.in_flight.items() if now_ms >= move.expires_at_ms
+    }
 
 
 def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:

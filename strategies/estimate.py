@@ -12,16 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from strategies.model import (
-    BrokerLoad,
-    ClusterView,
-    Decision,
-    Expected,
-    Figures,
-    Resource,
-    Spread,
-    Traffic,
-)
+from strategies.model import BrokerLoad, ClusterView, Decision, Expected, Figures, Resource, Traffic
+from strategies.round_figures import Spread
 
 
 def share_of_traffic(broker: BrokerLoad, bundle: str) -> float:

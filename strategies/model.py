@@ -16,8 +16,10 @@ from typing import Literal
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
 from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
+from strategies.intents.contract import Intent, IntentStatus
 from strategies.load_history import Episode, LoadHistory, RecentMove
 from strategies.move_cost import NOT_MEASURED, MoveCost
+from strategies.round_figures import Certificate, Forecast, Spread
 from strategies.round_state import RoundState
 
 #: The latest time (ms since the epoch) of JavaScript's Date; no written record carries a later one.
@@ -109,6 +111,7 @@ class ClusterView:
     `recentlyUnloadedBundles`). `is_excluded`: whether the operator excludes the namespace of a
     bundle. `takers(bundle, source)`: the brokers that policies and filters allow; None where they
     forbid none. `even`: None where bundles are not spread by number.
+    `foreign_ms`: time of the newest move by something else, -1 without one.
     `bundle_names`: every bundle with averages, in order of first appearance. It walks over all
     tables, so only Java's way to break ties uses it.
     """
@@ -127,6 +130,7 @@ class ClusterView:
     )
     even: EvenDistribution | None = field(default=None, repr=False, compare=False)
     cool_down_ms: int = 0
+    foreign_ms: int = -1
 
     @cached_property
     def bundle_names(self) -> Sequence[str]:
@@ -304,60 +308,12 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """How uneven a set of figures is: max − min, population standard deviation, max / mean (0 when
-    the mean is 0).
-    """
-
-    range: float
-    std: float
-    max_over_mean: float
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """How near a round's plan is to the best possible one, as proven bounds.
-
-    `spread`: highest minus lowest usage after the moves of the round (fraction); `best_spread`:
-    spread that no assignment of whole bundles falls below; `moved`: traffic that the round moves
-    (bytes/s); `least_to_move`: traffic that every algorithm must move to reach `spread`. The bounds
-    are None in a cluster that is too large to compute them, and where brokers report only some of
-    their bundles.
-    """
-
-    spread: float
-    best_spread: float | None
-    moved: float
-    least_to_move: float | None
-
-    @property
-    def gap(self) -> float | None:
-        """Fraction by which `spread` is at most above what whole bundles can reach."""
-        return None if self.best_spread is None else max(0.0, self.spread - self.best_spread)
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """How well the strategy predicts the effect of its moves.
-
-    `error`: mean difference between predicted and seen usage (fraction) of the brokers of its last
-    moves, None before the first; `useless_rounds`: rounds of moves in a row that brought less than
-    a tenth of what they predicted; `returns`: moves within the rest time that took a bundle back to
-    a former broker; `useless_moves`: those of the useless rounds.
-    """
-
-    error: float | None = None
-    useless_rounds: int = 0
-    returns: int = 0
-    useless_moves: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Round:
     """The record of one round of one cluster: its input, decisions, skips and expected effect.
 
     `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`:
-    brokers left out, with the reason; `digest`: of the whole input of the round.
+    brokers left out, with the reason; `digest`: of the whole input of the round; `intents`: of
+    operators.
     """
 
     cluster: str
@@ -380,6 +336,7 @@ class Round:
     certificate: Certificate | None = None
     forecast: Forecast | None = None
     state: RoundState | None = None
+    intents: tuple[IntentStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +370,7 @@ class LoadReport:
     `digest` covers what makes a report a new sample: CPU, traffic and bundle figures (not heap, not
     `lastUpdate`).
     `origin` is opaque here: position and original bytes of the record, for the rejected topic.
+    `started_ms`: when the broker started, by its own clock; None where reports do not say it.
     """
 
     cluster: str
@@ -422,6 +380,7 @@ class LoadReport:
     bundles: BundleStats | None
     digest: str
     origin: bytes = b""
+    started_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +395,12 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """End of one collection pass; `missing` maps a broker that did not answer to the reason."""
+    """End of one collection pass; `missing` maps a broker without figures to the reason.
+
+    `answering`: the missing brokers that answered, but have published no figures; `leader`: the
+    broker that leads the cluster; `shedding`: whether Pulsar's own shedder is on there. None =
+    unknown.
+    """
 
     cluster: str
     ts: int
@@ -444,6 +408,9 @@ class Sweep:
     brokers: tuple[str, ...]
     missing: Mapping[str, str]
     origin: bytes = b""
+    answering: tuple[str, ...] = ()
+    leader: str | None = None
+    shedding: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,5 +442,18 @@ class Note:
     origin: bytes = b""
 
 
-TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """All bundles of a broker of the extensible load manager, whose own reports list the busiest
+    ones only. By the collector's note; it has no part in the cluster's time.
+    """
+
+    cluster: str
+    broker: str
+    ts: int
+    bundles: tuple[str, ...]
+    origin: bytes = b""
+
+
+TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note | Intent | Owned
 Event = Command | Round | Rejection

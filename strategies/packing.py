@@ -18,6 +18,7 @@ import numpy as np
 
 from strategies import model
 from strategies.errors import ContractError
+from strategies.intents.contract import Intent
 
 _LENGTH = struct.Struct("<I")
 
@@ -86,6 +87,8 @@ def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
         case model.LoadReport():
             head |= {"broker": record.broker, "digest": record.digest}
             head["figures"] = None if record.figures is None else figures_to_list(record.figures)
+            if record.started_ms is not None:
+                head["started_ms"] = record.started_ms
             stats = record.bundles
             head["names"] = None if stats is None else stats.names
             return (
@@ -101,11 +104,21 @@ def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
                 "sweep": record.sweep,
                 "brokers": record.brokers,
                 "missing": dict(record.missing),
+                **{
+                    name: value
+                    for name in ("answering", "leader", "shedding")
+                    if (value := getattr(record, name)) not in (None, ())
+                },
             }
         case model.OutcomeReport():
             head["outcome"] = asdict(record.outcome)
         case model.Policies():
             head["snapshot"] = record.snapshot
+        case model.Owned():
+            head |= {"broker": record.broker, "bundles": record.bundles}
+        case Intent():
+            head |= asdict(replace(record, origin=b""))
+            del head["origin"]
         case model.Note():
             pass
         case _:
@@ -119,7 +132,13 @@ def _load_report(header: dict[str, Any], body: bytes) -> model.LoadReport:
     figures = None if header["figures"] is None else figures_from_list(header["figures"])
     stats = None if header["names"] is None else _bundle_stats(tuple(header["names"]), body)
     return model.LoadReport(
-        header["cluster"], header["broker"], header["ts"], figures, stats, header["digest"]
+        header["cluster"],
+        header["broker"],
+        header["ts"],
+        figures,
+        stats,
+        header["digest"],
+        started_ms=header.get("started_ms"),
     )
 
 
@@ -137,11 +156,18 @@ def _sweep(header: dict[str, Any], _body: bytes) -> model.Sweep:
         header["sweep"],
         tuple(header["brokers"]),
         header["missing"],
+        answering=tuple(header.get("answering", ())),
+        leader=header.get("leader"),
+        shedding=header.get("shedding"),
     )
 
 
 def _outcome(header: dict[str, Any], _body: bytes) -> model.OutcomeReport:
     return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**header["outcome"]))
+
+
+def _intent(header: dict[str, Any], _body: bytes) -> Intent:
+    return Intent(**{**header, "brokers": tuple(header["brokers"])})
 
 
 _READERS: dict[str, Callable[[dict[str, Any], bytes], model.TelemetryRecord]] = {
@@ -150,5 +176,7 @@ _READERS: dict[str, Callable[[dict[str, Any], bytes], model.TelemetryRecord]] = 
     "Sweep": _sweep,
     "OutcomeReport": _outcome,
     "Policies": lambda header, _body: model.Policies(**header),
+    "Intent": _intent,
+    "Owned": lambda header, _body: model.Owned(**{**header, "bundles": tuple(header["bundles"])}),
     "Note": lambda header, _body: model.Note(**header),
 }

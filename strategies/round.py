@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Literal
@@ -20,6 +20,8 @@ from strategies.clearance import Leaving, LeavingRules, decide
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.estimate import Estimate, spread
 from strategies.filters.contract import Refusal
+from strategies.intents.state import NO_INTENTS, statuses
+from strategies.intents.step import DrainStep, after_step, drain_step
 from strategies.limits.budget import Budget
 from strategies.limits.windows import is_open
 from strategies.model import (
@@ -35,14 +37,18 @@ from strategies.model import (
 )
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
+from strategies.rivals.state import to_tree
+from strategies.round_figures import Spread
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.round_state import RoundFacts, RoundState, state_of
 from strategies.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
+from strategies.state import Gained
 
 _NOT_NOW = "the time is outside limits.windows"
+_YIELDS = "rounds yield to something else that moves bundles"
 #: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others
 #: are counted.
 _NAMED, _NAMED_PER_BROKER = 1_000, 20
@@ -52,15 +58,20 @@ _LONGEST_TEXT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The first half of a round: the brokers that take part, the view of the cluster, and the
-    strategy's result. `under_way`: number of moves that the view counts as done.
+    """The first half of a round: the brokers that take part, what leaves draining ones, the view of
+    the others, and the strategy's result. `whole`: the view with draining brokers; `under_way`:
+    number of moves that the view counts as done; `closed`: why no bundle may leave now, or None.
     """
 
     screened: Screened
+    drained: DrainStep
+    whole: ClusterView
     view: ClusterView
     destinations: Destinations
     shedding: Shedding
     under_way: int
+    budget: Budget
+    closed: Refusal | None
 
 
 def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
@@ -68,58 +79,52 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
     table decides nothing.
     """
     screened = screen(given, rules)
-    view = view_of(given, screened.live, rules)
+    budget, closed = Budget(rules.limits, given.spent, given.now_ms), _closed(given, rules)
+    drained = drain_step(given, screened, rules, budget, closed)
+    moves, draining = drained.moves, drained.draining
+    whole = view = view_of(given, screened.live, rules)
+    if draining:
+        view = view_of(given, screened.live, rules, moves, draining)
+    memory = Memory({state.broker: state.memory for state in given.brokers}, given.memory)
     destinations = Destinations(
         view,
         given.number,
         rules.destinations,
         policies=view.policies,
-        memory=Memory({state.broker: state.memory for state in given.brokers}, given.memory),
-        on_the_way=on_the_way(given, view, rules),
+        memory=drained.memory or memory,
+        on_the_way=on_the_way(given, whole, rules, moves),
+        opened=drained.memory is not None,
     )
     view = replace(view, takers=destinations.takers, even=destinations.even)
     shedding = _shed(view, destinations.memory, shedder)
-    under_way = len(given.in_flight) if rules.by_mode.counts_moves else 0
-    return Judged(screened, view, destinations, shedding, under_way)
+    under_way = len(given.in_flight) + len(moves) if rules.by_mode.counts_moves else 0
+    return Judged(screened, drained, whole, view, destinations, shedding, under_way, budget, closed)
 
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     """Runs one round. Deterministic; never raises on valid input."""
     judged = judge_cluster(given, shedder, rules)
-    screened, view, destinations, shedding = (
-        judged.screened,
-        judged.view,
-        judged.destinations,
-        judged.shedding,
-    )
-    leaving = _leave(given, view, shedding, destinations, rules)
+    view, drained = judged.view, judged.drained.evacuation.leaving
+    leaving = _leave(given, judged, rules)
     bundles_in = _Counted(view)
     splits = due_splits(
-        view, leaving.kept, given.memory.split_hits, _split_rules(rules, leaving, bundles_in)
+        view,
+        {**drained, **leaving.kept},
+        given.memory.split_hits,
+        _split_rules(rules, leaving, bundles_in),
     )
-    estimate = Estimate(view, rules.usage)
+    estimate = Estimate(judged.whole, rules.usage)
     usage = estimate.usages()
     orders = [
+        *map(_move, drained.values()),
         *map(_move, leaving.kept.values()),
         *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
     ]
-    if rules.throttling.advise and rules.by_mode.advises:
-        busy = {order.decision.source for order in orders} | {
-            move.source for move in given.in_flight.values()
-        }
-        options = ReliefOptions(
-            destinations.may_be_relieved,
-            bundles_in,
-            rules.splitting,
-            busy,
-            {*given.advised, *(order.decision.bundle for order in orders)},
-        )
-        orders += [
-            _Order("throttle", one.decision, limits=one.limits)
-            for one in due_advice(view, usage, options, rules.throttling)
-        ]
+    yields = given.rivals.yielding_ms is not None
+    if rules.throttling.advise and rules.by_mode.advises and not yields:
+        orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
-    usage_after = usage | estimate.changed_usages()
+    intents = after_step(given, judged.screened, judged.drained, rules)
     record = Round(
         cluster=given.cluster,
         round=given.number,
@@ -128,29 +133,48 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         closed_by=given.closed_by,
         strategy=f"{rules.strategy}/{rules.mode}",
         brokers=tuple(usage),
-        stale=screened.stale,
+        stale=judged.screened.stale,
         usage=usage,
-        usage_after=usage_after,
-        spread=spread(list(usage.values())),
-        spread_after=spread(list(usage_after.values())),
-        throughput_spread=spread(
-            [broker.figures.traffic.msg_throughput for broker in view.brokers]
-        ),
+        usage_after=usage | estimate.changed_usages(),
         commands=tuple(command.id for command in commands),
-        skips=bounded(
-            (*screened.skips, *shedding.skips, *leaving.skips, *splits.skips),
-            given.cluster,
-            len(given.brokers),
-        ),
+        skips=_skips(given, judged, leaving.skips, splits.skips),
         digest=_digest(given),
         version=rules.version,
-        certificate=shedding.certify(leaving.kept),
-        forecast=shedding.forecast,
+        certificate=judged.shedding.certify(leaving.kept),
+        forecast=judged.shedding.forecast,
         state=_state(judged, orders, usage, (*leaving.skips, *splits.skips)),
+        intents=statuses(intents),
+        **_spreads(judged, usage, estimate),
     )
-    kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))
     return RoundResult(
-        commands, record, kept, estimate.loads, leaving.rules.budget.spent, leaving.throughputs
+        commands,
+        record,
+        Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits)),
+        estimate.loads,
+        judged.budget.spent,
+        {**judged.drained.evacuation.throughputs, **leaving.throughputs},
+        intents,
+    )
+
+
+def _spreads(judged: Judged, usage: dict[str, float], estimate: Estimate) -> dict[str, Spread]:
+    """How uneven the brokers are that are not being drained."""
+    after = usage | estimate.changed_usages()
+    names = [broker.broker for broker in judged.view.brokers]
+    return {
+        "spread": spread([usage[name] for name in names]),
+        "spread_after": spread([after[name] for name in names]),
+        "throughput_spread": spread(
+            [broker.figures.traffic.msg_throughput for broker in judged.view.brokers]
+        ),
+    }
+
+
+def _skips(given: RoundInput, judged: Judged, *refused: Sequence[Skip]) -> tuple[Skip, ...]:
+    """All skips of the round, with a bounded number of names."""
+    first = (*judged.screened.skips, *judged.drained.skips, *judged.shedding.skips)
+    return bounded(
+        (*first, *(one for some in refused for one in some)), given.cluster, len(given.brokers)
     )
 
 
@@ -164,6 +188,32 @@ class _Order:
     limits: Mapping[str, Scalar] | None = None
 
 
+def _advice(
+    judged: Judged,
+    given: RoundInput,
+    orders: Sequence[_Order],
+    bundles_in: Callable[[str], int],
+    rules: Rules,
+    *,
+    usage: Mapping[str, float],
+) -> list[_Order]:
+    """The dispatch limits that the round advises."""
+    busy = {order.decision.source for order in orders} | {
+        move.source for move in given.in_flight.values()
+    }
+    options = ReliefOptions(
+        judged.destinations.may_be_relieved,
+        bundles_in,
+        rules.splitting,
+        busy,
+        {*given.advised, *(order.decision.bundle for order in orders)},
+    )
+    return [
+        _Order("throttle", one.decision, limits=one.limits)
+        for one in due_advice(judged.view, usage, options, rules.throttling)
+    ]
+
+
 def _state(
     judged: Judged, orders: Sequence[_Order], usage: Mapping[str, float], refused: Sequence[Skip]
 ) -> RoundState:
@@ -171,7 +221,7 @@ def _state(
         actions=[order.action for order in orders],
         brokers=[broker.broker for broker in judged.view.brokers],
         stale=judged.screened.stale,
-        usage=usage,
+        usage={broker.broker: usage[broker.broker] for broker in judged.view.brokers},
         skips=(*judged.screened.skips, *judged.shedding.skips),
         refused=refused,
         under_way=judged.under_way,
@@ -206,31 +256,39 @@ def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
     return Shedding((), (Skip("cluster", (view.cluster,), "too-few-brokers", text),), memory)
 
 
-def _leave(
-    given: RoundInput,
-    view: ClusterView,
-    shedding: Shedding,
-    destinations: Destinations,
-    rules: Rules,
-) -> Leaving:
+def _closed(given: RoundInput, rules: Rules) -> Refusal | None:
+    """Why no bundle may leave at this time; None while bundles may."""
     opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
-    closed = None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
-    budget = Budget(rules.limits, given.spent, given.now_ms)
+    return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
+
+
+def _yields(given: RoundInput) -> Refusal | None:
+    """Why the strategy's bundles stay while something else moves bundles; drains go on."""
+    if given.rivals.yielding_ms is None:
+        return None
+    return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
+
+
+def _leave(given: RoundInput, judged: Judged, rules: Rules) -> Leaving:
+    elsewhere = {
+        bundle: Gained(move.source, given.number) for bundle, move in judged.drained.moves.items()
+    }
     refusals = LeavingRules(
         rules.by_mode.keeps_due,
-        budget,
-        view.is_excluded,
-        given.gained,
-        closed,
+        judged.budget,
+        judged.view.is_excluded,
+        {**given.gained, **elsewhere} if elsewhere else given.gained,
+        _yields(given) or judged.closed,
         in_order=rules.by_mode.counts_moves,
     )
-    return decide(
-        {broker.broker: broker for broker in view.brokers}, shedding, destinations, refusals
-    )
+    brokers = {broker.broker: broker for broker in judged.view.brokers}
+    return decide(brokers, judged.shedding, judged.destinations, refusals)
 
 
 def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int]) -> SplitRules:
-    closed = None if leaving.rules.closed is None else Refusal(leaving.rules.closed.code, _NOT_NOW)
+    closed = leaving.rules.closed
+    if closed is not None:
+        closed = Refusal(closed.code, _YIELDS if closed.code == "rounds-yield" else _NOT_NOW)
     return SplitRules(
         rules.splitting,
         rules.destinations.filters.settings.load_manager,
@@ -286,18 +344,21 @@ def _digest(given: RoundInput) -> str:
         for bundle, move in given.in_flight.items()
     }
     spent = [(one.ts, one.bundles, one.throughput) for one in given.spent]
-    seen = json.dumps(
-        [
-            given.now_ms,
-            brokers,
-            dict(given.cooling),
-            flights,
-            given.policies,
-            spent,
-            dict(given.advised),
-        ],
-        ensure_ascii=False,
-    )
+    inputs: list[object] = [
+        given.now_ms,
+        brokers,
+        dict(given.cooling),
+        flights,
+        given.policies,
+        spent,
+        dict(given.advised),
+    ]
+    intents = replace(given.intents, early=())
+    if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
+        inputs.append([asdict(intents), {name: one.bundles for name, one in given.owned.items()}])
+    if given.rivals.moves:
+        inputs.append(to_tree(given.rivals))
+    seen = json.dumps(inputs, ensure_ascii=False)
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
     # decisions.
     figures = np.array([figures_to_list(state.figures) for state in given.brokers], dtype="<f8")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from strategies.clock import Stray
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
+from strategies.intents.settings import DrainSettings
+from strategies.intents.state import NO_INTENTS, Intents
 from strategies.limits.budget import Spent
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
-from strategies.model import ClusterMemory, Command, Memory, Round
+from strategies.model import ClusterMemory, Command, Memory, Owned, Round
 from strategies.placement.destinations import DestinationRules
+from strategies.rivals.settings import RivalSettings
+from strategies.rivals.state import NO_RIVALS, Rivals
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.limits import SplitSettings
-from strategies.state import Departed, Gained, InFlight
+from strategies.state import Departed, Gained, InFlight, Order
 from strategies.store import BrokerState
 
 ClosedBy = Literal["sweep", "all-reported", "lateness"]
@@ -39,6 +43,8 @@ class Rules:
     windows: tuple[Window, ...] = ()
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
+    drains: DrainSettings = DrainSettings()
+    rivals: RivalSettings = RivalSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,20 @@ class RoundInput:
     advised: Mapping[str, int] = field(default_factory=dict)
     #: Producer whose clock is not believed → its clock's figures.
     strays: Mapping[str, Stray] = field(default_factory=dict)
+    #: Drains and rolls that operators asked for.
+    intents: Intents = NO_INTENTS
+    #: Bundle → the newest command about it, without an outcome so far.
+    orders: Mapping[str, Order] = field(default_factory=dict)
+    #: Bundle → its move that can no longer be carried out, and that no report shows.
+    expired: Mapping[str, InFlight] = field(default_factory=dict)
+    #: Draining broker → all its bundles by the collector's newest note, if there is one.
+    owned: Mapping[str, Owned] = field(default_factory=dict)
+    #: All brokers of the sweep that closes the round; None where another record closes it.
+    listed: Collection[str] | None = None
+    #: Broker that left recently → the time of its last record.
+    gone: Mapping[str, int] = field(default_factory=dict)
+    #: Moves of bundles by something else, and whether this round yields to it.
+    rivals: Rivals = NO_RIVALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +104,7 @@ class RoundResult:
     """Result of a round: its commands, its record, the new memory, and its total moves.
 
     `loads`: bundle → the part (0–1) of its broker's traffic that moves with it; `throughputs`:
-    bundle → its part of the budget (bytes/s).
+    bundle → its part of the budget (bytes/s); `intents`: with the progress of drains.
     """
 
     commands: tuple[Command, ...]
@@ -93,3 +113,4 @@ class RoundResult:
     loads: Mapping[str, float]
     spent: Spent | None = None
     throughputs: Mapping[str, float] = field(default_factory=dict)
+    intents: Intents = NO_INTENTS

@@ -4,9 +4,10 @@ moves under way counted as done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
@@ -17,6 +18,7 @@ from strategies.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.producer_votes import COLLECTOR, EXECUTOR, tolerance_of
+from strategies.rivals.yielding import skips as rival_skips
 from strategies.round_input import RoundInput, Rules
 from strategies.state import Departed, InFlight
 from strategies.store import BrokerState
@@ -81,7 +83,10 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         for name, stray in given.strays.items()
         if name not in known
     ]
-    return Screened(tuple(live), stale, (*skips, *wrong))
+    others = rival_skips(
+        given.rivals, given.cluster, given.now_ms, rules.rivals, rules.round.cool_down_ms
+    )
+    return Screened(tuple(live), stale, (*skips, *wrong, *others))
 
 
 def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Skip:
@@ -115,9 +120,18 @@ def policies_of(given: RoundInput) -> PoliciesView:
     return _read(given.policies) if small else _read_large(given.policies)
 
 
-def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> ClusterView:
-    """The cluster as input of the strategies."""
-    in_flight = given.in_flight if rules.by_mode.counts_moves else {}
+def view_of(
+    given: RoundInput,
+    live: tuple[BrokerState, ...],
+    rules: Rules,
+    leaving: Mapping[str, InFlight] = MappingProxyType({}),
+    draining: Collection[str] = (),
+) -> ClusterView:
+    """The cluster as input of the strategies, without draining brokers. `leaving`: bundles that
+    leave these in this round, counted as the moves under way are.
+    """
+    moves = {**given.in_flight, **leaving}
+    in_flight = moves if rules.by_mode.counts_moves else {}
     figures = _as_if_arrived({state.broker: state.figures for state in live}, in_flight)
     brokers = tuple(
         BrokerLoad(
@@ -131,11 +145,12 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
             reported_at_ms=state.reported_at_ms,
         )
         for state in live
+        if state.broker not in draining
     )
     is_excluded = of_namespaces(rules.limits.excluded_namespaces)
     # The cool-down may be shorter than a command's lifetime; while a command may be carried out,
     # its bundle must not get another one.
-    resting = frozenset([*given.cooling, *in_flight])
+    resting = frozenset([*given.cooling, *in_flight, *leaving])
     return ClusterView(
         given.cluster,
         given.now_ms,
@@ -144,17 +159,23 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
         cool_down_ms=rules.round.cool_down_ms,
         is_excluded=is_excluded,
         policies=policies_of(given),
+        foreign_ms=max((move.ts for move in given.rivals.moves), default=-1),
     )
 
 
-def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[CountedMove]:
+def on_the_way(
+    given: RoundInput,
+    view: ClusterView,
+    rules: Rules,
+    leaving: Mapping[str, InFlight] = MappingProxyType({}),
+) -> list[CountedMove]:
     """The moves under way. The figures already include them; the lists of bundles and topics do
-    not.
+    not. `view`: with all brokers; `leaving`: see `view_of`.
     """
     ledger = Ledger(view.brokers, rules.destinations.weights)
     moves = []
     # By name: rates are summed in this order, and outcomes change the order of the moves under way.
-    for bundle, move in sorted(given.in_flight.items()):
+    for bundle, move in sorted({**given.in_flight, **leaving}.items()):
         averages = ledger.averages(bundle, move.source)
         if averages is UNKNOWN and bundle in given.departed:
             averages = _departed(given.departed[bundle], view.policies.topics.get(bundle, 0))

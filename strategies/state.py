@@ -10,10 +10,12 @@ from typing import Any
 
 from strategies.clock import Clock, Stray
 from strategies.errors import StateVersionError
+from strategies.intents.state import NO_INTENTS, Intents, intents_from
 from strategies.limits.budget import Spent
 from strategies.load_history import Episode, RecentMove
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
+from strategies.rivals.state import NO_RIVALS, Rivals, from_tree, to_tree
 
 #: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses
 #: older bytes.
@@ -133,6 +135,10 @@ class ClusterState:
     trailing: Mapping[str, int] = field(default_factory=dict)
     #: The subset of these that the record that moved the time left far behind → the same time.
     overtaken: Mapping[str, int] = field(default_factory=dict)
+    #: Drains and rolls that operators asked for.
+    intents: Intents = NO_INTENTS
+    #: Moves of bundles by something else.
+    rivals: Rivals = NO_RIVALS
 
 
 def to_bytes(state: ClusterState) -> bytes:
@@ -140,17 +146,22 @@ def to_bytes(state: ClusterState) -> bytes:
     tree = asdict(state)
     if state.clock is not None:  # in a separate key, which versions before 0.2 ignore
         tree["clock_run"] = tree["clock"].pop("run")
-    tree["early"] = (
-        None
-        if state.early is None
-        else [
-            [one.ts, b64encode(one.compressed).decode("ascii"), one.far, _ZLIB]
-            for one in state.early
-        ]
-    )
+    if state.rivals == NO_RIVALS:
+        del tree["rivals"]
+    else:
+        tree["rivals"] = to_tree(state.rivals)
+    tree["early"] = None if state.early is None else list(map(_early_to_list, state.early))
+    if state.intents == NO_INTENTS:
+        del tree["intents"]  # as in versions before intents
+    else:
+        tree["intents"]["early"] = list(map(_early_to_list, state.intents.early))
     return json.dumps(
         {"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False
     ).encode()
+
+
+def _early_to_list(one: EarlyRecord) -> list[Any]:
+    return [one.ts, b64encode(one.compressed).decode("ascii"), one.far, _ZLIB]
 
 
 def _early(ts: int, kept: str, far: bool, form: str = "") -> EarlyRecord:
@@ -191,6 +202,8 @@ def from_bytes(data: bytes) -> ClusterState:
         voters=tree.get("voters", 0),
         trailing=tree.get("trailing", {}),
         overtaken=tree.get("overtaken", {}),
+        intents=_intents(tree.get("intents")),
+        rivals=from_tree(tree.get("rivals", {})),
         memory=_memory(tree["memory"]),
         **{
             name: tree[name]
@@ -210,6 +223,12 @@ def from_bytes(data: bytes) -> ClusterState:
         },
         spent=tuple(Spent(**one) for one in tree["spent"]),
     )
+
+
+def _intents(tree: Mapping[str, Any] | None) -> Intents:
+    if tree is None:
+        return NO_INTENTS
+    return intents_from(tree, tuple(_early(*one) for one in tree["early"]))
 
 
 def _memory(tree: Mapping[str, Any]) -> ClusterMemory:

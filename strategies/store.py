@@ -63,6 +63,13 @@ class StateStore(Protocol):
 
     def get_table(self, broker: str) -> bytes | None: ...
     def put_table(self, broker: str, table: bytes) -> None: ...
+    def get_owned(self, broker: str) -> bytes | None:
+        """All bundles of a broker whose table has the busiest only (`strategies.owned`)."""
+
+    def put_owned(self, broker: str, owned: bytes) -> None: ...
+    def remove_owned(self, broker: str) -> None:
+        """Removes the owned bundles of a broker; ignores unknown names."""
+
     def get_cluster(self) -> ClusterState:
         """The state of the cluster; `ClusterState()` for a cluster without records so far."""
 
@@ -75,6 +82,7 @@ class InMemoryStore:
 
     _brokers: dict[str, BrokerState] = field(default_factory=dict)
     _tables: dict[str, bytes] = field(default_factory=dict)
+    _owned: dict[str, bytes] = field(default_factory=dict)
     _cluster: ClusterState = ClusterState()
 
     def get_broker(self, broker: str) -> BrokerState | None:
@@ -95,6 +103,15 @@ class InMemoryStore:
 
     def put_table(self, broker: str, table: bytes) -> None:
         self._tables[broker] = table
+
+    def get_owned(self, broker: str) -> bytes | None:
+        return self._owned.get(broker)
+
+    def put_owned(self, broker: str, owned: bytes) -> None:
+        self._owned[broker] = owned
+
+    def remove_owned(self, broker: str) -> None:
+        self._owned.pop(broker, None)
 
     def get_cluster(self) -> ClusterState:
         return self._cluster

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strategies.clock import Clock, ClockVerdict, judge_clock
+from strategies.intents.state import at_time
 from strategies.model import Event, Rejection, Sweep, TelemetryRecord
+from strategies.owned import not_from_the_future
 from strategies.producer_votes import (
     followed,
     in_time,
@@ -16,6 +18,7 @@ from strategies.producer_votes import (
     tolerance_of,
     untimed,
 )
+from strategies.rivals.state import at_another_time
 from strategies.settings import RoundSettings
 from strategies.state import ClusterState
 from strategies.store import StateStore
@@ -65,6 +68,7 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
     """
     for broker in store.brokers():
         store.remove_broker(broker.broker)
+        store.remove_owned(broker.broker)
     return ClusterState(
         clock=clock,
         early=None,
@@ -73,9 +77,11 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
         joined=state.joined,
         voters=max(state.voters, state.live),
         policies=state.policies,
+        intents=at_time(state.intents, clock.now_ms),
         # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown, so
         # they count as made now.
         spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
+        rivals=at_another_time(state.rivals, clock.now_ms),
     )
 
 
@@ -83,6 +89,7 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
     """Accepts a pass of a collector whose clock went back; the open round keeps its length."""
     for broker in store.brokers():
         store.put_broker(untimed(broker))
+    not_from_the_future([broker.broker for broker in store.brokers()], store, record.ts)
     back = clock.now_ms - record.ts
     store.put_cluster(
         replace(
@@ -91,11 +98,13 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
             strays={},
             trailing={},
             overtaken={},
+            intents=at_time(state.intents, record.ts),
             gone={broker: min(ts, record.ts) for broker, ts in state.gone.items()},
             round_at_ms=state.round_at_ms - back,
             sweep_at_ms=record.ts,
             sweep=record.sweep,
             missing=dict(record.missing),
+            rivals=at_another_time(state.rivals, record.ts),
         )
     )
     text = (

@@ -24,8 +24,10 @@ from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import rejected_row
 from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
+from sinks.wire.signing import SigningKey, SigningSettings, intents_key
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import WireError
+from strategies.intents.contract import Intent
 from strategies.model import TelemetryRecord
 from strategies.packing import pack_record, unpack_record
 
@@ -78,16 +80,21 @@ _ENTRIES = msgspec.msgpack.Decoder(list[DecodedEntry])
 
 
 def decoding(
-    limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False
+    limits: WireLimits,
+    source: SourceSettings = SourceSettings(),
+    *,
+    side_by_side: bool = False,
+    signing: SigningSettings = SigningSettings(),
 ) -> ReadRows:
     """Returns the decoder of rows with the source's columns.
 
     `source`: settings of the records' content. `side_by_side`: partitions grow at the same time
-    (Kafka); otherwise one follows the other (the segments of a file topic).
+    (Kafka); otherwise one follows the other (the segments of a file topic). `signing`: names the
+    key of intents, which the task itself reads: a key is never serialised with the job.
     """
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
-        carried = 0
+        carried, key = 0, intents_key(signing)
         for row in rows:
             value = row.value or b""
             carried += len(value)
@@ -99,7 +106,13 @@ def decoding(
                 else value
             )
             yield _decode(
-                origin, row.partition, row.offset, readable, limits, side_by_side=side_by_side
+                origin,
+                row.partition,
+                row.offset,
+                readable,
+                limits,
+                key=key,
+                side_by_side=side_by_side,
             )
 
     return read
@@ -120,17 +133,24 @@ def unpacking(rows: Iterable[Any]) -> Iterator[Decoded]:
 
 
 def packer(
-    limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False
+    limits: WireLimits,
+    source: SourceSettings = SourceSettings(),
+    *,
+    side_by_side: bool = False,
+    signing: SigningSettings = SigningSettings(),
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Returns the function for `mapInArrow`, from batches of the source's columns to batches of
-    PACKED. `side_by_side`: see `decoding`.
+    PACKED. `side_by_side`, `signing`: see `decoding`.
     """
 
     def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
+        key = intents_key(signing)
         for batch in batches:
             rows = [
                 (cluster, packed)
-                for cluster, some in _packed(batch, limits, source, side_by_side).items()
+                for cluster, some in _packed(
+                    batch, limits, source, key, side_by_side=side_by_side
+                ).items()
                 for packed in pack_entries(some)
             ]
             if rows:
@@ -157,7 +177,12 @@ def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
 
 
 def _packed(
-    batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool
+    batch: Any,
+    limits: WireLimits,
+    source: SourceSettings,
+    key: SigningKey | None,
+    *,
+    side_by_side: bool,
 ) -> Mapping[str, list[DecodedEntry]]:
     raw = source.format == "raw"
     names = (
@@ -178,7 +203,9 @@ def _packed(
     for topic, partition, offset, value, size, *around in zip(*columns, strict=True):
         readable = _enveloped(value, around[0], around[1], around[2], source) if raw else value
         origin = pack_origin(Position(topic, partition, offset), value or b"", size)
-        one = _decode(origin, partition, offset, readable, limits, side_by_side=side_by_side)
+        one = _decode(
+            origin, partition, offset, readable, limits, key=key, side_by_side=side_by_side
+        )
         data = one.rejected if one.record is None else pack_record(one.record)
         found[one.cluster].append(DecodedEntry(partition, offset, one.ts, one.record is None, data))
     return found
@@ -201,11 +228,14 @@ def _decode(
     value: bytes,
     limits: WireLimits,
     *,
+    key: SigningKey | None,
     side_by_side: bool,
 ) -> Decoded:
     try:
-        record = decode(value, origin, limits)
+        record = decode(value, origin, limits, key)
     except WireError as error:
         row = rejected_row(error, origin, cluster_of(value))
         return Decoded(partition, offset, 0, row.key, None, row.value)
-    return Decoded(partition, offset, record.ts if side_by_side else 0, record.cluster, record, b"")
+    # An intent is stamped by a person's machine: its time has no vote, here neither.
+    timed = side_by_side and not isinstance(record, Intent)
+    return Decoded(partition, offset, record.ts if timed else 0, record.cluster, record, b"")

@@ -104,6 +104,12 @@ def policies(seconds: float = 0) -> bytes:
     )
 
 
+def intent(seconds: float = 0, action: str = "drain", **fields: object) -> bytes:
+    """What an operator wants: as it is, to drain a broker."""
+    said: Fields = {"id": "0a" * 16, "action": action, "by": "Zoë", "reason": "new disks"}
+    return line("intent", seconds, **said | (fields or {"broker": "b1:8080"}))
+
+
 def one_of_each() -> list[bytes]:
     """A legal record of every kind, tombstones included."""
     return [
@@ -115,6 +121,8 @@ def one_of_each() -> list[bytes]:
         sweep(1, "b1:8080", "b2:8080", missing={"b3:8080": "no answer"}),
         policies(),
         outcome(),
+        intent(),
+        intent(1, "roll", brokers=["b1:8080", "b2:8080"], max_unavailable=2),
         line("note", note="event", text="a fourth broker joins"),
     ]
 

@@ -25,10 +25,12 @@ from sinks.wire.signing import SigningSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
+from strategies.intents.settings import DrainSettings
 from strategies.limits.settings import LimitSettings
 from strategies.placement.destinations import DestinationSettings
 from strategies.placement.registry import PLACERS
 from strategies.registry import Registry
+from strategies.rivals.settings import RivalSettings
 from strategies.settings import Mode, RoundSettings, Setting, Weights
 from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS
@@ -75,6 +77,8 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "limits": LimitSettings,
         "splitting": SplitSettings,
         "throttling": AdviceSettings,
+        "drains": DrainSettings,
+        "rivals": RivalSettings,
         # In the order of the settings file: [jars] is before [signing].
         **{name: cls for name, cls in nested(Connections).items() if name != "signing"},
         "jars": JarSettings,

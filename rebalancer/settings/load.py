@@ -246,6 +246,8 @@ def _engine(entries: Sequence[SettingEntry], shedders: Shedders) -> EngineSettin
         limits=_build("limits", entries),
         splitting=_build("splitting", entries),
         throttling=_build("throttling", entries),
+        drains=_build("drains", entries),
+        rivals=_build("rivals", entries),
         shedders=shedders,
     )
 

@@ -31,12 +31,15 @@ from sinks.wire.encoding import (
     to_command,
     to_round,
 )
+from sinks.wire.intents import check_signature, encode_intent
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster
 from sinks.wire.nesting_limits import check_shape, check_utf8
 from sinks.wire.origin import origin_size
+from sinks.wire.signing import SigningKey
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
 from strategies.approvals import Approval, ApprovalOutcome
 from strategies.errors import WireError
+from strategies.intents.contract import Intent
 from strategies.model import Command, Outcome, Round, TelemetryRecord
 
 __all__ = [
@@ -55,6 +58,7 @@ __all__ = [
     "encode_approval",
     "encode_approval_outcome",
     "encode_command",
+    "encode_intent",
     "encode_outcome",
     "encode_outcome_telemetry",
     "encode_rejected",
@@ -85,9 +89,15 @@ _APPROVAL = msgspec.json.Decoder(ApprovalRecord)
 _APPROVAL_OUTCOME = msgspec.json.Decoder(ApprovalOutcomeRecord)
 
 
-def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> TelemetryRecord:
+def decode(
+    value: bytes,
+    origin: bytes,
+    limits: WireLimits = DEFAULT_LIMITS,
+    intents_key: SigningKey | None = None,
+) -> TelemetryRecord:
     """Decodes one telemetry record. `origin` (from `pack_origin`, or empty) travels with it and
-    holds the true size of a cut record.
+    holds the true size of a cut record. `intents_key`: intents must be signed with it; None =
+    unchecked.
     """
     size = origin_size(origin) if origin else len(value)
     if size > limits.max_record_bytes:
@@ -96,7 +106,10 @@ def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> 
             f"The record has {size} bytes, more than wire.max_record_bytes = "
             f"{limits.max_record_bytes}; send smaller records or raise the limit.",
         )
-    return to_record(_decode(_TELEMETRY, value, KINDS), origin)
+    record = to_record(_decode(_TELEMETRY, value, KINDS), origin)
+    if intents_key is not None and isinstance(record, Intent):
+        check_signature(value, intents_key)
+    return record
 
 
 def cluster_of(value: bytes) -> str:

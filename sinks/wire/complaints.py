@@ -100,11 +100,13 @@ def _known_fields(value: bytes, contract: Contract) -> dict[str, Any] | None:
     if _SUSPICIOUS.search(value):
         return None
     types = contract.values() if isinstance(contract, Mapping) else (contract,)
-    known = {"v", "kind"}.union(*(one.__struct_fields__ for one in types))
+    known = [("v", "kind"), *(one.__struct_fields__ for one in types)]
     try:
         check_utf8(value)
         return {
-            name: _parse(bytes(raw)) for name, raw in _FIELDS.decode(value).items() if name in known
+            name: _parse(bytes(raw))
+            for name, raw in _FIELDS.decode(value).items()
+            if any(name in fields for fields in known)
         }
     except (ValueError, RecursionError):
         return None

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
@@ -19,6 +20,7 @@ from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.telemetry import (
     BrokerFigures,
     BrokerLoadRecord,
+    IntentRecord,
     LoadReportRecord,
     LocalBrokerData,
     NamespaceBundleStats,
@@ -29,13 +31,23 @@ from sinks.wire.contracts.telemetry import (
     SweepRecord,
     TopBundlesRecord,
 )
-from sinks.wire.names import check_broker, check_bundles, check_cluster, is_bundle, quoted
+from sinks.wire.intents import to_intent
+from sinks.wire.names import (
+    check_broker,
+    check_bundles,
+    check_cluster,
+    is_broker,
+    is_bundle,
+    quoted,
+)
 from strategies import model
 from strategies.errors import WireError
 from strategies.move_cost import MoveCost
 
 #: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
 _SMALLEST_LIMIT = 1e-6
+_BROKER = msgspec.json.Decoder(str)
+_OWNED = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _SIX_FIGURES = struct.Struct(">6d")
 
 
@@ -60,6 +72,7 @@ def _load_report(message: LoadReportRecord, origin: bytes) -> model.LoadReport:
         bundles,
         _digest(figures, bundles),
         origin,
+        report.startTimestamp,
     )
 
 
@@ -125,8 +138,27 @@ def _sweep(message: SweepRecord, origin: bytes) -> model.Sweep:
             f"The sweep lists broker {quoted(twice)} twice; list each as answered or as "
             "missing, once.",
         )
+    answering = () if message.answering is UNSET else tuple(message.answering)
+    for index, broker in enumerate(answering):
+        if broker not in message.missing:
+            raise WireError(
+                "broker-not-missing",
+                f"$.answering[{index}] is {quoted(broker)}, which $.missing does not contain; "
+                "list only brokers without figures.",
+            )
+    leader = None if message.leader is UNSET else message.leader
+    if leader is not None:
+        check_broker(leader, "$.leader")
     return model.Sweep(
-        message.cluster, message.ts, message.sweep, tuple(message.brokers), message.missing, origin
+        message.cluster,
+        message.ts,
+        message.sweep,
+        tuple(message.brokers),
+        message.missing,
+        origin,
+        answering,
+        leader,
+        None if message.shedding is UNSET else message.shedding,
     )
 
 
@@ -148,6 +180,20 @@ def _outcome_report(message: OutcomeReportRecord, origin: bytes) -> model.Outcom
     return model.OutcomeReport(
         message.cluster, message.ts, to_outcome(message.report, "$.report"), origin
     )
+
+
+def _note(message: NoteRecord, origin: bytes) -> model.Note | model.Owned:
+    """A note for people, in any form; the collector's list of a broker's bundles, if it is one."""
+    note = model.Note(message.cluster, message.ts, origin)
+    if bytes(message.note) != b'"owned-bundles"':
+        return note
+    try:
+        broker, owned = _BROKER.decode(message.broker), _OWNED.decode(message.report)
+    except ValueError:
+        return note
+    if not is_broker(broker) or not all(map(is_bundle, owned)):
+        return note
+    return model.Owned(message.cluster, broker, message.ts, tuple(owned), origin)
 
 
 def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
@@ -190,7 +236,8 @@ _READERS: dict[type, Callable[[Any, bytes], model.TelemetryRecord]] = {
     SweepRecord: _sweep,
     PoliciesRecord: _policies,
     OutcomeReportRecord: _outcome_report,
-    NoteRecord: lambda message, origin: model.Note(message.cluster, message.ts, origin),
+    IntentRecord: to_intent,
+    NoteRecord: _note,
 }
 
 

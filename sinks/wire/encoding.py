@@ -17,6 +17,7 @@ from sinks.wire.contracts.rejected import RejectedRecord
 from sinks.wire.contracts.rounds import (
     CertificateRecord,
     ForecastRecord,
+    IntentStatusRecord,
     RoundRecord,
     SkipRecord,
     SpreadRecord,
@@ -25,18 +26,9 @@ from sinks.wire.contracts.rounds import (
 from sinks.wire.contracts.telemetry import OutcomeReportRecord
 from sinks.wire.origin import LARGEST_ORIGINAL, Origin
 from strategies.errors import ContractError, WireError
-from strategies.model import (
-    Certificate,
-    Command,
-    Evidence,
-    Expected,
-    Forecast,
-    Outcome,
-    Round,
-    Scalar,
-    Skip,
-    Spread,
-)
+from strategies.intents.contract import IntentStatus
+from strategies.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip
+from strategies.round_figures import Certificate, Forecast, Spread
 from strategies.round_state import RoundState
 
 _ENCODER = msgspec.json.Encoder()
@@ -102,6 +94,7 @@ def encode_round(done: Round) -> bytes:
         certificate=UNSET if done.certificate is None else _certificate(done.certificate),
         forecast=UNSET if done.forecast is None else ForecastRecord(**asdict(done.forecast)),
         state=UNSET if done.state is None else StateRecord(**asdict(done.state)),
+        intents=[_intent(status) for status in done.intents] if done.intents else UNSET,
     )
     return _ENCODER.encode(record)
 
@@ -199,7 +192,14 @@ def to_round(record: RoundRecord) -> Round:
         if record.forecast is UNSET
         else Forecast(*msgspec.structs.astuple(record.forecast)),
         state=None if record.state is UNSET else RoundState(*msgspec.structs.astuple(record.state)),
+        intents=()
+        if record.intents is UNSET
+        else tuple(IntentStatus(**msgspec.structs.asdict(one)) for one in record.intents),
     )
+
+
+def _intent(status: IntentStatus) -> IntentStatusRecord:
+    return IntentStatusRecord(**{**asdict(status), "phases": dict(status.phases)})
 
 
 def _certificate(bounds: Certificate) -> CertificateRecord:

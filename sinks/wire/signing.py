@@ -1,5 +1,5 @@
-"""Signatures of commands, rounds and approvals: HMAC-SHA256 over the record's bytes, appended as
-the record's last field.
+"""Signatures of commands, rounds, approvals and intents: HMAC-SHA256 over the record's bytes,
+appended as the record's last field.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Verdict = Literal["signed", "unsigned", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class SigningSettings:
-    """The key that signs commands and rounds, and the one that signs approvals."""
+    """The keys that sign commands and rounds, approvals, and intents."""
 
     key_file: Annotated[
         str,
@@ -38,6 +38,14 @@ class SigningSettings:
         Setting(
             "File with the key that signs approvals, pauses and resumes; executors and people "
             "have it, jobs do not; empty = none",
+            "",
+        ),
+    ] = ""
+    intents_key_file: Annotated[
+        str,
+        Setting(
+            "File with the key that signs drains and rolls; people and the job have it, and the "
+            "job then refuses other intents; empty = unsigned",
             "",
         ),
     ] = ""
@@ -90,6 +98,34 @@ def approvals_key(settings: SigningSettings) -> SigningKey | None:
             ]
         )
     return key
+
+
+def intents_key(settings: SigningSettings) -> SigningKey | None:
+    """The key of intents, None if the settings name none. Raises SettingsError, also for a key that
+    signs something else: who may drain a broker need not be able to sign commands or approvals.
+    """
+    key = _key(settings.intents_key_file, "signing.intents_key_file")
+    for file, name in (
+        (settings.key_file, "key_file"),
+        (settings.approvals_key_file, "approvals_key_file"),
+    ):
+        if key is not None and file and key == _if_readable(file, f"signing.{name}"):
+            raise SettingsError(
+                [
+                    f"signing.intents_key_file: holds the same key as signing.{name}, so people "
+                    "who drain brokers could sign more than that; write another one with: "
+                    "openssl rand -hex 32"
+                ]
+            )
+    return key
+
+
+def _if_readable(file: str, setting: str) -> SigningKey | None:
+    """Another key of the settings, where this process can read it: not every process has each."""
+    try:
+        return _key(file, setting)
+    except SettingsError:
+        return None
 
 
 def _key(file: str, setting: str) -> SigningKey | None:

@@ -12,13 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Annotated
 
-from strategies.filters.contract import Refusal, namespace_of
+from strategies.filters.contract import Refusal, Refusals, remaining
 from strategies.filters.even_distribution import EvenDistribution
+from strategies.filters.isolation import isolated
 from strategies.filters.pipeline import Allowed, FilteredBundle, FilterFacts, Filters
 from strategies.filters.policies import PoliciesView
 from strategies.model import ClusterView, Decision, Memory, Skip
+from strategies.placement.answers import (
+    answer,
+    as_decided,
+    exchanged_with,
+    nowhere_at_all,
+    skip,
+)
 from strategies.placement.contract import (
     UNKNOWN,
     Averages,
@@ -56,7 +65,8 @@ class DestinationRules:
     destination.
 
     `balances_usage`: the shedding rule balances usage, so a move must not just shift the peak; a
-    rule that balances traffic may do so.
+    rule that balances traffic may do so. `drain_placer`: of bundles
+    that leave draining brokers; None leaves them to Pulsar.
     """
 
     placer: Placer | None
@@ -64,6 +74,7 @@ class DestinationRules:
     settings: DestinationSettings
     weights: Weights
     balances_usage: bool = True
+    drain_placer: Placer | None = None
 
     @property
     def mode(self) -> Mode:
@@ -84,20 +95,24 @@ class Destinations:
         policies: PoliciesView,
         memory: Memory,
         on_the_way: Sequence[CountedMove] = (),
+        closed: Refusals = MappingProxyType({}),
+        opened: bool = False,
     ) -> None:
-        """`on_the_way`: moves of earlier rounds that no report shows yet; they count in fixed mode
-        only.
+        """`on_the_way`: moves of earlier rounds that no report shows yet; they count in fixed mode,
+        and where brokers are closed. `closed`: brokers that take no bundle at all; `opened`: the
+        placement's memory has begun this round already.
         """
         self._view, self._round, self._rules, self._policies = view, round_, rules, policies
-        self._brokers = tuple(broker.broker for broker in view.brokers)
+        self._closed = closed
+        self._brokers = remaining([broker.broker for broker in view.brokers], closed)
         self._settling = frozenset(broker.broker for broker in view.brokers if broker.settling)
         self._ledger = Ledger(view.brokers, rules.weights)
         self._form = _FORMS[rules.mode, rules.filters.settings.load_manager == "extensible"]
-        for move in on_the_way if self._form.counts_moves else ():
+        for move in on_the_way if self._form.counts_moves or closed else ():
             self._ledger.count(move)
         self.memory = (
-            rules.placer.open_round(self._ledger.candidates(), memory)
-            if isinstance(rules.placer, OpensRounds)
+            rules.placer.open_round(self._ledger.candidates(self._brokers), memory)
+            if isinstance(rules.placer, OpensRounds) and not opened
             else memory
         )
 
@@ -107,7 +122,7 @@ class Destinations:
         """
         averages = self._ledger.averages(decision.bundle, decision.source)
         subject = self._subject(decision.bundle, decision.source, averages)
-        subject = replace(subject, exchanged_with=_exchanged_with(decision, together))
+        subject = replace(subject, exchanged_with=exchanged_with(decision, together))
         fleet = self._fleet()
         stays = (
             self._rules.filters.must_stay(subject, self._brokers, fleet)
@@ -115,7 +130,7 @@ class Destinations:
             else None
         )
         if stays is not None:
-            return _skip(decision, stays)
+            return skip(decision, stays)
         if (
             self._form.counts_moves
             and decision.destination is not None
@@ -123,11 +138,69 @@ class Destinations:
         ):
             self._count(decision, averages)
             return decision
-        allowed = self._rules.filters.allowed(subject, self._brokers, fleet)
-        named = self._form.place(self, decision, allowed, averages)
+        named = self._form.place(self, decision, self._allowed(subject), averages)
         if isinstance(named, Decision):
             self._count(named, averages)
         return named
+
+    def evacuate(self, decision: Decision) -> Decision | Skip:
+        """The decision with its destination, for a bundle that leaves whatever its broker's load
+        is; or the skip of one that stays. Never raises on a valid view.
+
+        The filters judge the bundle as one without an owner, as after the broker's shutdown. Only
+        brokers that it would not overload take it. In every mode the move counts for the next ones.
+        """
+        averages = self._ledger.averages(decision.bundle, decision.source)
+        subject = self._subject(decision.bundle, decision.source, averages)
+        allowed = self._allowed(replace(subject, source=None))
+        if not allowed.brokers:
+            return skip(decision, nowhere_at_all(allowed))
+        named: Decision | Skip = decision
+        placer = self._rules.drain_placer
+        if placer is not None:
+            named = self._place_outside(decision, allowed, averages, placer)
+        if isinstance(named, Decision):
+            self._ledger.count(
+                CountedMove(decision.bundle, decision.source, named.destination, averages)
+            )
+        return named
+
+    def _place_outside(
+        self, decision: Decision, allowed: Allowed, averages: Averages, placer: Placer
+    ) -> Decision | Skip:
+        """Spreading bundles by number matters less than room for them."""
+        uneven = (name for name, why in allowed.refused.items() if why.code == "uneven")
+        for brokers in (allowed.brokers, tuple(uneven)):
+            fit = tuple(one for one in brokers if not self._would_overload(decision, one))
+            if fit:
+                return answer(decision, self._place(decision, fit, averages, placer), allowed)
+        limit = f"placement.overloaded_percent = {self._rules.settings.overloaded_percent:g}"
+        text = f"would put every broker that may take it above {limit} %"
+        return skip(decision, Refusal("would-overload", text))
+
+    def _would_overload(self, decision: Decision, broker: str) -> bool:
+        """Whether the broker would be too full with the bundle; one without load does no harm."""
+        before = self._ledger.candidate(broker)
+        after = self._ledger.usage_with(broker, decision.bundle, decision.source)
+        limit = self._rules.settings.overloaded_percent / 100.0
+        return after > limit and (before is None or after > before.expected)
+
+    def forbidden(self, namespace: str) -> Refusal | None:
+        """Why isolation policies let no broker of the round take bundles of a namespace; None where
+        one may.
+        """
+        if not self._rules.filters.settings.enabled:
+            return None
+        policy = isolated(self._policies, namespace, self._brokers)
+        if len(policy) < len(self._brokers) or not policy:
+            return None
+        return next(iter(policy.values()))
+
+    def _allowed(self, subject: FilteredBundle) -> Allowed:
+        allowed = self._rules.filters.allowed(subject, self._brokers, self._fleet())
+        if not self._closed:
+            return allowed
+        return replace(allowed, refused={**self._closed, **allowed.refused})
 
     def mark(self) -> tuple[Ledger, Memory]:
         """The current state, for `back_to`."""
@@ -145,8 +218,8 @@ class Destinations:
         """
         bundle, source = decision.bundle, decision.source
         subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
-        subject = replace(subject, exchanged_with=_exchanged_with(decision, together))
-        allowed = self._rules.filters.allowed(subject, self._brokers, self._fleet())
+        subject = replace(subject, exchanged_with=exchanged_with(decision, together))
+        allowed = self._allowed(subject)
         if destination in allowed.brokers:
             return None
         return allowed.refused.get(
@@ -188,7 +261,7 @@ class Destinations:
         return self._ledger.emptiest_first()
 
     def _may_take(self, subject: FilteredBundle, broker: str) -> bool:
-        return broker in self._ledger.candidates() and self._rules.filters.taker(
+        return broker in self._brokers and self._rules.filters.taker(
             subject, self._brokers, self._fleet()
         )(broker)
 
@@ -200,28 +273,28 @@ class Destinations:
         return FilteredBundle(bundle, source, topics)
 
     def _extensible(self, decision: Decision, allowed: Allowed, _: Averages) -> Decision | Skip:
-        return _as_decided(decision, allowed)
+        return as_decided(decision, allowed)
 
     def _modular(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
         """Java's lookup of a destination: if the first choice is overloaded, it tries all brokers
         that the policies allow.
         """
         if self._rules.placer is None:
-            return _as_decided(decision, allowed)
+            return as_decided(decision, allowed)
         placement = self._place(decision, allowed.brokers, averages)
         if placement.chosen is not None and self._is_overloaded(placement.chosen):
             willing = tuple(dict.fromkeys([*allowed.brokers, *allowed.by_policy]))
             second = self._place(decision, willing, averages)
             placement = second if second.chosen is not None else placement
         if placement.chosen == decision.source:
-            return _skip(
+            return skip(
                 decision,
                 Refusal(
                     "placed-on-source",
                     f"would be placed where it is: {decision.source} {placement.text}",
                 ),
             )
-        return _answer(decision, placement, allowed)
+        return answer(decision, placement, allowed)
 
     def _fixed(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
         """Places a bundle without a destination, or whose destination must not take it; leaves out
@@ -231,16 +304,16 @@ class Destinations:
             decision.destination is not None
             and self._rules.filters.settings.load_manager == "extensible"
         ):
-            return _as_decided(decision, allowed)
+            return as_decided(decision, allowed)
         placement = self._place(decision, allowed.brokers, averages)
         if placement.chosen is not None and self._would_not_help(decision, placement.chosen):
             rest = tuple(
                 broker for broker in allowed.brokers if not self._would_not_help(decision, broker)
             )
             if not rest:
-                return _skip(decision, self._no_relief(decision))
+                return skip(decision, self._no_relief(decision))
             placement = self._place(decision, rest, averages)
-        return _answer(decision, placement, allowed)
+        return answer(decision, placement, allowed)
 
     def _no_relief(self, decision: Decision) -> Refusal:
         if self._rules.balances_usage:
@@ -255,15 +328,20 @@ class Destinations:
             f"would put every broker that may take it above {limit} %, and above {decision.source}",
         )
 
-    def _place(self, decision: Decision, brokers: Sequence[str], averages: Averages) -> Placement:
+    def _place(
+        self,
+        decision: Decision,
+        brokers: Sequence[str],
+        averages: Averages,
+        placer: Placer | None = None,
+    ) -> Placement:
         candidates: Mapping[str, Candidate | None] = {
             broker: self._ledger.candidate(broker) for broker in brokers
         }
         seed = seed_of(self._view.cluster, self._round, decision.bundle)
-        assert self._rules.placer is not None
-        placement = self._rules.placer.place(
-            Request(decision.bundle, averages, candidates, seed), self.memory
-        )
+        placer = placer or self._rules.placer
+        assert placer is not None
+        placement = placer.place(Request(decision.bundle, averages, candidates, seed), self.memory)
         self.memory = placement.memory
         return placement
 
@@ -333,66 +411,3 @@ _FORMS: Mapping[tuple[Mode, bool], _DestinationForm] = {
         Destinations._extensible, counts_moves=False, asks_first=False
     ),
 }
-
-
-def _as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:
-    """Checks a destination that the extensible load manager chose while shedding."""
-    if decision.destination is None:
-        elsewhere = [broker for broker in allowed.brokers if broker != decision.source]
-        return decision if elsewhere else _skip(decision, _nowhere(allowed))
-    if decision.destination in allowed.brokers:
-        return decision
-    refusal = allowed.refused.get(
-        decision.destination, Refusal("not-there", "is not among the brokers of this round")
-    )
-    return _skip(
-        decision,
-        Refusal(refusal.code, f"was meant for {decision.destination}, which {refusal.text}"),
-    )
-
-
-def _answer(decision: Decision, placement: Placement, allowed: Allowed) -> Decision | Skip:
-    if placement.chosen is None:
-        return _skip(
-            decision,
-            _nowhere(allowed)
-            if placement.code == "no-candidates"
-            else Refusal(placement.code, placement.text),
-        )
-    text = (
-        f"{decision.text}; {_instead(decision, placement.chosen, allowed)}{placement.chosen} "
-        f"{placement.text}"
-    )
-    evidence = {**decision.evidence, **placement.evidence, "placement": placement.code}
-    return replace(decision, destination=placement.chosen, text=text, evidence=evidence)
-
-
-def _instead(decision: Decision, chosen: str, allowed: Allowed) -> str:
-    """Explains why the bundle does not go to the broker that shedding named; empty if shedding
-    named none.
-    """
-    refusal = (
-        None
-        if decision.destination is None or decision.destination == chosen
-        else allowed.refused.get(decision.destination)
-    )
-    return "" if refusal is None else f"{decision.destination} {refusal.text}, but "
-
-
-def _nowhere(allowed: Allowed) -> Refusal:
-    return Refusal("no-destination", f"may go to no broker: {allowed.summary()}")
-
-
-def _skip(decision: Decision, refusal: Refusal) -> Skip:
-    return Skip("bundle", (decision.bundle,), refusal.code, f"it {refusal.text}", decision.source)
-
-
-def _exchanged_with(decision: Decision, together: Sequence[Decision]) -> frozenset[str]:
-    """The destination, if it gives at least as many bundles of the namespace for those it takes."""
-    if decision.destination is None:
-        return frozenset()
-    ends = decision.source, decision.destination
-    same = [one for one in together if namespace_of(one.bundle) == namespace_of(decision.bundle)]
-    there = sum((one.source, one.destination) == ends for one in same)
-    back = sum((one.destination, one.source) == ends for one in same)
-    return frozenset([decision.destination] if back >= there > 0 else [])

@@ -75,9 +75,11 @@ class Ledger:
             )
         return self._candidates[broker]
 
-    def candidates(self) -> Mapping[str, Candidate]:
-        """All brokers, in the order of the round; each is evaluated on first access."""
-        return _Candidates(self, tuple(self._brokers))
+    def candidates(self, brokers: Sequence[str] | None = None) -> Mapping[str, Candidate]:
+        """These brokers (None: all), in the order of the round; each is evaluated on first
+        access.
+        """
+        return _Candidates(self, tuple(self._brokers if brokers is None else brokers))
 
     def emptiest_first(self) -> list[str]:
         """All brokers by expected usage and name."""

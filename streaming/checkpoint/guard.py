@@ -156,6 +156,8 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
         ("limits", engine.limits),
         ("splitting", engine.splitting),
         ("throttling", engine.throttling),
+        ("drains", engine.drains),
+        ("rivals", engine.rivals),
     ):
         settings |= _dotted(section, values)
     placement, placing = placement_of(engine)

@@ -21,8 +21,8 @@ FACTS = "facts"
 
 
 class ForecastFigures(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The forecast in a round's record (`strategies.model.Forecast`), where the strategy predicts.
-    `error`: a fraction.
+    """The forecast in a round's record (`strategies.round_figures.Forecast`), where the strategy
+    predicts. `error`: a fraction.
     """
 
     error: float | None = None

@@ -76,6 +76,11 @@ def _new_entry() -> int:
     return randbits(_ENTRY_BITS)
 
 
+def _owned(broker: str) -> str:
+    """The name of a broker's owned bundles among the tables; no name of a broker has a slash."""
+    return f"{broker}/owned"
+
+
 class SparkStore:
     """The state of one cluster. Nothing reaches Spark before `flush`."""
 
@@ -120,6 +125,16 @@ class SparkStore:
 
     def put_table(self, broker: str, table: bytes) -> None:
         self._changed_tables[broker] = table
+
+    def get_owned(self, broker: str) -> bytes | None:
+        return self.get_table(_owned(broker))
+
+    def put_owned(self, broker: str, owned: bytes) -> None:
+        self.put_table(_owned(broker), owned)
+
+    def remove_owned(self, broker: str) -> None:
+        if self.get_owned(broker) is not None:
+            self._changed_tables[_owned(broker)] = None
 
     def get_cluster(self) -> ClusterState:
         return self._cluster

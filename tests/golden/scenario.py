@@ -17,16 +17,20 @@ what the engine prints.
     in odd rounds hot-1b carries 3000
     at 6 other processes take 20 % of hot-1
     at 7 idle-2 joins
+    at 8 a script moves hot-1a to idle-1
+    at 8 Ann drains hot-1
+    at 9 Ann undrains hot-1
     rounds 20
     show 2 7-9
     ----
 
 A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full;
 its bundles are named after it with a letter each. `limits`, `filters`, `splitting`, `throttling`,
-`placement` and `round` set one setting of that table each; `policies` is the snapshot that the log
-begins with. What changes stays so until a later line changes it. Rounds are a minute apart.
-Commands are carried out between rounds, unless told otherwise. `show` names the rounds that are
-printed, without it all are; of the others, the print-out has the number of commands. Below the
+`rivals`, `placement`, `drains` and `round` set one setting of that table each; `policies` is the
+snapshot
+that the log begins with. What changes stays so until a later line changes it. Rounds are a minute
+apart. Commands are carried out between rounds, unless told otherwise. `show` names the rounds that
+are printed, without it all are; of the others, the print-out has the number of commands. Below the
 usages are the sentences with which `explain` says what a round proves.
 """
 
@@ -39,6 +43,7 @@ from string import ascii_lowercase
 
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.settings.load import load
+from rebalancer.simulation.clock import PERIOD_S
 from rebalancer.simulation.closed_loop import (
     EngineDecider,
     PolledCluster,
@@ -49,9 +54,16 @@ from rebalancer.simulation.executor_model import REACTION_S
 from rebalancer.simulation.noise import Wobble
 from rebalancer.simulation.scenarios.schema import Machine
 from rebalancer.simulation.tracing import proof_of
-from strategies.describe import counted, describe_command, describe_round, describe_skip
+from strategies.describe import (
+    counted,
+    describe_command,
+    describe_intent,
+    describe_round,
+    describe_skip,
+)
 from strategies.engine import EngineSettings
-from strategies.model import Command, Outcome, Policies
+from strategies.intents.contract import Intent, IntentAction
+from strategies.model import Command, Outcome, Policies, TelemetryRecord
 from tests.modelled import carry, steady_cluster
 
 RULER = "----"
@@ -82,6 +94,8 @@ class Scenario:
     alternating: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     foreign: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
     joins: dict[int, set[str]] = field(default_factory=dict)
+    scripted: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
+    intents: dict[int, list[tuple[IntentAction, str, str]]] = field(default_factory=dict)
     rounds: int = 3
     shown: set[int] = field(default_factory=set)
 
@@ -92,7 +106,9 @@ def read_scenario(text: str) -> Scenario:
     scenario = Scenario()
     for line in setup.splitlines():
         words = line.split()
-        if not any(read(words, scenario) for read in (_read_round, _read_event, _read_line)):
+        if not any(
+            read(words, scenario) for read in (_read_round, _read_script, _read_event, _read_line)
+        ):
             raise ValueError(
                 f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in "
                 "a scenario"
@@ -116,7 +132,12 @@ def play(scenario: Scenario) -> Iterator[str]:
         _happen(scenario, cluster, number)
         seen = cluster.collect(scenario.silent.get(number, ()))
         answer = decider.decide(
-            [*(policies if number == 1 else []), *outcome_reports(outcomes), *seen]
+            [
+                *(policies if number == 1 else []),
+                *outcome_reports(outcomes),
+                *_intents(scenario, cluster, number, seen),
+                *seen,
+            ]
         )
         if scenario.shown and number not in scenario.shown:
             hidden.append(answer)
@@ -148,6 +169,22 @@ def _happen(scenario: Scenario, cluster: PolledCluster, number: int) -> None:
         world.foreign[world.fleet.names.index(broker)] = percent
     for broker in scenario.joins.get(number, ()):
         world.present[world.fleet.names.index(broker)] = True
+    for bundle, broker in scenario.scripted.get(number, ()):
+        row = world.names.index(NAMESPACE + bundle)
+        now_s = (number - 1) * PERIOD_S
+        world.move(row, world.fleet.names.index(broker), now_s, now_s)
+
+
+def _intents(
+    scenario: Scenario, cluster: PolledCluster, number: int, seen: Sequence[TelemetryRecord]
+) -> list[Intent]:
+    """What people ask for before the pass of this round."""
+    return [
+        Intent(
+            cluster.name, seen[0].ts, f"{number:030x}{at:02x}", action, person, "upgrade", broker
+        )
+        for at, (action, person, broker) in enumerate(scenario.intents.get(number, []))
+    ]
 
 
 def _dry(command: Command, now_ms: int) -> Outcome:
@@ -172,7 +209,15 @@ def _read_round(words: Sequence[str], scenario: Scenario) -> bool:
     """What every round respects, whatever the strategy."""
     match words:
         case [
-            "limits" | "filters" | "splitting" | "throttling" | "placement" | "round" as table,
+            "limits"
+            | "filters"
+            | "splitting"
+            | "throttling"
+            | "rivals"
+            | "placement"
+            | "placement"
+            | "drains"
+            | "round" as table,
             key,
             *value,
         ]:
@@ -206,6 +251,16 @@ def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
     return True
 
 
+def _read_script(words: Sequence[str], scenario: Scenario) -> bool:
+    """What something else moves."""
+    match words:
+        case ["at", number, "a", "script", "moves", bundle, "to", broker]:
+            scenario.scripted.setdefault(int(number), []).append((bundle, broker))
+        case _:
+            return False
+    return True
+
+
 def _read_event(words: Sequence[str], scenario: Scenario) -> bool:
     """What happens in one round, or in every other one."""
     match words:
@@ -215,6 +270,10 @@ def _read_event(words: Sequence[str], scenario: Scenario) -> bool:
             scenario.dry_executor.add(int(number))
         case ["at", number, broker, "does", "not", "answer"]:
             scenario.silent.setdefault(int(number), set()).add(broker)
+        case ["at", number, person, "drains", broker]:
+            scenario.intents.setdefault(int(number), []).append(("drain", person, broker))
+        case ["at", number, person, "undrains", broker]:
+            scenario.intents.setdefault(int(number), []).append(("undrain", person, broker))
         case ["at", number, broker, "joins"]:
             scenario.joins.setdefault(int(number), set()).add(broker)
         case ["at", number, bundle, "carries", rate]:
@@ -280,6 +339,8 @@ def _print(answer: RoundAnswer) -> Iterator[str]:
     yield f"  {answer.round.state.line}"
     for line in sentences(proof):
         yield f"  {line}"
+    for status in answer.round.intents:
+        yield f"  {describe_intent(status)}"
     for broker, reason in answer.round.stale.items():
         yield f"  stale {broker}: {reason}"
     for command in answer.commands:

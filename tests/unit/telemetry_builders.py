@@ -21,7 +21,7 @@ from strategies.model import (
     TelemetryRecord,
     Traffic,
 )
-from strategies.store import InMemoryStore
+from strategies.store import InMemoryStore, StateStore
 
 MIB = 1024 * 1024
 T0 = 1_795_000_000_000
@@ -79,7 +79,7 @@ def outcome(
 
 
 def fold_all(
-    engine: Engine, records: Iterable[TelemetryRecord], store: InMemoryStore | None = None
+    engine: Engine, records: Iterable[TelemetryRecord], store: StateStore | None = None
 ) -> list[Event]:
     store = store or InMemoryStore()
     return [event for record in records for event in engine.fold(record, store)]

@@ -11,7 +11,7 @@ import pytest
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
-from tests.telemetry_lines import bundle
+from tests.telemetry_lines import bundle, intent
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 
@@ -259,3 +259,18 @@ def test_brokers_and_rounds_have_no_executor_limits(replayed: Path) -> None:
     for word in ("hot:1", 1):
         assert limits_of(explained(replayed, word, *NOW)) == []
         assert explained(replayed, word, *NOW, "--json").json["executor_limits"] == []
+
+
+def test_a_broker_that_is_being_drained(tmp_path: Path) -> None:
+    """Who drains it, how far it is, and where each bundle goes."""
+    lines = uneven(rounds=5)
+    lines.insert(3, intent(61, broker="hot:1"))
+    rebalancer("replay", recorded(tmp_path, lines), "--out", tmp_path / "out", *EAGER_WORDS)
+
+    answer = explained(tmp_path / "out", "hot:1")
+    whole = explained(tmp_path / "out", 2)
+
+    assert "drain of hot:1 (Zoë: new disks) is draining: " in answer.out
+    assert "because Zoë drains hot:1 (new disks); idle:1 " in answer.out
+    assert "[being-drained]" in answer.out
+    assert "drain of hot:1 (Zoë: new disks) is " in whole.out

@@ -24,7 +24,7 @@ from sinks.wire.position import Position
 from strategies.errors import WireError
 from strategies.settings import RoundSettings
 from tests.control_topic import outcome
-from tests.telemetry_lines import T0, load_report, sweep
+from tests.telemetry_lines import T0, intent, load_report, sweep
 from tests.topic_uris import topics_of
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
@@ -99,6 +99,19 @@ def test_a_round_shows_its_state_what_to_do_and_since_when(tmp_path: Path) -> No
     assert lines[4].startswith("  spread ")
     assert "newest report 19 s ago; newest sweep 18 s ago: 2 brokers" in lines[5]
     assert "executor: not paused on this machine (/x/pause does not exist)" in lines
+
+
+def test_drains_have_a_line(tmp_path: Path) -> None:
+    lines = uneven(rounds=5)
+    lines.insert(3, intent(61, broker="hot:1"))
+    lines.insert(4, intent(62, broker="no:1", id="0b" * 16))
+    rebalancer("replay", recorded(tmp_path, lines), "--out", tmp_path / "replay", *EAGER_WORDS)
+    publish(tmp_path, "rounds", (tmp_path / "replay" / "rounds.jsonl").read_bytes().splitlines())
+
+    text = screen(tmp_path)
+
+    assert "  drain of hot:1 (Zoë: new disks) is draining: " in text
+    assert "no:1" not in text, "a refused one is not active"
 
 
 def test_a_state_lasts_since_the_first_round_in_a_row_with_it(tmp_path: Path) -> None:

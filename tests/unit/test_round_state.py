@@ -38,6 +38,10 @@ OTHERS = {
     "engine",
     "outcomes",
     "boundaries",
+    "apply_record",
+    "accept",
+    "fold",
+    "progress",
 }
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.
 NO_SKIPS = {

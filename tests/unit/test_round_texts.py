@@ -11,7 +11,8 @@ import pytest
 
 from rebalancer.analysis.round_texts import certificate_text, forecast_text, sentences
 from rebalancer.simulation.timeline import Proof
-from strategies.model import Certificate, Forecast, Skip
+from strategies.model import Skip
+from strategies.round_figures import Certificate, Forecast
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import recorded, uneven

@@ -13,7 +13,8 @@ from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from strategies.engine import EngineSettings
 from strategies.errors import ContractError
-from strategies.model import Outcome, Round, Spread
+from strategies.model import Outcome, Round
+from strategies.round_figures import Spread
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 NOTHING = Spread(0.0, 0.0, 0.0)

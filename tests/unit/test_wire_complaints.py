@@ -227,8 +227,8 @@ def test_the_known_kinds_are_listed() -> None:
     error = refusal(changed(load_report(), "kind", to="load-reprot"))
     assert error.code == "unknown-kind"
     assert (
-        "load-report, broker-load-data, top-bundles-load-data, sweep, policies, outcome, note"
-        in error.text
+        "load-report, broker-load-data, top-bundles-load-data, sweep, policies, outcome, intent, "
+        "note" in error.text
     )
 
 

@@ -39,20 +39,9 @@ from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.approvals import Approval, ApprovalOutcome, ApprovedCommand
 from strategies.errors import ContractError, WireError
-from strategies.model import (
-    Certificate,
-    Command,
-    Expected,
-    Forecast,
-    Note,
-    Outcome,
-    OutcomeReport,
-    Rejection,
-    Round,
-    Skip,
-    Spread,
-)
+from strategies.model import Command, Expected, Note, Outcome, OutcomeReport, Rejection, Round, Skip
 from strategies.move_cost import MoveCost
+from strategies.round_figures import Certificate, Forecast, Spread
 from tests.telemetry_lines import T0, bundle
 
 COMMAND = Command(

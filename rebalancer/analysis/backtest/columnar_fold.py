@@ -24,6 +24,7 @@ from strategies.averages.bundle_averages import BundleHistory, unpack_history
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
+from strategies.intents.state import NO_INTENTS
 from strategies.model import NO_MEMORY, Event, Figures, Memory, Skip
 from strategies.store import BrokerState, InMemoryStore
 
@@ -173,6 +174,7 @@ class _SkippedRounds:
             state.early is not None
             or state.in_flight
             or state.departed
+            or state.intents != NO_INTENTS
             or state.gained
             or state.reported
             or state.clock is None

@@ -10,7 +10,7 @@ import msgspec
 
 from sinks.wire.codec import decode
 from strategies.errors import WireError
-from strategies.model import LoadReport, Note
+from strategies.model import LoadReport, Note, Owned
 
 
 class _OwnedBundlesNote(msgspec.Struct, tag_field="note", tag="owned-bundles"):
@@ -33,7 +33,7 @@ def owners_in(lines: Iterable[bytes], cluster: str | None = None) -> dict[str, s
             continue
         if isinstance(record, LoadReport) and record.bundles is not None:
             found |= dict.fromkeys(record.bundles.names, record.broker)
-        elif isinstance(record, Note):
+        elif isinstance(record, Note | Owned):
             found |= _noted(line)
     return found
 

@@ -11,7 +11,7 @@ from rebalancer.analysis.explain.subject import ExplainedSubject, Located
 from rebalancer.analysis.move_costs import move_costs
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.simulation.tracing import proof_of
-from strategies.describe import counted, describe_skip
+from strategies.describe import counted, describe_intent, describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 
 #: Maximum number of bundles that a line names; it counts the others.
@@ -94,6 +94,7 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
         f"{points(done.spread_after.range)} expected after the commands",
         *([f"  {done.state.line}"] if done.state is not None else []),
         *(f"  {line}" for line in sentences(proof)),
+        *(f"  {describe_intent(one)}" for one in done.intents),
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
         *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group, history)),
@@ -119,10 +120,11 @@ def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str
     broker.
     """
     commands = history.commands_of(done)
+    asked = [describe_intent(one) for one in done.intents if one.broker == broker]
     if broker in done.stale:
-        return [f"was left out: {done.stale[broker]}"]
+        return [f"was left out: {done.stale[broker]}", *asked]
     if broker not in done.brokers:
-        return [
+        return asked + [
             f"was left out: {skip.text} [{skip.code}]"
             for skip in done.skips
             if skip.subject == "broker" and broker in skip.names
@@ -145,7 +147,7 @@ def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str
         for group in _by_pair(moves, destination=broker)
     ]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
-    decided = [*gave, *took, *left] or ["no decision about it"]
+    decided = [*asked, *gave, *took, *left] or ["no decision about it"]
     return [f"usage {_usage(broker, done)}", *decided]
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from sinks.wire.codec import decode
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.model import LoadReport, Note, OutcomeReport, Sweep, TelemetryRecord
+from strategies.model import LoadReport, Note, OutcomeReport, Owned, Sweep, TelemetryRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class OwnershipWatch:
         match record:
             case LoadReport() if record.figures is not None and record.bundles is not None:
                 self._own(cluster, record.cluster, record.broker, record.bundles.names, record.ts)
-            case Note():
+            case Note() | Owned():
                 yield from self._note(cluster, line)
             case Sweep():
                 cluster.mute = set(record.missing) if cluster.noted else ()

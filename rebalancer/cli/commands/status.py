@@ -23,6 +23,7 @@ from rebalancer.cli.doctor.finding import age
 from rebalancer.cli.pause import Pause, pause_of
 from sinks.collector.collector import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
+from strategies.describe import describe_intent, is_active
 from strategies.model import Command, Outcome, Round
 from strategies.settings import RoundSettings
 
@@ -151,6 +152,7 @@ def _round_lines(
     else:
         yield f"newest round {newest.round} of epoch {newest.epoch}, {_ago(newest.ts, now_ms)}"
     yield _spread(newest)
+    yield from (describe_intent(one) for one in newest.intents if is_active(one))
 
 
 def _is_late(newest: Round, now_ms: int, rounds: RoundSettings) -> bool:

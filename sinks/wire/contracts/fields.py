@@ -71,4 +71,13 @@ Signature = Annotated[
         "one, if there is a key"
     ),
 ]
+IntentId = Annotated[
+    str,
+    Meta(
+        min_length=32,
+        max_length=32,
+        description="32 hex digits",
+        extra_json_schema={"pattern": "^[0-9a-f]{32}$"},
+    ),
+]
 Scalar = str | int | float | bool | None

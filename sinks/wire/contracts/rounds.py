@@ -10,13 +10,16 @@ from sinks.wire.contracts.fields import (
     Broker,
     Cluster,
     Count,
+    Duration,
     Fraction,
+    IntentId,
     Milliseconds,
     Scalar,
     Signature,
     Text,
     Version,
 )
+from strategies.intents.contract import IntentAction, IntentStateCode, RollPhase
 from strategies.round_state import StateCode
 
 
@@ -82,6 +85,31 @@ class StateRecord(Struct, frozen=True):
     advice: Annotated[Text, Meta(description="what to do")]
 
 
+class IntentStatusRecord(Struct, frozen=True):
+    """What the round says about one intent of an operator. Ended and refused ones stay for an
+    hour.
+    """
+
+    id: Annotated[IntentId, Meta(description="of the drain, the roll or the refused record")]
+    action: IntentAction
+    state: IntentStateCode
+    text: Annotated[Text, Meta(description="with a code in brackets where something is in the way")]
+    advice: Annotated[Text, Meta(description="what to do")]
+    by: str
+    reason: str
+    asked_ms: Annotated[Milliseconds, Meta(description="time of the record")]
+    since_ms: Annotated[Milliseconds, Meta(description="since when in this state")]
+    broker: Broker | None
+    roll: Annotated[IntentId | None, Meta(description="the roll that the drain belongs to")]
+    until_ms: Annotated[Milliseconds | None, Meta(description="when the drain ends by itself")]
+    left: Annotated[Count | None, Meta(description="bundles that are still on the broker")]
+    total: Annotated[Count | None, Meta(description="bundles at the beginning, and new ones since")]
+    left_ms: Annotated[Duration | None, Meta(description="estimate of the time until it is empty")]
+    error_ms: Annotated[Duration | None, Meta(description="how wrong the estimate may be")]
+    phases: Annotated[dict[str, RollPhase], Meta(description="of a roll: per broker")]
+    record: Annotated[IntentId | None, Meta(description="of a roll: its last accepted record")]
+
+
 class RoundRecord(Struct, frozen=True):
     """One decision for one cluster: its input, commands, skips and expected effect."""
 
@@ -108,4 +136,5 @@ class RoundRecord(Struct, frozen=True):
     certificate: CertificateRecord | UnsetType = UNSET
     forecast: ForecastRecord | UnsetType = UNSET
     state: StateRecord | UnsetType = UNSET
+    intents: list[IntentStatusRecord] | UnsetType = UNSET
     sig: Signature | UnsetType = UNSET

@@ -1,4 +1,5 @@
-"""TELEMETRY, key = cluster: reports of brokers, collectors and executors. Unknown fields are
+"""TELEMETRY, key = cluster: reports of brokers, collectors and executors, and intents of operators.
+Unknown fields are
 ignored, unknown kinds are rejected.
 """
 
@@ -6,23 +7,28 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
+from sinks.wire.contracts.approvals import LONGEST_REASON
 from sinks.wire.contracts.fields import (
     BUNDLE_PATTERN,
+    LONGEST_NAME,
     UNKNOWN_SPEED,
     Broker,
     Bundle,
     Cluster,
     Count,
     Figure,
+    IntentId,
     Milliseconds,
     MsgRate,
     ResourceFigure,
+    Signature,
     Throughput,
     Version,
 )
 from sinks.wire.contracts.outcomes import OutcomeRecord
+from strategies.intents.contract import IntentAction
 
 
 class ResourceUsage(Struct, frozen=True, gc=False):
@@ -90,6 +96,9 @@ class LocalBrokerData(BrokerFigures, frozen=True):
     bundles: Annotated[list[Bundle], Meta(description="all bundles the broker serves")] | None = (
         None
     )
+    startTimestamp: (
+        Annotated[int, Meta(description="start of the broker by its own clock, in ms")] | None
+    ) = None
 
 
 class BrokerLoadData(BrokerFigures, frozen=True):
@@ -163,6 +172,20 @@ class SweepRecord(Struct, frozen=True, tag_field="kind", tag="sweep"):
     missing: Annotated[
         dict[str, str], Meta(description="brokers that did not answer, with the reason")
     ]
+    answering: (
+        Annotated[
+            list[Broker],
+            Meta(description="those of `missing` that answer, but have no figures at present"),
+        ]
+        | UnsetType
+    ) = UNSET
+    leader: Annotated[Broker, Meta(description="the broker that leads the cluster")] | UnsetType = (
+        UNSET
+    )
+    shedding: (
+        Annotated[bool, Meta(description="whether Pulsar's own shedder is on at the leader")]
+        | UnsetType
+    ) = UNSET
 
 
 class PoliciesRecord(Struct, frozen=True, tag_field="kind", tag="policies"):
@@ -187,12 +210,54 @@ class OutcomeReportRecord(Struct, frozen=True, tag_field="kind", tag="outcome"):
     report: OutcomeRecord
 
 
+class IntentRecord(Struct, frozen=True, tag_field="kind", tag="intent"):
+    """What an operator wants: drain a broker, roll a cluster. Signed, if there is a key for it."""
+
+    v: Version
+    cluster: Cluster
+    ts: Milliseconds
+    id: Annotated[
+        IntentId, Meta(description="random, new for each record; a repeated one has no effect")
+    ]
+    action: IntentAction
+    by: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="the person")]
+    reason: Annotated[
+        str,
+        Meta(
+            description="for people",
+            extra_json_schema={"minLength": 1, "maxLength": LONGEST_REASON},
+        ),
+    ]
+    broker: Broker | UnsetType = UNSET
+    brokers: Annotated[list[Broker], Meta(description="of a roll; at least one")] | UnsetType = (
+        UNSET
+    )
+    roll: (
+        Annotated[IntentId, Meta(description="the roll that the record belongs to")] | UnsetType
+    ) = UNSET
+    until_ms: (
+        Annotated[Milliseconds, Meta(description="when a drain ends by itself")] | UnsetType
+    ) = UNSET
+    together: (
+        Annotated[bool, Meta(description="the drain may begin while another one lasts")] | UnsetType
+    ) = UNSET
+    max_unavailable: (
+        Annotated[int, Meta(ge=1, le=1_000, description="brokers of a roll at a time")] | UnsetType
+    ) = UNSET
+    sig: Signature | UnsetType = UNSET
+
+
 class NoteRecord(Struct, frozen=True, tag_field="kind", tag="note"):
-    """A remark for people; the engine ignores it."""
+    """A remark for people, which the engine ignores, whatever else it contains; except
+    `owned-bundles`: `report` names all bundles of `broker`, by which drains know them.
+    """
 
     v: Version
     cluster: Cluster
     ts: Milliseconds = 0
+    note: Raw = field(default_factory=Raw)
+    broker: Raw = field(default_factory=Raw)
+    report: Raw = field(default_factory=Raw)
 
 
 TelemetryMessage = (
@@ -202,6 +267,7 @@ TelemetryMessage = (
     | SweepRecord
     | PoliciesRecord
     | OutcomeReportRecord
+    | IntentRecord
     | NoteRecord
 )
 
@@ -213,5 +279,6 @@ KINDS: dict[str, type[TelemetryMessage]] = {
     "sweep": SweepRecord,
     "policies": PoliciesRecord,
     "outcome": OutcomeReportRecord,
+    "intent": IntentRecord,
     "note": NoteRecord,
 }

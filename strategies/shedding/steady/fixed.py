@@ -12,17 +12,8 @@ from math import isfinite
 from operator import attrgetter
 
 from strategies.load_history import Episode, LoadHistory, RecentMove
-from strategies.model import (
-    NO_MEMORY,
-    BrokerLoad,
-    Certificate,
-    ClusterView,
-    Decision,
-    Forecast,
-    Memory,
-    Shedding,
-    Skip,
-)
+from strategies.model import NO_MEMORY, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.round_figures import Certificate, Forecast
 from strategies.settings import Weights
 from strategies.shedding.memory import with_histories
 from strategies.shedding.reason_texts import unusable
@@ -81,7 +72,7 @@ class SteadyShedder:
         }
         compared = {name: histories[name] for name in compared_brokers(usage)}
         episode = followed(memory.cluster.episode, remembered, histories, view.now_ms)
-        episode = judged_moves(episode, compared, moves, view.now_ms)
+        episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = _Round(
             view,
             sorted((load for load in loads if load.broker in compared), key=attrgetter("broker")),

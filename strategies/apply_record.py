@@ -1,0 +1,74 @@
+"""Applies one record whose time is believed to a cluster's state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strategies.intents.contract import Intent
+from strategies.model import (
+    LoadReport,
+    Note,
+    OutcomeReport,
+    Owned,
+    Policies,
+    Rejection,
+    Sweep,
+    TelemetryRecord,
+    Tombstone,
+)
+from strategies.outcomes import learn_outcome
+from strategies.reports import REPEATED, accept_report, depart
+from strategies.rivals.census import census
+from strategies.state import ClusterState
+from strategies.store import StateStore
+
+
+def apply_record(
+    record: TelemetryRecord, state: ClusterState, store: StateStore
+) -> tuple[ClusterState, Rejection | None]:
+    """The state after a record, or why the record cannot be used."""
+    match record:
+        case LoadReport():
+            return accept_report(record, state, store)
+        case Tombstone():
+            broker = store.get_broker(record.broker)
+            if broker is not None and record.ts < broker.reported_at_ms:
+                return state, None  # the broker has published figures again since this withdrawal
+            return depart(record.broker, state, store, record.ts), None
+        case Sweep():
+            if record.ts <= state.sweep_at_ms:
+                return state, _late_sweep(record, state)
+            known = [broker.broker for broker in store.brokers()]
+            return replace(
+                state,
+                sweep_at_ms=record.ts,
+                sweep=record.sweep,
+                missing=dict(record.missing),
+                rivals=census(state.rivals, record, state.sweep_at_ms, known),
+            ), None
+        case OutcomeReport():
+            return learn_outcome(record, state, store), None
+        case Policies():
+            return replace(state, policies=record.snapshot), None
+        case Intent() | Owned() | Note():  # neither has a time
+            return state, None
+
+
+def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
+    if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
+        return Rejection(
+            REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record
+        )
+    text = (
+        f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it is late or a "
+        "duplicate, nothing to do"
+    )
+    if record.sweep == state.sweep + 1:
+        text = (
+            f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped "
+            f"{state.sweep_at_ms}: "
+            "the collector's clock stands still or went back; check it"
+        )
+    return Rejection(
+        "duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record
+    )

@@ -1,0 +1,396 @@
+"""Accepts or refuses the record of an intent. The same rules judge a record in the fold and in a
+command, before it writes the record.
+
+Pure: takes the intents so far, the brokers, the record and the time; returns the new intents, or
+why there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from strategies.intents.contract import Intent, IntentAction, IntentStatus, RollPhase
+from strategies.intents.state import Drain, Intents, Roll, status_of_drain, status_of_roll
+
+#: Records about one cluster within the time in which they are believed; a person writes far fewer.
+_MOST_RECORDS = 1_000
+_ROLL_WAITS = "Wait until the roll has ended, or end it with `rebalancer roll --cancel`."
+
+
+@dataclass(frozen=True, slots=True)
+class IntentFleet:
+    """The brokers when a record is judged. `known`: all brokers with reports; `live`: those with
+    fresh figures; `excluded`: those that limits.excluded_brokers names.
+    """
+
+    known: Collection[str]
+    live: Collection[str]
+    excluded: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRefusal:
+    """Why a record changes nothing. `code`: stable; `text`: a sentence; `advice`: what to do."""
+
+    code: str
+    text: str
+    advice: str
+
+    @property
+    def line(self) -> str:
+        """`n1:8080 has not reported … [not-live]. Start the broker …`"""
+        return f"{self.text} [{self.code}]. {self.advice}"
+
+
+Judgement = Intents | IntentRefusal
+
+
+def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+    """The intents after a record, or why it is refused. `now_ms`: the cluster's time."""
+    if len(intents.seen) >= _MOST_RECORDS:
+        return IntentRefusal(
+            "too-many-intents",
+            f"{len(intents.seen):,} intents have come within minutes",
+            "Find the program that writes them, and stop it.",
+        )
+    judged = _RULES[intent.action](intents, fleet, intent, now_ms)
+    if isinstance(judged, Intents) and judged.roll is not None and intent.roll == judged.roll.id:
+        judged = replace(judged, roll=replace(judged.roll, record=intent.id))
+    return judged
+
+
+def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -> Intents:
+    """The intents with the status of a refused record."""
+    status = IntentStatus(
+        intent.id,
+        intent.action,
+        "refused",
+        f"{why.text} [{why.code}]",
+        why.advice,
+        intent.by,
+        intent.reason,
+        intent.ts,
+        now_ms,
+        intent.broker,
+        intent.roll,
+        intent.until_ms,
+    )
+    return replace(intents, ended=(*intents.ended, status))
+
+
+def without_drain(
+    intents: Intents, broker: str, now_ms: int, *, how: str, done: bool | None = None
+) -> Intents:
+    """The intents after the drain of a broker has ended. `how`: a sentence without a full stop;
+    `done`: None = if the broker was drained.
+    """
+    drain = intents.drains[broker]
+    status = replace(
+        status_of_drain(drain),
+        state="done" if (drain.was_drained if done is None else done) else "cancelled",
+        text=how,
+        advice="Nothing to do: the broker may take bundles again.",
+        since_ms=now_ms,
+        left_ms=None,
+        error_ms=None,
+    )
+    drains = {name: one for name, one in intents.drains.items() if name != broker}
+    return replace(intents, drains=drains, ended=(*intents.ended, status))
+
+
+def _drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+    broker = intent.broker or ""
+    why = (
+        _unfit(broker, fleet)
+        or _already(intents, broker, now_ms)
+        or _beside_others(intents, intent, now_ms)
+        or _last_one(intents, fleet, broker)
+    )
+    if why is None and intent.until_ms is not None and intent.until_ms <= now_ms:
+        why = IntentRefusal(
+            "until-passed",
+            f"the drain of {broker} would have ended {_ago(intent.until_ms, now_ms)} ago",
+            "Name a later time, and check the clock of the machine that wrote the record.",
+        )
+    if why is not None:
+        return why
+    drain = Drain(
+        intent.id,
+        broker,
+        intent.by,
+        intent.reason,
+        intent.ts,
+        now_ms,
+        roll=intent.roll,
+        until_ms=intent.until_ms,
+        together=intent.together,
+        text="the next round begins with it",
+        advice="Nothing to do.",
+    )
+    after = replace(intents, drains={**intents.drains, broker: drain})
+    return after if intent.roll is None else _in_phase(after, broker, "draining", now_ms)
+
+
+def _unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
+    if broker in fleet.excluded:
+        return IntentRefusal(
+            "excluded-broker",
+            f"limits.excluded_brokers names {broker}: no round includes it",
+            "Remove it from limits.excluded_brokers first.",
+        )
+    if broker not in fleet.known:
+        known = ", ".join(sorted(fleet.known)[:10]) or "none"
+        return IntentRefusal(
+            "unknown-broker",
+            f"no broker {broker} has reported; known brokers: {known}",
+            "Write the name as host:port of the broker's web service.",
+        )
+    if broker not in fleet.live:
+        return IntentRefusal(
+            "not-live",
+            f"{broker} has no fresh figures: it is down, or its reports do not arrive",
+            "Start the broker, or check with `rebalancer doctor` that its reports are collected.",
+        )
+    return None
+
+
+def _already(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None:
+    drain = intents.drains.get(broker)
+    if drain is None:
+        return None
+    return IntentRefusal(
+        "already-drained",
+        f"{broker} is being drained already: {drain.by} asked for it "
+        f"{_ago(drain.asked_ms, now_ms)} ago ({drain.reason})",
+        "Nothing to do: `rebalancer intents` shows its progress.",
+    )
+
+
+def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
+    """Why this drain may not begin beside the other drains and the roll."""
+    roll, broker = intents.roll, intent.broker or ""
+    if intent.roll is not None:
+        why = _not_of_roll(intents, intent, now_ms) or _halted(roll)
+        if why is not None or roll is None:
+            return why
+        if roll.phases[broker] != "waiting":
+            return _wrong_phase(roll, broker, "waiting")
+        if len(roll.at_turn) >= roll.max_unavailable:
+            return _too_many(roll)
+    elif roll is not None and roll.phases.get(broker, "restarted") != "restarted":
+        return IntentRefusal(
+            "part-of-roll",
+            f"{broker} belongs to the roll of {roll.by} ({roll.reason}), which drains it",
+            _ROLL_WAITS,
+        )
+    others = [
+        one for one in intents.drains.values() if intent.roll is None or one.roll != intent.roll
+    ]
+    if others and not intent.together:
+        other = others[0]
+        return IntentRefusal(
+            "another-drain",
+            f"{other.broker} is being drained: {other.by} asked for it "
+            f"{_ago(other.asked_ms, now_ms)} ago ({other.reason})",
+            f"Wait, end it with `rebalancer undrain {other.broker}`, or drain both with "
+            "--together.",
+        )
+    return None
+
+
+def _last_one(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusal | None:
+    left = sorted({*fleet.live} - {*fleet.excluded} - {*intents.drains} - {broker})
+    if left:
+        return None
+    return IntentRefusal(
+        "last-broker",
+        f"{broker} is the last broker that may take bundles: without it there is none",
+        "Start or undrain another broker first.",
+    )
+
+
+def _undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+    broker = intent.broker or ""
+    drain = intents.drains.get(broker)
+    if drain is None:
+        return IntentRefusal(
+            "not-drained",
+            f"{broker} is not being drained",
+            "Nothing to do: `rebalancer intents` shows what is active.",
+        )
+    roll = intents.roll
+    if roll is None or drain.roll != roll.id:
+        return without_drain(intents, broker, now_ms, how=f"{intent.by} ended it: {intent.reason}")
+    if intent.roll != roll.id:
+        return IntentRefusal(
+            "part-of-roll",
+            f"{broker} belongs to the roll of {roll.by} ({roll.reason})",
+            _ROLL_WAITS,
+        )
+    after = without_drain(intents, broker, now_ms, how=f"{intent.by} ended it: {intent.reason}")
+    return _in_phase(after, broker, "waiting", now_ms)
+
+
+def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+    roll = intents.roll
+    if roll is not None:
+        return IntentRefusal(
+            "another-roll",
+            f"a roll is active: {roll.by} began it {_ago(roll.asked_ms, now_ms)} ago "
+            f"({roll.reason})",
+            _ROLL_WAITS,
+        )
+    for broker in intent.brokers:
+        why = _unfit(broker, fleet) or _already(intents, broker, now_ms)
+        if why is not None:
+            return why
+    willing = {*fleet.live} - {*fleet.excluded} - {*intents.drains}
+    if len(willing) <= intent.max_unavailable:
+        return IntentRefusal(
+            "last-broker",
+            f"{len(willing)} brokers may take bundles, and the roll may drain "
+            f"{intent.max_unavailable} of them at a time: there would be none left",
+            "Start more brokers, or lower --max-unavailable.",
+        )
+    phases: Mapping[str, RollPhase] = dict.fromkeys(intent.brokers, "waiting")
+    began = Roll(
+        intent.id,
+        intent.by,
+        intent.reason,
+        intent.ts,
+        now_ms,
+        intent.max_unavailable,
+        phases,
+        intent.id,
+    )
+    return replace(intents, roll=began)
+
+
+def _restarting(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+    why = _not_of_roll(intents, intent, now_ms) or _halted(intents.roll)
+    roll, broker = intents.roll, intent.broker or ""
+    if why is not None or roll is None:
+        return why or _no_roll(intent)
+    if roll.phases[broker] not in ("drained", "restarting"):
+        return _wrong_phase(roll, broker, "drained")
+    return _in_phase(intents, broker, "restarting", now_ms)
+
+
+def _restarted(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+    why = _not_of_roll(intents, intent, now_ms)
+    roll, broker = intents.roll, intent.broker or ""
+    if why is not None or roll is None:
+        return why or _no_roll(intent)
+    if roll.phases[broker] != "restarting":
+        return _wrong_phase(roll, broker, "restarting")
+    if broker in intents.drains:
+        how = "the broker has restarted"
+        intents = without_drain(intents, broker, now_ms, how=how, done=True)
+    return _in_phase(intents, broker, "restarted", now_ms)
+
+
+def _halt(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+    roll = intents.roll
+    if roll is None or roll.id != intent.roll:
+        return _no_roll(intent)
+    return replace(intents, roll=replace(roll, halted=intent.reason, since_ms=now_ms))
+
+
+def _resume(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+    roll = intents.roll
+    if roll is None or roll.id != intent.roll:
+        return _no_roll(intent)
+    since_ms = roll.since_ms if roll.halted is None else now_ms
+    return replace(intents, roll=replace(roll, halted=None, since_ms=since_ms))
+
+
+def _finish(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+    roll = intents.roll
+    if roll is None or roll.id != intent.roll:
+        return _no_roll(intent)
+    for broker in sorted(intents.drains):
+        if intents.drains[broker].roll == roll.id:
+            how = f"the roll has ended: {intent.reason}"
+            intents = without_drain(intents, broker, now_ms, how=how)
+    done = all(phase == "restarted" for phase in roll.phases.values())
+    status = replace(
+        status_of_roll(replace(roll, record=intent.id)),
+        state="done" if done else "cancelled",
+        text=f"{intent.by} ended it: {intent.reason}",
+        advice="Nothing to do." if done else "Begin another roll for the brokers that are left.",
+        since_ms=now_ms,
+    )
+    return replace(intents, roll=None, ended=(*intents.ended, status))
+
+
+def _not_of_roll(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
+    """Why the record is not about a broker of the active roll."""
+    roll = intents.roll
+    if roll is None or roll.id != intent.roll:
+        return _no_roll(intent)
+    if intent.broker in roll.phases:
+        return None
+    return IntentRefusal(
+        "not-in-roll",
+        f"{intent.broker} is no broker of the roll of {roll.by} ({roll.reason})",
+        f"The roll has {', '.join(roll.phases)}.",
+    )
+
+
+def _no_roll(intent: Intent) -> IntentRefusal:
+    return IntentRefusal(
+        "no-such-roll",
+        f"the record to {intent.action} names a roll that is not active ({intent.roll})",
+        "Nothing to do: `rebalancer intents` shows what is active.",
+    )
+
+
+def _halted(roll: Roll | None) -> IntentRefusal | None:
+    if roll is None or roll.halted is None:
+        return None
+    return IntentRefusal(
+        "roll-halted",
+        f"the roll has halted: {roll.halted}",
+        "Go on with `rebalancer roll --resume`, or give up with `rebalancer roll --cancel`.",
+    )
+
+
+def _wrong_phase(roll: Roll, broker: str, needed: RollPhase) -> IntentRefusal:
+    return IntentRefusal(
+        "wrong-phase",
+        f"{broker} is {roll.phases[broker]} in this roll; the record needs it {needed}",
+        "Two processes may run the same roll: stop one, and go on with `rebalancer roll --resume`.",
+    )
+
+
+def _too_many(roll: Roll) -> IntentRefusal:
+    return IntentRefusal(
+        "too-many-unavailable",
+        f"{', '.join(roll.at_turn)} of the roll: no more than {roll.max_unavailable} brokers may "
+        "be drained or restarted at a time",
+        "Wait until one of them has restarted.",
+    )
+
+
+def _in_phase(intents: Intents, broker: str, phase: RollPhase, now_ms: int) -> Intents:
+    roll = intents.roll
+    assert roll is not None
+    return replace(intents, roll=replace(roll, phases={**roll.phases, broker: phase}))
+
+
+def _ago(then_ms: int, now_ms: int) -> str:
+    seconds = max(0, now_ms - then_ms) // 1000
+    return f"{seconds} s" if seconds < 600 else f"{seconds // 60} min"
+
+
+_RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Judgement]] = {
+    "drain": _drain,
+    "undrain": _undrain,
+    "roll": _roll,
+    "restarting": _restarting,
+    "restarted": _restarted,
+    "halt": _halt,
+    "resume": _resume,
+    "end": _finish,
+}

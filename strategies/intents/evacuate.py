@@ -1,0 +1,224 @@
+"""Chooses the bundles that leave draining brokers in a round, and their destinations.
+
+Lightest disturbance first: fewest sessions and topics, then least throughput, then by name. The
+limits of every move apply; the cool-down does not: it keeps balancing from moving a bundle twice,
+and a bundle that stays on a broker which is about to stop is interrupted in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles.system_bundles import is_system_bundle
+from strategies.filters.contract import Refusal
+from strategies.intents.settings import DrainSettings
+from strategies.intents.state import Drain
+from strategies.limits.budget import Budget
+from strategies.model import MIB, BrokerLoad, Decision, Skip
+from strategies.placement.destinations import Destinations
+from strategies.state import Gained, InFlight, Order
+
+#: Code of bundles that wait until others have arrived.
+WAITS = "waits-for-drain"
+
+
+@dataclass(frozen=True)
+class DrainRules:
+    """Rules by which bundles of draining brokers stay. `budget`: of the whole round; `closed`: why
+    no bundle may leave now, or None; `is_excluded`: whether a bundle's namespace is.
+    """
+
+    settings: DrainSettings
+    budget: Budget
+    is_excluded: Callable[[str], bool]
+    closed: Refusal | None = None
+
+
+@dataclass(frozen=True)
+class Draining:
+    """The draining brokers with fresh figures when a round decides.
+
+    `drains`: broker → its drain; `owned`: broker → all its bundles by the collector's notes;
+    `still`: brokers whose bundles stay for now; `in_flight`, `gained`, `orders`: as in RoundInput.
+    """
+
+    brokers: Sequence[BrokerLoad]
+    drains: Mapping[str, Drain]
+    owned: Mapping[str, Collection[str]]
+    still: Collection[str]
+    in_flight: Mapping[str, InFlight]
+    gained: Mapping[str, Gained]
+    orders: Mapping[str, Order]
+    now_ms: int
+
+
+@dataclass(frozen=True)
+class Evacuation:
+    """The bundles that leave. `leaving`: bundle → its decision; `throughputs`: bundle → bytes/s;
+    `left`: broker → the bundles that it still has; `under_way`: broker → those of them that are on
+    their way since earlier rounds; `stays`: broker → the others that stay, with the reason.
+    """
+
+    leaving: Mapping[str, Decision] = field(default_factory=dict)
+    throughputs: Mapping[str, float] = field(default_factory=dict)
+    left: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    under_way: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stays: Mapping[str, Mapping[str, Refusal]] = field(default_factory=dict)
+    forbidden: Mapping[str, tuple[str, Refusal]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Candidate:
+    """A bundle that has to leave; the lightest disturbance is the smallest."""
+
+    disturbance: int
+    throughput: float
+    bundle: str
+    source: str
+
+
+def bundles_left(broker: BrokerLoad, owned: Collection[str]) -> tuple[str, ...]:
+    """The bundles that a broker still has, in its reports or by the collector's notes, without
+    those of Pulsar itself.
+    """
+    names = dict.fromkeys([*broker.bundles.names, *sorted(owned)])
+    return tuple(name for name in names if not is_system_bundle(name))
+
+
+def evacuate(given: Draining, destinations: Destinations, rules: DrainRules) -> Evacuation:
+    """Chooses bundles in the order of their disturbance until the pace is reached."""
+    left = {one.broker: bundles_left(one, given.owned.get(one.broker, ())) for one in given.brokers}
+    forbidden = {
+        one.broker: why
+        for one in given.brokers
+        if given.drains[one.broker].total is None
+        and (why := _forbidden(left[one.broker], destinations)) is not None
+    }
+    under_way = {broker: _under_way(broker, names, given) for broker, names in left.items()}
+    going = {one.broker: one for one in given.brokers if one.broker not in forbidden}
+    gate = _DrainGate(given, destinations, rules, {broker: {} for broker in left})
+    for broker, names in under_way.items():
+        gate.count(_weighed(broker, names, going[broker]) if broker in going else [])
+    for one in sorted(
+        one
+        for broker, load in going.items()
+        for one in _weighed(broker, [n for n in left[broker] if n not in under_way[broker]], load)
+    ):
+        gate.decide(one)
+    return Evacuation(gate.leaving, gate.throughputs, left, under_way, gate.stays, forbidden)
+
+
+def _forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, Refusal] | None:
+    """A namespace of the broker that no other broker may serve, and why; None without one."""
+    for namespace in sorted({name.rpartition("/")[0] for name in names}):
+        why = destinations.forbidden(namespace)
+        if why is not None:
+            return namespace, why
+    return None
+
+
+def _under_way(broker: str, names: Sequence[str], given: Draining) -> tuple[str, ...]:
+    """The bundles that the broker still lists and that have a command from an earlier round. A
+    bundle that a broker of the extensible load manager does not report counts until its note shows
+    that it has left.
+    """
+    flights = given.in_flight
+    return tuple(name for name in names if name in flights and flights[name].source == broker)
+
+
+def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
+    table = load.bundles
+    rows = {name: row for row, name in enumerate(table.names)}
+    return [_candidate(broker, name, table, rows.get(name)) for name in names]
+
+
+def _candidate(broker: str, name: str, table: BundleLoads, row: int | None) -> _Candidate:
+    if row is None:
+        return _Candidate(0, 0.0, name, broker)
+    throughput = float(table.msg_throughput[row])
+    weight = int(table.sessions[row]) + int(table.topics[row])
+    return _Candidate(weight, throughput if isfinite(throughput) else float("inf"), name, broker)
+
+
+@dataclass
+class _DrainGate:
+    """The bundles chosen and refused so far."""
+
+    given: Draining
+    destinations: Destinations
+    rules: DrainRules
+    stays: dict[str, dict[str, Refusal]]
+    leaving: dict[str, Decision] = field(default_factory=dict)
+    throughputs: dict[str, float] = field(default_factory=dict)
+    bundles: int = 0
+    throughput: float = 0.0
+
+    def count(self, some: Sequence[_Candidate]) -> None:
+        """Counts bundles that are on their way."""
+        self.bundles += len(some)
+        self.throughput += sum(one.throughput for one in some)
+
+    def decide(self, one: _Candidate) -> None:
+        why = self._refused(one)
+        if why is None:
+            why = self._send(one)
+        if why is not None:
+            self.stays[one.source][one.bundle] = why
+
+    def _refused(self, one: _Candidate) -> Refusal | None:
+        given, rules = self.given, self.rules
+        if one.source in given.still:
+            return Refusal("roll-halted", "stays: its roll has halted, or restarts the broker")
+        if rules.closed is not None:
+            return rules.closed
+        if rules.is_excluded(one.bundle):
+            return Refusal(
+                "excluded-namespace", "belongs to a namespace that limits.excluded_namespaces names"
+            )
+        return self._moving(one) or self._pace(one) or rules.budget.refuses([one.throughput])
+
+    def _moving(self, one: _Candidate) -> Refusal | None:
+        """Why a bundle must not get a command because it is moving or is being split already."""
+        given = self.given
+        if one.bundle in given.in_flight:
+            there = given.in_flight[one.bundle].source
+            return Refusal("already-leaving", f"is on its way from {there} already")
+        gained = given.gained.get(one.bundle)
+        other = self.leaving.get(one.bundle)
+        if gained is not None and gained.broker != one.source:
+            return Refusal("on-two-brokers", f"is reported by {gained.broker} too: it is moving")
+        if other is not None:
+            return Refusal("on-two-brokers", f"is reported by {other.source} too: it is moving")
+        order = given.orders.get(one.bundle)
+        if order is not None and order.throughput is None and given.now_ms < order.expires_at_ms:
+            return Refusal("being-split", "has a command to split already")
+        return None
+
+    def _pace(self, one: _Candidate) -> Refusal | None:
+        settings = self.rules.settings
+        if self.bundles >= settings.bundles_at_a_time:
+            limit = f"drains.bundles_at_a_time = {settings.bundles_at_a_time}"
+            return Refusal(WAITS, f"waits until others have arrived ({limit})")
+        most = settings.mib_at_a_time
+        if 0 < most < (self.throughput + one.throughput) / MIB and self.bundles:
+            return Refusal(
+                WAITS, f"waits until others have arrived (drains.mib_at_a_time = {most:g})"
+            )
+        return None
+
+    def _send(self, one: _Candidate) -> Refusal | None:
+        """Names the destination and counts the move; why there is none, if there is none."""
+        drain = self.given.drains[one.source]
+        text = f"{drain.by} drains {one.source} ({drain.reason})"
+        decision = Decision(one.bundle, one.source, None, "drain", text, {"drain": drain.id})
+        named = self.destinations.evacuate(decision)
+        if isinstance(named, Skip):
+            return Refusal(named.code, named.text.removeprefix("it "))
+        self.leaving[one.bundle] = named
+        self.throughputs[one.bundle] = one.throughput if isfinite(one.throughput) else 0.0
+        self.count([one])
+        self.rules.budget.spend([one.throughput])
+        return None

@@ -1,0 +1,108 @@
+"""Folds the record of an intent into a cluster's state.
+
+A person's machine stamps it, so its time moves nothing and has no vote: a record further from the
+cluster's time than any other may be is rejected, else it counts from the cluster's time on. Before
+the first round no broker is certain: records wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from strategies.intents.accept import IntentFleet, IntentRefusal, accept, refused
+from strategies.intents.contract import Intent
+from strategies.limits.names import matcher
+from strategies.log_start import LONGEST_LOG_START, EarlyRecord
+from strategies.model import Owned, Rejection
+from strategies.owned import keep_owned
+from strategies.producer_votes import tolerance_of
+from strategies.round_input import Rules
+from strategies.state import ClusterState
+from strategies.store import BrokerState, StateStore
+
+_Folded = tuple[ClusterState, list[Rejection]]
+
+
+def fold_intent(
+    record: Intent, state: ClusterState, brokers: Iterable[BrokerState], rules: Rules
+) -> _Folded:
+    """The state after a record, and its rejection if it is refused. A repeated record changes
+    nothing.
+    """
+    if record.id in state.intents.seen:
+        return state, []
+    if state.early is not None or state.clock is None:
+        return _wait(record, state)
+    return _judge(record, state, brokers, state.clock.now_ms, rules)
+
+
+def _judge(
+    record: Intent, state: ClusterState, brokers: Iterable[BrokerState], now_ms: int, rules: Rules
+) -> _Folded:
+    if abs(record.ts - now_ms) > rules.round.max_clock_jump_ms:
+        return state, [_far(record, now_ms)]
+    intents = replace(state.intents, seen={**state.intents.seen, record.id: record.ts})
+    judged = accept(intents, fleet_of(brokers, now_ms, rules), record, now_ms)
+    if not isinstance(judged, IntentRefusal):
+        return replace(state, intents=judged), []
+    state = replace(state, intents=refused(intents, record, judged, now_ms))
+    return state, [Rejection("intent-refused", judged.line, record)]
+
+
+def fold_early(state: ClusterState, store: StateStore, rules: Rules) -> _Folded:
+    """The state after the first round, in which the records from before it are judged."""
+    brokers = list(store.brokers())
+    waiting, rejections, clock = state.intents.early, list[Rejection](), state.clock
+    assert clock is not None
+    state = replace(state, intents=replace(state.intents, early=()))
+    for one in waiting:
+        record = one.record
+        if isinstance(record, Owned):
+            state = keep_owned(record, state, store, rules.round.max_clock_jump_ms)
+            continue
+        assert isinstance(record, Intent)
+        state, some = _judge(record, state, brokers, clock.now_ms, rules)
+        rejections += some
+    return state, rejections
+
+
+def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> IntentFleet:
+    """The brokers by which a record is judged."""
+    is_excluded, known = matcher(rules.limits.excluded_brokers), list(brokers)
+    tolerance = tolerance_of(rules.round)
+    live = [
+        one.broker
+        for one in known
+        if one.reported_at_ms >= 0
+        and -tolerance <= now_ms - one.reported_at_ms <= rules.round.stale_after_ms
+    ]
+    names = [one.broker for one in known]
+    return IntentFleet(names, live, [name for name in names if is_excluded(name)])
+
+
+def _wait(record: Intent, state: ClusterState) -> _Folded:
+    early = state.intents.early
+    if len(early) >= LONGEST_LOG_START:
+        text = (
+            f"{len(early)} intents have come before the first round: no more are kept; write it "
+            "again after the first round"
+        )
+        return state, [Rejection("intent-refused", text, record)]
+    waiting = replace(
+        state.intents,
+        early=(*early, EarlyRecord.of(record, far=False)),
+        seen={**state.intents.seen, record.id: record.ts},
+    )
+    return replace(state, intents=waiting), []
+
+
+def _far(record: Intent, now_ms: int) -> Rejection:
+    verdict = "ahead" if record.ts > now_ms else "behind"
+    distance = abs(record.ts - now_ms) / 1000
+    text = (
+        f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: correct "
+        "the clock of the machine that wrote it, or check that telemetry arrives, then write it "
+        "again"
+    )
+    return Rejection(f"clock-{verdict}", text, record)

@@ -1,0 +1,321 @@
+"""Derives from a round how far each drain is, and brings the phases of the roll up to date."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import sqrt
+
+from strategies.filters.contract import Refusal
+from strategies.intents.accept import IntentRefusal, without_drain
+from strategies.intents.contract import IntentStatus, RollPhase
+from strategies.intents.evacuate import WAITS, Evacuation
+from strategies.intents.state import Answers, Drain, DrainState, Intents
+from strategies.model import Outcome
+from strategies.round_state import MEANINGS
+from strategies.state import InFlight
+from strategies.store import BrokerState
+
+#: Rounds by which the time left is estimated, and the fewest changes that make an estimate.
+_ROUNDS, _FEWEST = 10, 2
+#: Refusals in a row after which a drain counts as blocked.
+_REFUSALS = 3
+#: Reasons that pass by themselves within a round or two.
+_PASSING = frozenset({WAITS, "settling", "on-two-brokers", "already-leaving", "being-split"})
+_NOTHING = "Nothing to do."
+_WAIT = "Nothing to do: the next rounds go on."
+_NO_EXECUTOR = "Check with `rebalancer status` that an executor runs and applies commands."
+_POLICIES = "Change the isolation policies, or add brokers that they allow; then drain it again."
+
+
+@dataclass(frozen=True)
+class DrainFacts:
+    """What a round knows of draining brokers.
+
+    `known`: all brokers by name; `stale`: those without fresh figures, with the reason;
+    `in_flight`: moves that may still be carried out; `unanswered`: broker → commands that expired
+    without an outcome; `owned`: brokers whose bundles are all known by notes → time of the note;
+    `left_cluster`: draining brokers that are no part of the cluster any more.
+    """
+
+    now_ms: int
+    known: Mapping[str, BrokerState]
+    stale: Mapping[str, str]
+    in_flight: Mapping[str, InFlight]
+    unanswered: Mapping[str, int]
+    owned: Mapping[str, int]
+    left_cluster: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A drain's new state, with its sentence and what to do."""
+
+    state: DrainState
+    text: str
+    advice: str = _WAIT
+
+
+def without_passed(intents: Intents, now_ms: int) -> Intents:
+    """The intents without drains whose time has passed."""
+    for broker in sorted(intents.drains):
+        until_ms = intents.drains[broker].until_ms
+        if until_ms is not None and until_ms <= now_ms:
+            intents = without_drain(intents, broker, now_ms, how="its time has passed")
+    return _in_phases(intents)
+
+
+def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
+    """The intents after an outcome. `move`: the move of its bundle that is under way, if any."""
+    if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
+        return intents
+    drain = intents.drains[move.source]
+    answers = replace(drain.answers, expired=0)
+    if outcome.status == "dry-run":
+        answers = replace(answers, dry_runs=answers.dry_runs + 1)
+    elif outcome.status in ("applied", "already-done"):
+        answers = Answers()
+    else:
+        why = outcome.reason or outcome.status
+        answers = replace(answers, refused=answers.refused + 1, last=why[:300])
+    return replace(intents, drains={**intents.drains, move.source: replace(drain, answers=answers)})
+
+
+def progressed(intents: Intents, done: Evacuation, facts: DrainFacts) -> Intents:
+    """The intents after a round: each drain with its state, and the phases of the roll."""
+    for broker in sorted(intents.drains):
+        if broker in done.forbidden:
+            intents = _refuse(intents, broker, done.forbidden[broker], facts.now_ms)
+        else:
+            drain = _after_round(intents, intents.drains[broker], done, facts)
+            intents = replace(intents, drains={**intents.drains, broker: drain})
+    return _in_phases(intents)
+
+
+def _refuse(intents: Intents, broker: str, forbidden: tuple[str, Refusal], now_ms: int) -> Intents:
+    """Ends a drain in its first round: a bundle could go nowhere, so none leaves."""
+    drain, (namespace, why) = intents.drains[broker], forbidden
+    text = f"no other broker may take the bundles of {namespace}: another one {why.text}"
+    refusal = IntentRefusal(why.code, text, _POLICIES)
+    status = IntentStatus(
+        drain.id,
+        "drain",
+        "refused",
+        f"{refusal.text} [{refusal.code}]",
+        refusal.advice,
+        drain.by,
+        drain.reason,
+        drain.asked_ms,
+        now_ms,
+        broker,
+        drain.roll,
+        drain.until_ms,
+    )
+    drains = {name: one for name, one in intents.drains.items() if name != broker}
+    return replace(intents, drains=drains, ended=(*intents.ended, status))
+
+
+def _in_phases(intents: Intents) -> Intents:
+    """The intents with the phases of the roll as its drains are; a restart is said by records
+    only.
+    """
+    roll = intents.roll
+    if roll is None:
+        return intents
+    phases: dict[str, RollPhase] = dict(roll.phases)
+    for broker, phase in roll.phases.items():
+        if phase in ("draining", "drained"):
+            drain = intents.drains.get(broker)
+            drained = drain is not None and drain.state == "drained"
+            phases[broker] = "waiting" if drain is None else "drained" if drained else "draining"
+    return intents if phases == roll.phases else replace(intents, roll=replace(roll, phases=phases))
+
+
+def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainFacts) -> Drain:
+    broker, now_ms = drain.broker, facts.now_ms
+    restarting = intents.roll is not None and intents.roll.phases.get(broker) == "restarting"
+    left = len(done.left[broker]) if broker in done.left else drain.left
+    if left is not None and broker in done.left:
+        drain = _counted(drain, left, facts)
+    if broker in facts.left_cluster:
+        step = _gone(drain, restarting=restarting)
+        drain = replace(drain, left=0)
+    elif restarting or (broker not in done.left and drain.was_drained):
+        step = _Step("drained", "is being restarted" if restarting else "has no fresh figures")
+    elif broker not in facts.known:
+        text = "it has withdrawn its figures, as brokers do while bundles move"
+        step = _Step("draining" if drain.state == "asked" else drain.state, text)
+    elif broker not in done.left:
+        why = facts.stale.get(broker, "has no fresh figures")
+        step = _Step("blocked", f"{why} [outdated]", MEANINGS["outdated"][2])
+    elif left == 0:
+        step = _when_empty(drain, facts)
+    else:
+        step = _while_bundles_are_left(drain, done, facts)
+    return _stepped(drain, step, now_ms)
+
+
+def _counted(drain: Drain, left: int, facts: DrainFacts) -> Drain:
+    """The drain with the number of bundles left; answers of executors count until one leaves, and
+    commands without an answer also until one is answered: the next command replaces them.
+    """
+    before, now_ms = drain.left, facts.now_ms
+    answers = Answers() if before is not None and left < before else drain.answers
+    expired = max(answers.expired, facts.unanswered.get(drain.broker, 0))
+    answers = replace(answers, expired=expired)
+    seen = (*(one for one in drain.seen if one[0] < now_ms), (now_ms, left))
+    left_ms, error_ms = time_left(seen[-_ROUNDS:])
+    return replace(
+        drain,
+        left=left,
+        total=max(left, drain.total or 0),
+        seen=seen[-_ROUNDS:],
+        answers=answers,
+        left_ms=left_ms,
+        error_ms=error_ms,
+    )
+
+
+def time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
+    """Estimate of the time (ms) until no bundle is left, and its error: from the bundles that left
+    per time over the last rounds. None, None without enough rounds, or if none left.
+
+    The error is the standard error of the rate, plus one round: bundles leave in rounds.
+    """
+    steps = [
+        (later[0] - earlier[0], max(0, earlier[1] - later[1]))
+        for earlier, later in pairwise(seen)
+        if later[0] > earlier[0]
+    ]
+    gone, passed = sum(step[1] for step in steps), sum(step[0] for step in steps)
+    if len(steps) < _FEWEST or gone == 0 or not seen or seen[-1][1] == 0:
+        return None, None
+    rate, left = gone / passed, seen[-1][1]
+    deviations = [(count / took - rate) ** 2 for took, count in steps]
+    error = sqrt(sum(deviations) / (len(steps) - 1) / len(steps)) / rate
+    left_ms = round(left / rate)
+    return left_ms, round(left_ms * error + passed / len(steps))
+
+
+def _gone(drain: Drain, *, restarting: bool) -> _Step:
+    if restarting:
+        return _Step("drained", "is being restarted: it has left the cluster")
+    left = f" with {drain.left} bundles" if drain.left and not drain.was_drained else ""
+    return _Step("drained", f"has left the cluster{left}", _NOTHING)
+
+
+def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
+    """Empty by its reports: whether they can know it."""
+    state, broker = facts.known[drain.broker], drain.broker
+    moves = [
+        bundle
+        for bundle, move in facts.in_flight.items()
+        if move.destination == broker or (move.source == broker and not move.left)
+    ]
+    newest = max(state.reported_at_ms, state.bundles_at_ms, facts.owned.get(broker, -1))
+    if moves or newest <= state.judged_after_ms:
+        return _Step("draining", "no bundle is left; waits for a report after the last move")
+    lists_all = broker in facts.owned or state.figures.usage_average is None
+    if not lists_all and state.figures.bundle_count > 0:
+        return _Step(
+            "blocked",
+            "it reports only its busiest bundles, none of which is left, and no record lists all "
+            "of them [bundles-unknown]",
+            "Run `rebalancer collect`, which lists them.",
+        )
+    return _Step("drained", "no bundle is left that could move", "The broker may be stopped.")
+
+
+def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -> _Step:
+    broker = drain.broker
+    going = sum(one.source == broker for one in done.leaving.values())
+    going += len(done.under_way[broker])
+    text = f"{drain.left} of {drain.total} bundles are left"
+    answered = _unheeded(drain.answers)
+    if answered is not None:
+        return replace(answered, text=f"{text}, and {answered.text}")
+    if going:
+        return _Step("draining", f"{text}, {going} on their way")
+    stays = done.stays[broker]
+    code, _ = max(
+        Counter(why.code for why in stays.values()).items(), key=lambda one: (one[1], one[0])
+    )
+    bundle, why = next((name, one) for name, one in stays.items() if one.code == code)
+    number = sum(one.code == code for one in stays.values())
+    more = f" ({number} bundles)" if number > 1 else ""
+    reason = f"{text}, and none may move now: {bundle} {why.text} [{code}]{more}"
+    if code in _PASSING:
+        return _Step("draining", reason)
+    advice = MEANINGS[code][2] if code in MEANINGS else _OWN_ADVICE.get(code, _WAIT)
+    return _Step("blocked", reason, advice)
+
+
+#: Codes that only a drain has → what to do.
+_OWN_ADVICE = {
+    "roll-halted": "Go on with `rebalancer roll --resume`, or give up with `rebalancer roll "
+    "--cancel`.",
+}
+
+
+def _unheeded(answers: Answers) -> _Step | None:
+    """The step of a drain whose commands bring nothing, since no bundle has left; None while they
+    may.
+    """
+    if answers.dry_runs:
+        return _Step(
+            "blocked",
+            "executors only say what they would do: all outcomes are dry runs [dry-runs-only]",
+            "Set executor.apply = true for an executor, if the bundles may move.",
+        )
+    if answers.refused >= _REFUSALS:
+        return _Step(
+            "blocked",
+            f"the executor has not carried out the last {answers.refused} commands: "
+            f"{answers.last} [not-carried-out]",
+            "Do what the reason says; `rebalancer explain` shows each outcome.",
+        )
+    if answers.expired:
+        return _Step(
+            "blocked",
+            f"{answers.expired} commands have expired without an answer [no-answer]",
+            _NO_EXECUTOR,
+        )
+    return None
+
+
+def _stepped(drain: Drain, step: _Step, now_ms: int) -> Drain:
+    drained_ms = (drain.drained_ms or now_ms) if step.state == "drained" else None
+    return replace(
+        drain,
+        state=step.state,
+        since_ms=drain.since_ms if step.state == drain.state else now_ms,
+        text=step.text,
+        advice=step.advice,
+        drained_ms=drained_ms,
+        left_ms=drain.left_ms if step.state in ("draining", "blocked") else None,
+        error_ms=drain.error_ms if step.state in ("draining", "blocked") else None,
+    )
+
+
+def being_drained(intents: Intents) -> Mapping[str, Refusal]:
+    """Broker → why it takes no bundle."""
+    return {
+        broker: Refusal("being-drained", f"is being drained ({drain.by}: {drain.reason})")
+        for broker, drain in sorted(intents.drains.items())
+    }
+
+
+def unanswered(
+    in_flight: Mapping[str, InFlight], waiting: Collection[str], now_ms: int
+) -> dict[str, int]:
+    """Broker → number of commands to move its bundles that have expired without an outcome.
+    `waiting`: bundles whose newest command has none.
+    """
+    found = Counter(
+        move.source
+        for bundle, move in in_flight.items()
+        if bundle in waiting and not move.left and now_ms >= move.expires_at_ms
+    )
+    return dict(found)

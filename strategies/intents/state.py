@@ -1,0 +1,246 @@
+"""What a cluster's state has of intents: active drains, the active roll, and what has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from strategies.intents.contract import IntentStatus, RollPhase
+from strategies.log_start import EarlyRecord
+
+#: Ended and refused intents are shown for this long, and at most this number of them.
+_SHOWN_MS, _SHOWN = 3_600_000, 50
+
+DrainState = Literal["asked", "draining", "drained", "blocked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What executors answered about the drain's commands since a bundle last left: numbers of dry
+    runs, of refusals and failures, and of commands that expired without an answer. `last`: the
+    reason of the last refusal or failure.
+    """
+
+    dry_runs: int = 0
+    refused: int = 0
+    expired: int = 0
+    last: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """An active drain. Times in ms since the epoch.
+
+    `asked_ms`: time of the record; `since_ms`: since when in this state; `left`, `total`: bundles
+    on the broker now, and all that it had to give; `seen`: (time, bundles left) of the last rounds;
+    `listed`: the bundles of the last round, by which the next one knows what has left.
+    """
+
+    id: str
+    broker: str
+    by: str
+    reason: str
+    asked_ms: int
+    since_ms: int
+    state: DrainState = "asked"
+    roll: str | None = None
+    until_ms: int | None = None
+    together: bool = False
+    left: int | None = None
+    total: int | None = None
+    seen: tuple[tuple[int, int], ...] = ()
+    answers: Answers = Answers()
+    #: When it was first empty; None before.
+    drained_ms: int | None = None
+    #: What the last round said.
+    text: str = ""
+    advice: str = ""
+    left_ms: int | None = None
+    error_ms: int | None = None
+
+    @property
+    def was_drained(self) -> bool:
+        return self.drained_ms is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """The active roll. `phases`: broker → phase, in the order of the record; `halted`: the reason;
+    `record`: id of the last accepted record about it.
+    """
+
+    id: str
+    by: str
+    reason: str
+    asked_ms: int
+    since_ms: int
+    max_unavailable: int
+    phases: Mapping[str, RollPhase]
+    record: str
+    halted: str | None = None
+
+    @property
+    def at_turn(self) -> tuple[str, ...]:
+        """The brokers that are neither waiting nor done."""
+        return tuple(
+            broker for broker, phase in self.phases.items() if phase not in ("waiting", "restarted")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Intents:
+    """All intents of one cluster. `drains`: broker → its drain; `seen`: id → time of each record
+    that could still be believed if it came again; `early`: records without a part in the cluster's
+    time from before the first round, which are judged after it.
+    """
+
+    drains: Mapping[str, Drain] = field(default_factory=dict)
+    roll: Roll | None = None
+    ended: tuple[IntentStatus, ...] = ()
+    seen: Mapping[str, int] = field(default_factory=dict)
+    early: tuple[EarlyRecord, ...] = ()
+
+    @property
+    def moves_nothing(self) -> frozenset[str]:
+        """Draining brokers whose bundles stay for now: their roll has halted, or restarts them."""
+        roll = self.roll
+        if roll is None:
+            return frozenset()
+        return frozenset(
+            broker
+            for broker, drain in self.drains.items()
+            if drain.roll == roll.id
+            and (roll.halted is not None or roll.phases.get(broker) == "restarting")
+        )
+
+
+#: The state of a cluster without intents.
+NO_INTENTS = Intents()
+
+
+def forget_old(intents: Intents, now_ms: int, believed_ms: int) -> Intents:
+    """The intents without what has ended an hour ago, and without ids of records that would not be
+    believed if they came again. `believed_ms`: how far from the cluster's time a record may be.
+    """
+    if intents == NO_INTENTS:
+        return intents
+    ended = tuple(one for one in intents.ended if one.since_ms > now_ms - _SHOWN_MS)
+    seen = {id_: ts for id_, ts in intents.seen.items() if abs(ts - now_ms) <= believed_ms}
+    return replace(intents, ended=ended[-_SHOWN:], seen=seen)
+
+
+def at_time(intents: Intents, now_ms: int) -> Intents:
+    """The intents after the cluster's time went back to `now_ms`: nothing of them is in the future,
+    and no estimate is left.
+    """
+    drains = {
+        broker: replace(drain, since_ms=min(drain.since_ms, now_ms), seen=())
+        for broker, drain in intents.drains.items()
+    }
+    roll = intents.roll
+    if roll is not None:
+        roll = replace(roll, since_ms=min(roll.since_ms, now_ms))
+    ended = tuple(replace(one, since_ms=min(one.since_ms, now_ms)) for one in intents.ended)
+    return replace(intents, drains=drains, roll=roll, ended=ended)
+
+
+def status_of_drain(drain: Drain) -> IntentStatus:
+    """What a round says about an active drain."""
+    return IntentStatus(
+        drain.id,
+        "drain",
+        drain.state,
+        drain.text,
+        drain.advice,
+        drain.by,
+        drain.reason,
+        drain.asked_ms,
+        drain.since_ms,
+        drain.broker,
+        drain.roll,
+        drain.until_ms,
+        drain.left,
+        drain.total,
+        drain.left_ms,
+        drain.error_ms,
+    )
+
+
+def status_of_roll(roll: Roll) -> IntentStatus:
+    """What a round says about an active roll."""
+    done = sum(phase == "restarted" for phase in roll.phases.values())
+    at_turn = ", ".join(f"{broker} {roll.phases[broker]}" for broker in roll.at_turn)
+    text = f"{done} of {len(roll.phases)} brokers are restarted"
+    text += f"; {at_turn}" if at_turn else ""
+    return IntentStatus(
+        roll.id,
+        "roll",
+        "rolling" if roll.halted is None else "halted",
+        text if roll.halted is None else f"{text}; halted: {roll.halted}",
+        "Nothing to do: the roll's process goes on."
+        if roll.halted is None
+        else "Go on with `rebalancer roll --resume`, or give up with `rebalancer roll --cancel`.",
+        roll.by,
+        roll.reason,
+        roll.asked_ms,
+        roll.since_ms,
+        roll=roll.id,
+        phases=dict(roll.phases),
+        record=roll.record,
+    )
+
+
+def statuses(intents: Intents) -> tuple[IntentStatus, ...]:
+    """What a round says about all intents: the roll, drains by broker, then what has ended."""
+    roll = () if intents.roll is None else (status_of_roll(intents.roll),)
+    drains = (status_of_drain(intents.drains[broker]) for broker in sorted(intents.drains))
+    return (*roll, *drains, *intents.ended)
+
+
+def from_statuses(said: tuple[IntentStatus, ...]) -> Intents:
+    """The intents behind a round's statuses, as far as `accept` needs them: for a command that
+    judges its record before it writes it. The limit of the roll is unknown: 1,000.
+    """
+    drains, roll = dict[str, Drain](), None
+    for one in said:
+        if one.state in ("asked", "draining", "drained", "blocked") and one.broker is not None:
+            drains[one.broker] = Drain(
+                one.id,
+                one.broker,
+                one.by,
+                one.reason,
+                one.asked_ms,
+                one.since_ms,
+                one.state,
+                one.roll,
+                one.until_ms,
+                drained_ms=one.since_ms if one.state == "drained" else None,
+            )
+        elif one.state in ("rolling", "halted"):
+            roll = Roll(
+                one.id,
+                one.by,
+                one.reason,
+                one.asked_ms,
+                one.since_ms,
+                1_000,
+                dict(one.phases),
+                one.record or one.id,
+                one.text if one.state == "halted" else None,
+            )
+    ended = tuple(one for one in said if one.state in ("done", "cancelled", "refused"))
+    return Intents(drains, roll, ended)
+
+
+def intents_from(tree: Mapping[str, Any], early: tuple[EarlyRecord, ...]) -> Intents:
+    """The intents of a state's JSON; `early`: its early records, already read."""
+    drains = {broker: _drain(one) for broker, one in tree["drains"].items()}
+    roll = None if tree["roll"] is None else Roll(**tree["roll"])
+    ended = tuple(IntentStatus(**one) for one in tree["ended"])
+    return Intents(drains, roll, ended, tree["seen"], early)
+
+
+def _drain(tree: Mapping[str, Any]) -> Drain:
+    seen = tuple((ts, left) for ts, left in tree["seen"])
+    return Drain(**{**tree, "seen": seen, "answers": Answers(**tree["answers"])})

@@ -1,0 +1,140 @@
+"""The step of a round that drains brokers: before the strategy judges, on all brokers with fresh
+figures. What leaves counts as done for the rest of the round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from strategies.estimate import share_of_traffic
+from strategies.filters.contract import Refusal
+from strategies.intents.evacuate import Draining, DrainRules, Evacuation, evacuate
+from strategies.intents.progress import DrainFacts, being_drained, progressed, unanswered
+from strategies.intents.state import Intents
+from strategies.limits.budget import Budget
+from strategies.model import LARGEST_TIME, BrokerLoad, Memory, Skip
+from strategies.placement.answers import BEING_DRAINED
+from strategies.placement.destinations import Destinations
+from strategies.round_input import RoundInput, Rules
+from strategies.screening import Screened, on_the_way, view_of
+from strategies.settings import MODE_RULES
+from strategies.state import InFlight
+
+
+@dataclass(frozen=True)
+class DrainStep:
+    """What the step has decided. `draining`: brokers that are no part of the rest of the round;
+    `moves`: the bundles that leave them, as moves under way; `memory`: of the placement, None if
+    there was nothing to place.
+    """
+
+    draining: tuple[str, ...] = ()
+    evacuation: Evacuation = Evacuation()
+    moves: Mapping[str, InFlight] = field(default_factory=dict)
+    memory: Memory | None = None
+
+    @property
+    def skips(self) -> tuple[Skip, ...]:
+        """The draining brokers, and the bundles that stay on them, by reason."""
+        if not self.draining:
+            return ()
+        text = "an operator drains it: it takes no bundle, and its bundles leave"
+        found = [Skip("broker", self.draining, BEING_DRAINED, text)]
+        for broker, stays in self.evacuation.stays.items():
+            reasons: dict[tuple[str, str], list[str]] = {}
+            for bundle, why in stays.items():
+                reasons.setdefault((why.code, why.text), []).append(bundle)
+            found += [
+                Skip("bundle", tuple(bundles), code, f"it {said}", broker)
+                for (code, said), bundles in reasons.items()
+            ]
+        return tuple(found)
+
+
+def drain_step(
+    given: RoundInput, screened: Screened, rules: Rules, budget: Budget, closed: Refusal | None
+) -> DrainStep:
+    """Decides which bundles leave draining brokers. `closed`: why no bundle may leave now."""
+    refusals = being_drained(given.intents)
+    draining = tuple(one.broker for one in screened.live if one.broker in refusals)
+    if not draining:
+        return DrainStep()
+    # In every mode: a drain must not command a bundle twice, and must not overload a broker.
+    counting = replace(rules, by_mode=MODE_RULES["fixed"])
+    view = view_of(given, screened.live, counting)
+    destinations = Destinations(
+        view,
+        given.number,
+        rules.destinations,
+        policies=view.policies,
+        memory=Memory({state.broker: state.memory for state in given.brokers}, given.memory),
+        on_the_way=on_the_way(given, view, rules),
+        closed=refusals,
+    )
+    brokers = {one.broker: one for one in view.brokers if one.broker in refusals}
+    done = evacuate(
+        _draining(given, list(brokers.values())),
+        destinations,
+        DrainRules(rules.drains, budget, view.is_excluded, closed),
+    )
+    moves = _moves(given, brokers, done, rules.round.command_ttl_ms)
+    return DrainStep(draining, done, moves, destinations.memory)
+
+
+def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Rules) -> Intents:
+    """The intents with the progress of drains after the round."""
+    if not given.intents.drains:
+        return given.intents
+    facts = DrainFacts(
+        given.now_ms,
+        {state.broker: state for state in given.brokers},
+        screened.stale,
+        given.in_flight,
+        unanswered(given.expired, given.orders, given.now_ms),
+        {broker: owned.ts for broker, owned in given.owned.items()},
+        _left(given, rules.round.stale_after_ms),
+    )
+    return progressed(given.intents, step.evacuation, facts)
+
+
+def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
+    """Draining brokers that have left the cluster: the sweep does not list them. Without a sweep,
+    those without any record for a while: brokers of the extensible load manager withdraw their
+    figures whenever a bundle moves.
+    """
+    known = {state.broker for state in given.brokers}
+    if given.listed is not None:
+        return frozenset({*given.intents.drains} - known - {*given.listed})
+    recent = {name for name, ts in given.gone.items() if ts >= given.now_ms - stale_after_ms}
+    return frozenset({*given.intents.drains} - known - recent - {*given.missing})
+
+
+def _draining(given: RoundInput, brokers: Sequence[BrokerLoad]) -> Draining:
+    return Draining(
+        brokers,
+        given.intents.drains,
+        {broker: owned.bundles for broker, owned in given.owned.items()},
+        given.intents.moves_nothing,
+        given.in_flight,
+        given.gained,
+        given.orders,
+        given.now_ms,
+    )
+
+
+def _moves(
+    given: RoundInput, brokers: Mapping[str, BrokerLoad], done: Evacuation, ttl_ms: int
+) -> dict[str, InFlight]:
+    expires_at_ms = min(given.now_ms + ttl_ms, LARGEST_TIME)
+    return {
+        bundle: InFlight(
+            "",
+            one.source,
+            one.destination,
+            given.now_ms,
+            expires_at_ms,
+            share_of_traffic(brokers[one.source], bundle),
+        )
+        for bundle, one in done.leaving.items()
+    }

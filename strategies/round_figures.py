@@ -1,0 +1,54 @@
+"""Figures in the record of a round: spread, bounds of its plan, errors of predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How uneven a set of figures is: max − min, population standard deviation, max / mean (0 when
+    the mean is 0).
+    """
+
+    range: float
+    std: float
+    max_over_mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """How near a round's plan is to the best possible one, as proven bounds.
+
+    `spread`: highest minus lowest usage after the moves of the round (fraction); `best_spread`:
+    spread that no assignment of whole bundles falls below; `moved`: traffic that the round moves
+    (bytes/s); `least_to_move`: traffic that every algorithm must move to reach `spread`. The bounds
+    are None in a cluster that is too large to compute them, and where brokers report only some of
+    their bundles.
+    """
+
+    spread: float
+    best_spread: float | None
+    moved: float
+    least_to_move: float | None
+
+    @property
+    def gap(self) -> float | None:
+        """Fraction by which `spread` is at most above what whole bundles can reach."""
+        return None if self.best_spread is None else max(0.0, self.spread - self.best_spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How well the strategy predicts the effect of its moves.
+
+    `error`: mean difference between predicted and seen usage (fraction) of the brokers of its last
+    moves, None before the first; `useless_rounds`: rounds of moves in a row that brought less than
+    a tenth of what they predicted; `returns`: moves within the rest time that took a bundle back to
+    a former broker; `useless_moves`: those of the useless rounds.
+    """
+
+    error: float | None = None
+    useless_rounds: int = 0
+    returns: int = 0
+    useless_moves: int = 0

@@ -1,0 +1,467 @@
+"""A drain from its record to an empty broker, and what may come between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from strategies.engine import EngineSettings
+from strategies.intents.contract import IntentStatus
+from strategies.intents.settings import DrainSettings
+from strategies.limits.settings import LimitSettings
+from strategies.model import Command, OutcomeStatus, Round
+from strategies.settings import Mode
+from tests.unit.intent_builders import drain, id_of, of_roll, roll, undrain
+from tests.unit.little_cluster import LittleCluster, applies, spread_out
+
+NAMES = ("a:1", "b:1", "c:1", "d:1")
+PACE = EngineSettings(drains=DrainSettings(bundles_at_a_time=4))
+
+
+def cluster(settings: EngineSettings = PACE, bundles: int = 10) -> LittleCluster:
+    made = LittleCluster(spread_out(NAMES, bundles), settings)
+    made.passes()
+    return made
+
+
+def said(done: Round, number: int = 1) -> IntentStatus:
+    """What a round says about the intent of record `number`."""
+    (status,) = [one for one in done.intents if one.id == id_of(number)]
+    return status
+
+
+def test_a_broker_is_drained() -> None:
+    made = cluster()
+    made.tell(drain(1, made.seconds + 5, "a:1"))
+    states = [said(made.passes()) for _ in range(5)]
+
+    assert [(one.state, one.left) for one in states] == [
+        ("draining", 10),
+        ("draining", 6),
+        ("draining", 2),
+        ("drained", 0),
+        ("drained", 0),
+    ]
+    assert made.brokers["a:1"] == {}
+    assert len(made.commands) == 10
+    assert {(one.code, one.action, one.source) for one in made.commands} == {
+        ("drain", "transfer", "a:1")
+    }
+    assert states[2].left_ms == 30_000
+    assert states[2].text == "2 of 10 bundles are left, 2 on their way"
+    assert made.commands[0].text.startswith("Ann drains a:1 (new disks); ")
+
+
+def test_a_round_leaves_a_draining_broker_out() -> None:
+    made = cluster()
+    made.tell(drain(1, made.seconds + 5, "a:1"))
+    made.passes(4)
+    done = made.passes()
+
+    assert sorted(done.usage) == sorted(NAMES)
+    assert done.spread.range < 0.1, "the empty broker is no part of it"
+    (skip,) = [one for one in done.skips if one.code == "being-drained"]
+    assert skip.names == ("a:1",)
+    assert done.state is not None
+    assert done.state.code == "balanced"
+    assert not [one for one in made.commands if one.destination == "a:1"]
+
+
+def test_after_undrain_the_broker_takes_bundles_again() -> None:
+    made = cluster()
+    made.tell(drain(1, made.seconds + 5, "a:1"))
+    made.passes(5)
+    made.tell(undrain(2, made.seconds + 5, "a:1"))
+    assert said(made.passes()).state == "done"
+    made.passes(60)
+    assert len(made.brokers["a:1"]) > 4
+
+
+def test_a_roll_of_one_broker() -> None:
+    made = cluster()
+    begun = roll(1, made.seconds + 5, "a:1", "b:1")
+    made.tell(begun, of_roll(2, "drain", made.seconds + 6, begun, "a:1"))
+    phases = [said(made.passes()).phases["a:1"] for _ in range(4)]
+    assert phases == ["draining", "draining", "draining", "drained"]
+
+    made.tell(of_roll(3, "restarting", made.seconds + 5, begun, "a:1"))
+    made.down = {"a:1"}
+    assert said(made.passes()).phases == {"a:1": "restarting", "b:1": "waiting"}
+    made.down = set()
+    made.brokers["a:1"] = {"t/ns/0xff000000_0xff800000": 1.0}
+    before = len(made.commands)
+    assert said(made.passes()).phases["a:1"] == "restarting"
+    assert len(made.commands) == before, "what it got meanwhile stays"
+    made.tell(of_roll(4, "restarted", made.seconds + 5, begun, "a:1"))
+    done = made.passes()
+    assert said(done).phases == {"a:1": "restarted", "b:1": "waiting"}
+    assert (said(done).record, said(done, 2).state) == (id_of(4), "done")
+
+
+def draining(made: LittleCluster, broker: str = "a:1") -> LittleCluster:
+    """The cluster after the record of a drain."""
+    made.tell(drain(1, made.seconds + 5, broker))
+    return made
+
+
+CLASSIC = [
+    (strategy, mode)
+    for strategy in ("threshold", "avg", "uniform", "overload")
+    for mode in ("fixed", "parity")
+]
+
+
+@pytest.mark.parametrize(("strategy", "mode"), [("steady", "fixed"), *CLASSIC])
+def test_every_strategy_drains(strategy: str, mode: Mode) -> None:
+    made = draining(cluster(replace(PACE, strategy=strategy, mode=mode)))
+    assert said(made.passes(6)).state == "drained"
+    assert {command.destination for command in made.commands} <= {"b:1", "c:1", "d:1"}
+
+
+@pytest.mark.parametrize("mode", ["fixed", "parity"])
+def test_brokers_that_report_their_busiest_bundles_only(mode: Mode) -> None:
+    """The collector's notes list the others."""
+    made = LittleCluster(
+        spread_out(NAMES, 10), replace(PACE, strategy="transfer", mode=mode), top=3
+    )
+    made.passes()
+    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(4)]
+    assert [(one.state, one.left) for one in states] == [
+        ("draining", 10),
+        ("draining", 6),
+        ("draining", 2),
+        ("drained", 0),
+        ("drained", 0),
+    ]
+    assert len(made.commands) == 10
+
+
+def test_brokers_that_withdraw_their_figures_when_a_bundle_moves() -> None:
+    """They are still there, and what they own is known."""
+    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
+    made.withdraws = True
+    made.passes()
+    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(3)]
+    assert [(one.state, one.left) for one in states] == [
+        ("draining", 10),
+        ("draining", 6),
+        ("draining", 2),
+        ("drained", 0),
+    ]
+
+
+def test_a_broker_without_figures_has_not_left_while_the_sweep_lists_it() -> None:
+    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
+    made.withdraws = True
+    made.passes()
+    draining(made).passes()
+    made.silent = {"a:1"}
+    status = said(made.passes())
+    assert (status.state, status.left) == ("draining", 10)
+    assert "it has withdrawn its figures" in status.text
+    made.silent, made.down = set(), {"a:1"}
+    status = said(made.passes())
+    assert (status.state, status.text) == ("drained", "has left the cluster with 10 bundles")
+
+
+def test_without_notes_no_broker_of_that_kind_is_called_drained() -> None:
+    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
+    made.notes = False
+    made.passes()
+    made.executor = applies
+    status = said(draining(made).passes(9))
+    assert status.state in ("draining", "drained")
+    assert made.brokers["a:1"] == {}
+    made.top = 0
+    made.brokers["a:1"] = {"t/ns/0xff000000_0xff800000": 1.0}
+    status = said(made.passes(2))
+    assert status.state == "blocked"
+    assert "[bundles-unknown]" in status.text
+
+
+def test_without_a_placement_pulsar_places_the_bundles() -> None:
+    made = draining(cluster(replace(PACE, strategy="threshold", placement="none")))
+    made.passes()
+    assert {(one.action, one.destination) for one in made.commands} == {("unload", None)}
+
+
+def test_the_lightest_disturbance_goes_first() -> None:
+    brokers = spread_out(NAMES, 2)
+    brokers["a:1"] = {"t/ns/0x10000000_0x20000000": 3.0, "t/ns/0x20000000_0x30000000": 0.5}
+    made = LittleCluster(brokers, EngineSettings(drains=DrainSettings(bundles_at_a_time=1)))
+    made.passes()
+    draining(made).passes(2)
+    assert [one.bundle for one in made.commands] == [
+        "t/ns/0x20000000_0x30000000",
+        "t/ns/0x10000000_0x20000000",
+    ]
+
+
+def test_the_pace_by_throughput_lets_one_bundle_go() -> None:
+    """Of 2 MiB/s each: two within 5 MiB/s, and one even if the limit is lower than its traffic."""
+    for limit, at_a_time in ((5.0, 2), (1.0, 1)):
+        made = draining(cluster(EngineSettings(drains=DrainSettings(100, limit))))
+        made.passes()
+        assert len(made.commands) == at_a_time
+
+
+def test_moves_under_way_count_for_the_pace() -> None:
+    made = draining(cluster())
+    made.executor = lambda _: None
+    assert said(made.passes()).text == "10 of 10 bundles are left, 4 on their way"
+    made.passes(3)
+    assert len(made.commands) == 4
+
+
+def test_the_budget_is_that_of_all_moves() -> None:
+    limits = LimitSettings(moves_per_round=3)
+    made = draining(cluster(replace(PACE, limits=limits)))
+    made.passes()
+    assert len(made.commands) == 3
+    spent = LimitSettings(moves_per_hour=4)
+    made = draining(cluster(replace(PACE, limits=spent)))
+    done = made.passes(3)
+    assert len(made.commands) == 4
+    assert said(done).state == "blocked"
+    assert "would exceed limits.moves_per_hour = 4 [budget]" in said(done).text
+    assert said(done).advice == "Wait, or raise the limit that the reason names."
+
+
+def test_outside_a_window_a_drain_waits() -> None:
+    made = draining(cluster(replace(PACE, limits=LimitSettings(windows="00:00-00:01"))))
+    status = said(made.passes())
+    assert (status.state, made.commands) == ("blocked", [])
+    assert "[outside-window]" in status.text
+
+
+def test_an_excluded_namespace_blocks_the_drain() -> None:
+    brokers = spread_out(NAMES, 2)
+    brokers["a:1"]["t/held/0x00000000_0x80000000"] = 1.0
+    made = LittleCluster(brokers, replace(PACE, limits=LimitSettings(excluded_namespaces="t/held")))
+    made.passes()
+    status = said(draining(made).passes(3))
+    assert (status.state, status.left, status.total) == ("blocked", 1, 3)
+    assert "t/held/0x00000000_0x80000000 belongs to a namespace that" in status.text
+    assert "[excluded-namespace]" in status.text
+
+
+def test_bundles_of_pulsar_itself_stay_and_do_not_count() -> None:
+    brokers = spread_out(NAMES, 1)
+    brokers["a:1"]["pulsar/a:1/0x00000000_0xffffffff"] = 0.0
+    made = LittleCluster(brokers, PACE)
+    made.passes()
+    assert said(draining(made).passes(3)).state == "drained"
+    assert [*made.brokers["a:1"]] == ["pulsar/a:1/0x00000000_0xffffffff"]
+
+
+def test_a_namespace_that_no_other_broker_may_serve_refuses_the_drain() -> None:
+    """In its first round, before any bundle has left."""
+    made = cluster()
+    made.policies(
+        '{"isolation":{"p":{"namespaces":["t/.*"],"primary":["a"],"secondary":[],'
+        '"auto_failover_policy":{"policy_type":"min_available",'
+        '"parameters":{"min_limit":"1","usage_threshold":"100"}}}}}'
+    )
+    status = said(draining(made).passes())
+    assert (status.state, made.commands) == ("refused", [])
+    assert status.text.startswith("no other broker may take the bundles of t/ns: another one is")
+    assert "isolation policy p" in status.text
+    assert said(made.passes()).state == "refused"
+    assert not made.store.get_cluster().intents.drains
+
+
+def test_brokers_that_are_full_take_nothing() -> None:
+    made = LittleCluster(spread_out(NAMES, 4, 20.0), PACE)
+    made.passes()
+    status = said(draining(made).passes())
+    assert (status.state, made.commands) == ("blocked", [])
+    assert "above placement.overloaded_percent = 85 % [would-overload]" in status.text
+
+
+def test_a_broker_that_leaves_and_comes_back_stays_drained() -> None:
+    made = draining(cluster())
+    made.passes()
+    made.down = {"a:1"}
+    status = said(made.passes(2))
+    assert (status.state, status.left) == ("drained", 0)
+    assert "has left the cluster" in status.text
+    made.down, made.brokers["a:1"] = set(), {}
+    assert said(made.passes(2)).state == "drained"
+    made.brokers["a:1"] = {"t/ns/0xff000000_0xff800000": 1.0}
+    assert said(made.passes()).state == "draining"
+    assert said(made.passes(2)).state == "drained"
+    assert made.brokers["a:1"] == {}
+
+
+def test_a_broker_without_fresh_figures_blocks_its_drain() -> None:
+    made = draining(cluster())
+    made.passes()
+    made.silent = {"a:1"}
+    status = said(made.passes(4))
+    assert status.state == "blocked"
+    assert "[outdated]" in status.text
+    made.silent = set()
+    assert said(made.passes(6)).state == "drained"
+
+
+def test_dry_runs_do_not_drain() -> None:
+    made = draining(cluster())
+    made.executor = lambda _: "dry-run"
+    made.passes()
+    status = said(made.passes())
+    assert status.state == "blocked"
+    assert "all outcomes are dry runs [dry-runs-only]" in status.text
+    made.executor = applies
+    made.passes(2)
+    assert said(made.passes()).state == "draining"
+    assert said(made.passes(3)).state == "drained"
+
+
+@pytest.mark.parametrize("status", ["refused", "failed", "expired"])
+def test_commands_that_are_not_carried_out(status: OutcomeStatus) -> None:
+    made = draining(cluster())
+    made.executor = lambda _: status
+    found = said(made.passes(2))
+    assert found.state == "blocked"
+    assert "has not carried out the last 4 commands" in found.text
+    assert "[not-carried-out]" in found.text
+    made.executor = applies
+    assert said(made.passes(6)).state == "drained"
+
+
+def test_commands_that_nobody_answers() -> None:
+    """They expire after five minutes; every round from then on says so, also while the next ones
+    wait for an answer, until a bundle leaves.
+    """
+    made = draining(cluster())
+    made.executor = lambda _: None
+    states = [said(made.passes()) for _ in range(12)]
+    assert [one.state for one in states[:5]] == ["draining"] * 5
+    assert {one.state for one in states[5:]} == {"blocked"}
+    assert "4 commands have expired without an answer [no-answer]" in states[5].text
+    assert "[no-answer]" in states[8].text
+    assert len({(one.bundle, one.round) for one in made.commands}) == len(made.commands) == 12
+    made.executor = applies
+    assert said(made.passes(9)).state == "drained"
+
+
+def test_a_split_bundle_leaves_as_its_parts() -> None:
+    made = draining(cluster(bundles=1))
+    made.executor = lambda _: "refused"
+    made.passes()
+    del made.brokers["a:1"][made.commands[0].bundle]
+    made.brokers["a:1"] |= {"t/ns/0x80000000_0x80000001": 1.0, "t/ns/0x80000001_0x80000002": 1.0}
+    made.executor = applies
+    status = said(made.passes())
+    assert (status.left, status.total) == (2, 2)
+    assert said(made.passes(2)).state == "drained"
+
+
+def test_a_bundle_on_its_way_to_the_broker_is_waited_for() -> None:
+    """A command of before the drain: the broker is not drained until it has come and gone."""
+    made = LittleCluster(
+        {"a:1": {}, "b:1": spread_out(["b:1"], 8, 9.0)["b:1"], "c:1": {}},
+        replace(PACE, strategy="threshold"),
+    )
+    made.executor = lambda _: None
+    made.passes(4)
+    there = [one for one in made.commands if one.destination == "a:1"]
+    assert there
+    draining(made)
+    assert said(made.passes()).state == "draining"
+    for command in there:
+        made.move(command.bundle, "b:1", "a:1")
+    made.executor = applies
+    assert said(made.passes(9)).state == "drained"
+    assert made.brokers["a:1"] == {}
+
+
+def test_a_bundle_that_two_brokers_report_gets_one_command() -> None:
+    made = draining(cluster())
+    made.executor = lambda _: None
+    made.passes()
+    bundle = made.commands[0].bundle
+    made.brokers["b:1"][bundle] = 2.0
+    for _ in range(8):
+        done = made.passes()
+        ours = [one for one in made.commands if one.bundle == bundle and one.round == done.round]
+        assert len(ours) <= 1
+
+
+def test_two_brokers_of_which_one_is_drained() -> None:
+    made = LittleCluster(spread_out(NAMES[:2], 4), PACE)
+    made.passes()
+    done = draining(made).passes(3)
+    assert said(done).state == "drained"
+    assert done.state is not None
+    assert "too-few-brokers" in done.state.text
+    made.tell(drain(2, made.seconds + 5, "b:1", together=True))
+    assert "[last-broker]" in said(made.passes(), 2).text
+
+
+def test_two_drains_share_the_pace() -> None:
+    made = cluster()
+    made.tell(drain(1, made.seconds, "a:1"), drain(2, made.seconds, "b:1", together=True))
+    made.passes()
+    assert len(made.commands) == 4
+    done = made.passes(7)
+    assert (said(done).state, said(done, 2).state) == ("drained", "drained")
+    assert {command.destination for command in made.commands} == {"c:1", "d:1"}
+
+
+def test_a_drain_ends_by_itself() -> None:
+    made = cluster()
+    made.tell(drain(1, made.seconds, "a:1", until_ms=made.now_ms + 150_000))
+    assert said(made.passes(2)).state == "draining"
+    status = said(made.passes())
+    assert (status.state, status.text) == ("cancelled", "its time has passed")
+    assert not made.store.get_cluster().intents.drains
+
+
+def test_a_halted_roll_moves_nothing() -> None:
+    made = cluster()
+    begun = roll(1, made.seconds, "a:1")
+    made.tell(begun, of_roll(2, "drain", made.seconds, begun, "a:1"))
+    made.passes()
+    made.tell(of_roll(3, "halt", made.seconds + 1, begun))
+    before = len(made.commands)
+    done = made.passes(3)
+    assert len(made.commands) == before
+    assert (said(done).state, said(done, 2).state) == ("halted", "blocked")
+    assert "[roll-halted]" in said(done, 2).text
+    made.tell(of_roll(4, "resume", made.seconds + 1, begun))
+    assert said(made.passes(4)).phases == {"a:1": "drained"}
+
+
+def test_balancing_of_the_others_goes_on() -> None:
+    """A hot broker sheds while another one is drained, and never to that one."""
+    brokers = spread_out(NAMES, 6, 1.0)
+    brokers["b:1"] = dict.fromkeys(brokers["b:1"], 12.0)
+    made = LittleCluster(brokers, replace(PACE, drains=DrainSettings(bundles_at_a_time=1)))
+    made.passes()
+    draining(made).passes(12)
+    balanced = [one for one in made.commands if one.code != "drain"]
+    assert balanced
+    assert {one.source for one in balanced} == {"b:1"}
+    assert "a:1" not in {one.destination for one in made.commands}
+
+
+def _moved(commands: list[Command]) -> list[str]:
+    return [one.bundle for one in commands]
+
+
+def test_what_has_left_is_not_moved_again_by_balancing() -> None:
+    made = draining(cluster(bundles=20))
+    made.passes(20)
+    assert len(_moved(made.commands)) == len({*_moved(made.commands)}) == 20
+
+
+def test_steadyshedder_does_not_count_evacuations_as_its_own_moves() -> None:
+    made = draining(cluster(bundles=20))
+    done = made.passes(12)
+    assert said(done).state == "drained"
+    memory = made.store.get_cluster().memory
+    assert memory.moves == ()
+    assert done.forecast is not None
+    assert (done.forecast.useless_rounds, done.forecast.useless_moves) == (0, 0)

@@ -1,0 +1,141 @@
+"""Which intents are accepted, and the sentence of those that are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from strategies.intents.accept import IntentFleet, IntentRefusal, accept
+from strategies.intents.contract import Intent, RollPhase
+from strategies.intents.state import NO_INTENTS, Drain, Intents, from_statuses, statuses
+from tests.unit.intent_builders import drain, id_of, intent, of_roll, roll, undrain
+from tests.unit.telemetry_builders import T0
+
+FLEET = IntentFleet(["a:1", "b:1", "c:1", "x:1", "dead:1"], ["a:1", "b:1", "c:1", "x:1"], ["x:1"])
+BEGUN = roll(1, 0, "a:1", "b:1")
+NOW = T0 + 60_000
+
+
+def after(*records: Intent, intents: Intents = NO_INTENTS, fleet: IntentFleet = FLEET) -> Intents:
+    for record in records:
+        judged = accept(intents, fleet, record, NOW)
+        assert isinstance(judged, Intents), judged
+        intents = judged
+    return intents
+
+
+def code(record: Intent, intents: Intents = NO_INTENTS, fleet: IntentFleet = FLEET) -> str:
+    judged = accept(intents, fleet, record, NOW)
+    assert isinstance(judged, IntentRefusal), judged
+    assert judged.text
+    assert judged.advice.endswith(".")
+    return judged.code
+
+
+def phase(intents: Intents, broker: str, to: RollPhase) -> Intents:
+    """As a round sets it."""
+    assert intents.roll is not None
+    return replace(intents, roll=replace(intents.roll, phases={**intents.roll.phases, broker: to}))
+
+
+def test_a_drain_begins_and_ends() -> None:
+    draining = after(drain(1, 50, "a:1", until_ms=NOW + 1))
+    assert draining.drains["a:1"].until_ms == NOW + 1
+    ended = after(undrain(2, 55, "a:1"), intents=draining)
+    assert not ended.drains
+    assert [(one.id, one.state) for one in ended.ended] == [(id_of(1), "cancelled")]
+    drained = replace(draining.drains["a:1"], state="drained", drained_ms=NOW)
+    ended = after(undrain(3, 55, "a:1"), intents=Intents({"a:1": drained}))
+    assert [one.state for one in ended.ended] == ["done"]
+
+
+def test_drains_that_are_refused() -> None:
+    draining = after(drain(1, 50, "a:1"))
+    assert code(drain(2, 50, "no:1")) == "unknown-broker"
+    assert code(drain(2, 50, "dead:1")) == "not-live"
+    assert code(drain(2, 50, "x:1")) == "excluded-broker"
+    assert code(drain(2, 50, "a:1", until_ms=NOW)) == "until-passed"
+    assert code(drain(2, 50, "a:1"), draining) == "already-drained"
+    assert code(drain(2, 50, "b:1"), draining) == "another-drain"
+    assert code(undrain(2, 50, "b:1"), draining) == "not-drained"
+
+
+def test_the_last_broker_stays() -> None:
+    two = after(drain(1, 50, "a:1"), drain(2, 50, "b:1", together=True))
+    assert code(drain(3, 50, "c:1", together=True), two) == "last-broker"
+    assert code(drain(3, 50, "a:1"), fleet=IntentFleet(["a:1"], ["a:1"])) == "last-broker"
+    assert code(roll(3, 0, "a:1"), fleet=IntentFleet(["a:1"], ["a:1"])) == "last-broker"
+    assert code(roll(3, 0, "a:1", "b:1", max_unavailable=3)) == "last-broker"
+
+
+def test_a_broker_of_a_roll_from_begin_to_end() -> None:
+    draining = after(BEGUN, of_roll(2, "drain", 1, BEGUN, "a:1"))
+    assert draining.roll is not None
+    assert draining.roll.phases == {"a:1": "draining", "b:1": "waiting"}
+    assert draining.roll.record == id_of(2)
+    restarting = after(
+        of_roll(3, "restarting", 2, BEGUN, "a:1"), intents=phase(draining, "a:1", "drained")
+    )
+    assert restarting.moves_nothing == {"a:1"}
+    back = after(of_roll(4, "restarted", 3, BEGUN, "a:1"), intents=restarting)
+    assert not back.drains
+    assert [one.state for one in back.ended] == ["done"]
+    early = after(of_roll(5, "end", 4, BEGUN), intents=back)
+    assert (early.roll, early.ended[-1].state) == (None, "cancelled")
+    assert early.ended[-1].phases == {"a:1": "restarted", "b:1": "waiting"}
+    end = after(of_roll(5, "end", 4, BEGUN), intents=phase(back, "b:1", "restarted"))
+    assert end.ended[-1].state == "done"
+
+
+def test_records_of_a_roll_that_are_refused() -> None:
+    rolling = after(BEGUN)
+    assert code(roll(2, 0, "c:1"), rolling) == "another-roll"
+    assert code(of_roll(2, "halt", 0, BEGUN)) == "no-such-roll"
+    assert code(of_roll(2, "drain", 0, BEGUN, "c:1"), rolling) == "not-in-roll"
+    assert code(drain(2, 0, "a:1"), rolling) == "part-of-roll"
+    assert code(of_roll(2, "restarting", 0, BEGUN, "a:1"), rolling) == "wrong-phase"
+    assert code(of_roll(2, "restarted", 0, BEGUN, "a:1"), rolling) == "wrong-phase"
+    draining = after(of_roll(2, "drain", 0, BEGUN, "a:1"), intents=rolling)
+    assert code(of_roll(3, "drain", 0, BEGUN, "b:1"), draining) == "too-many-unavailable"
+    assert code(of_roll(3, "drain", 0, BEGUN, "a:1"), draining) == "already-drained"
+    assert code(undrain(3, 0, "a:1"), draining) == "part-of-roll"
+    assert code(roll(3, 0, "a:1"), after(drain(2, 0, "a:1"))) == "already-drained"
+    assert code(of_roll(3, "drain", 0, BEGUN, "a:1"), after(BEGUN, drain(2, 0, "c:1"))) == (
+        "another-drain"
+    )
+    given_up = after(undrain(3, 0, "a:1", roll=BEGUN.id), intents=draining)
+    assert given_up.roll is not None
+    assert given_up.roll.phases["a:1"] == "waiting"
+
+
+def test_a_halted_roll_waits_for_resume() -> None:
+    halted = after(BEGUN, of_roll(2, "drain", 1, BEGUN, "a:1"), of_roll(3, "halt", 2, BEGUN))
+    assert halted.roll is not None
+    assert halted.roll.halted == "new disks"
+    assert halted.moves_nothing == {"a:1"}
+    assert code(of_roll(4, "drain", 3, BEGUN, "b:1"), halted) == "roll-halted"
+    resumed = after(of_roll(4, "resume", 3, BEGUN), intents=halted)
+    assert resumed.moves_nothing == frozenset()
+    ended = after(of_roll(5, "end", 3, BEGUN), intents=halted)
+    assert (ended.roll, ended.drains) == (None, {})
+
+
+@pytest.mark.parametrize(
+    "intents", [after(drain(1, 0, "a:1")), after(BEGUN)], ids=["drain", "roll"]
+)
+def test_a_command_judges_by_the_statuses_of_a_round(intents: Intents) -> None:
+    again = from_statuses(statuses(intents))
+    for record in (drain(2, 0, "a:1"), drain(2, 0, "b:1"), undrain(2, 0, "b:1"), roll(2, 0, "b:1")):
+        mine, theirs = (accept(one, FLEET, record, NOW) for one in (again, intents))
+        assert isinstance(mine, IntentRefusal) == isinstance(theirs, IntentRefusal)
+        if isinstance(mine, IntentRefusal) and isinstance(theirs, IntentRefusal):
+            assert mine == theirs
+
+
+def test_a_flood_of_records_is_refused() -> None:
+    many = Intents(
+        {"a:1": Drain(id_of(1), "a:1", "A", "r", 0, 0)},
+        seen=dict.fromkeys(map(id_of, range(1000)), 1),
+    )
+    assert code(intent(2000, "undrain", 0, "a:1"), many) == "too-many-intents"
