@@ -37,7 +37,7 @@ from strategies.model import (
 )
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
-from strategies.rivals.state import to_tree
+from strategies.rivals.state import used_by_rounds
 from strategies.round_figures import Spread
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.round_state import RoundFacts, RoundState, state_of
@@ -124,7 +124,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
-    intents = after_step(given, judged.screened, judged.drained)
+    intents = after_step(given, judged.screened, judged.drained, rules)
     record = Round(
         cluster=given.cluster,
         round=given.number,
@@ -357,7 +357,7 @@ def _digest(given: RoundInput) -> str:
     if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
         inputs.append([asdict(intents), {name: one.bundles for name, one in given.owned.items()}])
     if given.rivals.moves:
-        inputs.append(to_tree(given.rivals))
+        inputs.append(used_by_rounds(given.rivals))
     seen = json.dumps(inputs, ensure_ascii=False)
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
     # decisions.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -91,6 +91,10 @@ class RoundInput:
     expired: Mapping[str, InFlight] = field(default_factory=dict)
     #: Draining broker → all its bundles by the collector's newest note, if there is one.
     owned: Mapping[str, Owned] = field(default_factory=dict)
+    #: All brokers of the sweep that closes the round; None where another record closes it.
+    listed: Collection[str] | None = None
+    #: Broker that left recently → the time of its last record.
+    gone: Mapping[str, int] = field(default_factory=dict)
     #: Moves of bundles by something else, and whether this round yields to it.
     rivals: Rivals = NO_RIVALS
 
