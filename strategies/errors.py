@@ -29,6 +29,7 @@ RebalancerError
 ├── WorkerLost (rebalancer.analysis.processes)
 ├── UnknownSubject (rebalancer.analysis.explain.subject)
 ├── PlanError (rebalancer.analysis.plans)
+├── IntentError (rebalancer.analysis.intents)
 └── ChildFailed (rebalancer.cli.child_process)
 
 Other exceptions never leave the module or package that defines them.

@@ -113,6 +113,7 @@ class ClusterView:
     `recentlyUnloadedBundles`). `is_excluded`: whether the operator excludes the namespace of a
     bundle. `takers(bundle, source)`: the brokers that policies and filters allow; None where they
     forbid none. `even`: None where bundles are not spread by number.
+    `foreign_ms`: time of the newest move by something else, -1 without one.
     `bundle_names`: every bundle with averages, in order of first appearance. It walks over all
     tables, so only Java's way to break ties uses it.
     """
@@ -131,6 +132,7 @@ class ClusterView:
     )
     even: EvenDistribution | None = field(default=None, repr=False, compare=False)
     cool_down_ms: int = 0
+    foreign_ms: int = -1
 
     @cached_property
     def bundle_names(self) -> Sequence[str]:
@@ -293,7 +295,13 @@ OutcomeStatus = Literal["applied", "already-done", "refused", "failed", "expired
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a command, as its executor reports it."""
+    """The result of a command, as its executor reports it. What a move cost is None where it was
+    not measured.
+
+    `unowned_ms`: from the answer to the last unload until a broker owned the bundle;
+    `first_message_ms`: from then until the new owner had a message of a topic that had traffic;
+    `topics`: topics of the bundle; `unloads`: how often it was unloaded, a repair included.
+    """
 
     command_id: str
     cluster: str
@@ -304,6 +312,10 @@ class Outcome:
     owner_after: str | None
     took_ms: int
     ts: int
+    unowned_ms: int | None = None
+    first_message_ms: int | None = None
+    topics: int | None = None
+    unloads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +389,7 @@ class LoadReport:
     `digest` covers what makes a report a new sample: CPU, traffic and bundle figures (not heap, not
     `lastUpdate`).
     `origin` is opaque here: position and original bytes of the record, for the rejected topic.
+    `started_ms`: when the broker started, by its own clock; None where reports do not say it.
     """
 
     cluster: str
@@ -386,6 +399,7 @@ class LoadReport:
     bundles: BundleStats | None
     digest: str
     origin: bytes = b""
+    started_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +414,12 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """End of one collection pass; `missing` maps a broker that did not answer to the reason."""
+    """End of one collection pass; `missing` maps a broker without figures to the reason.
+
+    `answering`: the missing brokers that answered, but have published no figures; `leader`: the
+    broker that leads the cluster; `shedding`: whether Pulsar's own shedder is on there. None =
+    unknown.
+    """
 
     cluster: str
     ts: int
@@ -408,6 +427,9 @@ class Sweep:
     brokers: tuple[str, ...]
     missing: Mapping[str, str]
     origin: bytes = b""
+    answering: tuple[str, ...] = ()
+    leader: str | None = None
+    shedding: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

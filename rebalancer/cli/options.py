@@ -51,6 +51,14 @@ Topic = Annotated[
     str | None,
     typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting."),
 ]
+#: Who decides something, why, and for which cluster.
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, for the record.")]
+Who = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="Your name; default: your login.")
+]
+TheCluster = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The cluster; default: pulsar.cluster.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 
 

@@ -1,14 +1,15 @@
 """The admin API of one Pulsar cluster: the reads of executor and collector, and the executor's
 unload, transfer and split.
 
-No call here loads a bundle, as topic look-ups do: the owner is found by a read of the bundle's
-topics. The list of all bundles that a broker owns is never read: that call can freeze a modular
-broker (docs/PULSAR_FAULTS.md).
+No call here but `claim` loads a bundle, as topic look-ups do: the owner is found by a read of the
+bundle's topics. The list of all bundles that a broker owns is never read: that call can freeze a
+modular broker (docs/PULSAR_FAULTS.md).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -17,6 +18,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from sinks.pulsar_api.answers import Call, Elsewhere
+from sinks.pulsar_api.claims import topic_to_look_up
 from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
@@ -29,6 +31,7 @@ from strategies.errors import (
     Refused,
     Unauthorized,
 )
+from strategies.model import LARGEST_TIME
 
 T = TypeVar("T")
 
@@ -37,6 +40,12 @@ _API = "/admin/v2"
 #: is none.
 _MAX_ASKED = 3
 _AGREEING_ANSWERS = 2
+#: In seconds, as Prometheus clients of Java write it; with labels or without.
+_PROCESS_START = re.compile(
+    rb"^process_start_time_seconds(?:\{[^}\n]*\})? ([0-9.E+]+)", re.MULTILINE
+)
+#: Bytes. The metrics of a broker with very many topics are longer, and are not read for one line.
+_MOST_METRICS = 64 * 2**20
 
 
 class PulsarAdmin:
@@ -104,6 +113,35 @@ class PulsarAdmin:
             Call(_of("the version", broker), "GET", _path("brokers", "version"), at=broker)
         ).strip()[:100]
 
+    def leader(self) -> str | None:
+        """Id of the broker that leads the cluster; None while there is none."""
+        call = Call("the leader", "GET", _path("brokers", "leaderBroker"))
+        try:
+            found = self._json(call, dict)
+        except NotFound:
+            return None
+        named = found.get("brokerId") or _host_and_port(found.get("serviceUrl"))
+        if not isinstance(named, str) or not is_broker(named):
+            raise _unexpected_answer(call)
+        return named
+
+    def started_ms(self, broker: str) -> int | None:
+        """When a broker started, by its own clock (ms since the epoch); None if it does not say.
+
+        A modular broker says it in its load report, which blocks on a frozen broker: look first
+        whether it reads metadata. Others say it among their metrics.
+        """
+        try:
+            report = json.loads(self.load_report(broker))
+        except BrokerUnavailable:
+            raise
+        except (AdminError, ValueError, RecursionError):
+            report = None
+        started = report.get("startTimestamp") if isinstance(report, dict) else None
+        if isinstance(started, int) and 0 < started <= LARGEST_TIME:
+            return started
+        return self._process_start_ms(broker)
+
     def read_metadata(self, broker: str) -> None:
         """Makes a broker read from both of its metadata stores: milliseconds on a healthy broker,
         without end on a frozen one.
@@ -166,6 +204,39 @@ class PulsarAdmin:
         if not isinstance(bounds, list) or not all(isinstance(bound, str) for bound in bounds):
             raise _unexpected_answer(call)
         return tuple(f"{low}_{high}" for low, high in pairwise(bounds))
+
+    def claim(self, bundle: str, broker: str) -> bool:
+        """Makes a broker take a bundle that no broker owns, as clients do that a leader sends to
+        it; whether it says then that it owns the bundle. Does nothing for a range that is too
+        narrow.
+
+        The one call here that makes a broker own a bundle: of a bundle that has just been unloaded
+        for this broker (docs/decisions/0243-a-move-is-done-when-it-has-arrived.md). It loads no
+        topic and does nothing while another broker owns the bundle.
+        """
+        topic = topic_to_look_up(bundle)
+        if topic is None:
+            return False
+        path = f"/lookup/v2/topic/{quote(topic)}?authoritative=true"
+        call = Call(f"the claim of {bundle}", "GET", path, at=broker, follow=False)
+        found = self._json(call, dict)
+        urls = map(_host_and_port, (found.get("httpUrl"), found.get("httpUrlTls")))
+        return any(url is not None and self._http.broker_at(url, [broker]) for url in urls)
+
+    def bundle_topics(self, bundle: str) -> tuple[str, ...]:
+        """Names of the persistent topics of a bundle, loaded or not."""
+        namespace, _, range_ = bundle.rpartition("/")
+        path = _path("persistent", *namespace.split("/")) + f"?bundle={range_}"
+        return self._names(Call(f"the topics of {bundle}", "GET", path))
+
+    def topic_figures(self, topic: str, broker: str) -> dict[str, Any]:
+        """Figures of a persistent topic since its owner has loaded it, from the broker that owns
+        it. Raises NotOwned if that is another one.
+        """
+        path = _path("persistent", *topic.removeprefix("persistent://").split("/"), "stats")
+        return self._json(
+            Call(f"the figures of {topic}", "GET", path, at=broker, follow=False), dict
+        )
 
     def unload(self, bundle: str, destination: str | None) -> None:
         """Unloads a bundle, to `destination` if given. Not retried here: check the owner before you
@@ -237,6 +308,12 @@ class PulsarAdmin:
             )
         )
 
+    def _process_start_ms(self, broker: str) -> int | None:
+        call = Call(f"the metrics of {broker}", "GET", "/metrics/", at=broker, most=_MOST_METRICS)
+        found = _PROCESS_START.search(self._http.ask(call))
+        started = float(found[1]) * 1000 if found else 0.0
+        return int(started) if 0 < started <= LARGEST_TIME else None
+
     def _owner_by(self, broker: str, bundle: str, alive: Sequence[str]) -> str | None:
         """The owner by one broker's answer: 200 is itself, 307 another, 204 none. Neither load
         manager acquires the bundle for it.
@@ -304,6 +381,11 @@ def _path(*parts: str) -> str:
 
 def _broker_names(listed: Iterable[object]) -> tuple[str, ...]:
     return tuple(sorted(name for name in listed if isinstance(name, str) and is_broker(name)))
+
+
+def _host_and_port(url: object) -> str | None:
+    """host:port of a URL; older brokers name the leader by its URL only."""
+    return url.rpartition("://")[2].rstrip("/") if isinstance(url, str) else None
 
 
 def _lists_brokers(body: bytes) -> bool:

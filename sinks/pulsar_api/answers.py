@@ -38,6 +38,7 @@ class Call:
     harm.
     `missing`: further statuses with which Pulsar reports that the subject does not exist.
     `follow`: follow redirects; False raises Elsewhere.
+    `most`: largest body in bytes; a larger one raises Refused.
     `proof`: whether a body proves that a broker of the cluster sent it; checked for addresses known
     only from a file.
     """
@@ -50,6 +51,7 @@ class Call:
     repeatable: bool = True
     missing: frozenset[int] = frozenset()
     follow: bool = True
+    most: int = 256 * 2**20
     proof: Callable[[bytes], bool] = lambda _: True
 
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_HOPS = 6
-_LARGEST_ANSWER = 256 * 2**20
 _LONGEST_PAUSE_S = 30.0
 
 #: Sleeps for a number of seconds; returns True if the program is to end, which stops all retries.
@@ -221,11 +220,11 @@ class PulsarHttp:
                 headers=headers,
                 body=call.body,
                 until=window.until,
-                most=_LARGEST_ANSWER,
+                most=call.most,
             )
         except TooLarge as error:
             raise Refused(
-                f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; "
+                f"{_host(url)} answered {call.what} with more than {call.most} bytes; "
                 "the address is not a broker's."
             ) from error
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from sinks.wire.contracts.fields import UNKNOWN_SPEED
 from sinks.wire.contracts.outcomes import OutcomeRecord
@@ -70,6 +71,7 @@ def _load_report(message: LoadReportRecord, origin: bytes) -> model.LoadReport:
         bundles,
         _digest(figures, bundles),
         origin,
+        report.startTimestamp,
     )
 
 
@@ -135,8 +137,27 @@ def _sweep(message: SweepRecord, origin: bytes) -> model.Sweep:
             f"The sweep lists broker {quoted(twice)} twice; list each as answered or as "
             "missing, once.",
         )
+    answering = () if message.answering is UNSET else tuple(message.answering)
+    for index, broker in enumerate(answering):
+        if broker not in message.missing:
+            raise WireError(
+                "broker-not-missing",
+                f"$.answering[{index}] is {quoted(broker)}, which $.missing does not contain; "
+                "list only brokers without figures.",
+            )
+    leader = None if message.leader is UNSET else message.leader
+    if leader is not None:
+        check_broker(leader, "$.leader")
     return model.Sweep(
-        message.cluster, message.ts, message.sweep, tuple(message.brokers), message.missing, origin
+        message.cluster,
+        message.ts,
+        message.sweep,
+        tuple(message.brokers),
+        message.missing,
+        origin,
+        answering,
+        leader,
+        None if message.shedding is UNSET else message.shedding,
     )
 
 
@@ -193,6 +214,15 @@ def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
         record.owner_after,
         record.took_ms,
         record.ts,
+        *(
+            None if cost is UNSET else cost
+            for cost in (
+                record.unowned_ms,
+                record.first_message_ms,
+                record.topics,
+                record.unloads,
+            )
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from sinks.wire.contracts.commands import CommandRecord, ExpectedUsage, Reason
 from sinks.wire.contracts.outcomes import OutcomeRecord
@@ -224,7 +224,15 @@ def _outcome(outcome: Outcome) -> OutcomeRecord:
         owner_after=outcome.owner_after,
         took_ms=outcome.took_ms,
         ts=outcome.ts,
+        unowned_ms=_set(outcome.unowned_ms),
+        first_message_ms=_set(outcome.first_message_ms),
+        topics=_set(outcome.topics),
+        unloads=_set(outcome.unloads),
     )
+
+
+def _set(cost: int | None) -> int | UnsetType:
+    return UNSET if cost is None else cost
 
 
 def _skip(skip: Skip) -> SkipRecord:

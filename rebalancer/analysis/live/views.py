@@ -20,6 +20,7 @@ from rebalancer.analysis.round_texts import sentences
 from rebalancer.analysis.status import INTERVALS, counted, late_after_ms
 from rebalancer.simulation.tracing import proof_of
 from strategies.approvals import PauseOrder
+from strategies.intents.contract import IntentStatus
 from strategies.model import Command, Outcome, Round
 from strategies.settings import RoundSettings
 
@@ -109,6 +110,26 @@ def overview(one: LiveCluster, settings: ViewSettings, paused: bool | None) -> D
             _executor(one, _paused(one, paused)),
         ],
         "rejected": dict(one.rejected),
+        "intents": [] if newest is None else [_intent(status) for status in newest.intents],
+    }
+
+
+def _intent(status: IntentStatus) -> Document:
+    """A drain or a roll, as its newest round says."""
+    roll = f"roll of {counted(len(status.phases), 'broker')}" if status.phases else status.action
+    return {
+        "id": status.id,
+        "what": roll if status.broker is None else f"{status.action} {status.broker}",
+        "state": status.state,
+        "text": status.text,
+        "advice": status.advice,
+        "by": status.by,
+        "reason": status.reason,
+        "since_ms": status.since_ms,
+        "left": status.left,
+        "total": status.total,
+        "left_ms": status.left_ms,
+        "phases": dict(sorted(status.phases.items())),
     }
 
 

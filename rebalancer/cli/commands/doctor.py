@@ -18,6 +18,7 @@ from rebalancer.cli.doctor import (
     disk_and_topics,
     environment,
     executor,
+    intents,
     job_health,
     signing,
 )
@@ -177,6 +178,7 @@ def _of_settings(
         ),
         *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),
         *approvals.check_approvals(settings.executor, settings.connections.signing, engine.round),
+        *intents.check_intents(settings.connections.signing),
         *(finding for name, check in clusters for finding in limit.run(name, check)),
     ]
 

@@ -40,14 +40,7 @@ app = typer.Typer(
 PlanName = Annotated[
     str, typer.Argument(metavar="PLAN", help="Id of the plan, or the beginning of it.")
 ]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, for the record.")]
-Who = Annotated[
-    str | None, typer.Option("--by", metavar="NAME", help="Your name; default: your login.")
-]
 OfCluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]
-TheCluster = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The cluster; default: pulsar.cluster.")
-]
 
 
 @app.callback()
@@ -107,8 +100,8 @@ def show_command(
 def approve_command(
     plan: PlanName,
     *,
-    reason: Why,
-    by: Who = None,
+    reason: options.Why,
+    by: options.Who = None,
     cluster: OfCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -127,8 +120,8 @@ def approve_command(
 def deny_command(
     plan: PlanName,
     *,
-    reason: Why,
-    by: Who = None,
+    reason: options.Why,
+    by: options.Who = None,
     cluster: OfCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -146,9 +139,9 @@ def deny_command(
 @app.command("pause", short_help="Pause the executor of a cluster.")
 def pause_command(
     *,
-    reason: Why,
-    by: Who = None,
-    cluster: TheCluster = None,
+    reason: options.Why,
+    by: options.Who = None,
+    cluster: options.TheCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -161,9 +154,9 @@ def pause_command(
 @app.command("resume", short_help="Resume a paused executor.")
 def resume_command(
     *,
-    reason: Why,
-    by: Who = None,
-    cluster: TheCluster = None,
+    reason: options.Why,
+    by: options.Who = None,
+    cluster: options.TheCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,

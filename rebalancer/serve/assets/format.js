@@ -22,6 +22,7 @@ function age(seconds) {
   for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
   return `${seconds} s`;
 }
+export const span = (ms) => age(Math.round(ms / 1000));
 export function until(ms) {
   const seconds = Math.round((ms - now()) / 1000);
   return seconds <= 0 ? "expired" : `expires in ${age(seconds)}`;
@@ -29,7 +30,8 @@ export function until(ms) {
 
 export const STATES = {
   balanced: ["✓ Balanced", "good"], acting: ["▶ Acting", "open"], waiting: ["◔ Waiting for evidence", "open"],
-  "cannot-help": ["◐ Cannot help", "fair"], "not-allowed": ["⊘ Not allowed", "fair"], blind: ["✗ Blind", "bad"],
+  "cannot-help": ["◐ Cannot help", "fair"], "not-allowed": ["⊘ Not allowed", "fair"],
+  yielding: ["⇄ Yielding", "fair"], blind: ["✗ Blind", "bad"],
   paused: ["⏸ Paused", "fair"], unknown: ["ℹ No state", "fair"],
 };
 export const stateOf = (code) => STATES[code] || [code || "ℹ No round yet", "open"];

@@ -4,6 +4,7 @@ import { breath, byId, el, say, sentence } from "./dom.js";
 import { clock, setClock, setCommonEnding, stateOf } from "./format.js";
 import { showBrokers } from "./brokers.js";
 import { refresh, showHistory } from "./history.js";
+import { showIntents } from "./intents.js";
 import { lateness } from "./late.js";
 import { showMoves } from "./moves.js";
 import { showPlans } from "./plan.js";
@@ -133,6 +134,7 @@ async function draw() {
   if (name !== chosen) { again = true; return undefined; }
   version = overview.version;
   showState(overview);
+  showIntents(overview.intents);
   byId("page").dataset.rounds = overview.kept ? "some" : "none";
   if (overview.decided !== decided) await drawDecisions(name, overview.decided);
   showPlans(plans, { cluster: name, person, again: () => { looked = 0; return update(); } });

@@ -1,0 +1,97 @@
+"""`rebalancer drain`: moves all bundles off a broker, and keeps it empty."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rebalancer.analysis.intents import IntentError, until_ms
+from rebalancer.cli import options
+from rebalancer.cli.doctor.finding import age
+from rebalancer.cli.intents import (
+    IntentSession,
+    intent_session,
+    progress_of,
+    say_record,
+    say_status,
+)
+from sinks.collector.collector import wall_clock_ms
+from strategies.intents.contract import Intent, IntentStatus
+
+app = typer.Typer()
+
+
+@app.command("drain", short_help="Move all bundles off a broker, and keep it empty.")
+def drain_command(
+    broker: Annotated[str, typer.Argument(metavar="BROKER", help="The broker, host:port.")],
+    *,
+    reason: options.Why,
+    by: options.Who = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="End the drain then by itself: 90min, 2h, 1d, or a time (UTC)."
+        ),
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="Drain beside brokers that are being drained.")
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="End when the record is written.")
+    ] = False,
+    cluster: options.TheCluster = None,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Move all bundles off a broker, within the limits of moves. It takes none until `rebalancer
+    undrain`, or the time of --until.
+
+    Waits until the broker is drained. Ctrl-C ends the command, not the drain. Exit code 1 if the
+    drain is refused; then nothing has changed.
+    """
+    settings = options.settings(config, overrides)
+    with intent_session(settings, cluster, by, reason) as session:
+        end_ms = None if until is None else until_ms(until, wall_clock_ms())
+        record = session.record("drain", broker, until_ms=end_ms, together=together)
+        session.write(session.judged(record))
+        if no_wait:
+            what = f"asked to drain {broker} as {record.by}; its progress: rebalancer intents"
+            say_record(record, what, as_json=as_json)
+            return
+        session.note(f"asked to drain {broker} as {record.by}; waits for the next round", "asked")
+        session.answered(record)
+        _until_drained(session, record, as_json=as_json)
+
+
+def _until_drained(session: IntentSession, record: Intent, *, as_json: bool) -> None:
+    """Shows the progress of a drain until it is drained, or has ended."""
+    last = ""
+    how = f"the drain goes on; its progress: rebalancer intents; to end it: {_undrain(record)}"
+    for done in session.rounds(how):
+        for one in done:
+            status = next((found for found in one.intents if found.id == record.id), None)
+            if status is None:
+                continue
+            if status.state == "drained" or status.state in ("done", "cancelled"):
+                _end(status, session.cluster, record, as_json=as_json)
+                return
+            if (line := progress_of(status)) != last:
+                session.note(line, status.state, left=status.left, total=status.total)
+                last = line
+
+
+def _end(status: IntentStatus, cluster: str, record: Intent, *, as_json: bool) -> None:
+    broker, took = record.broker, age(status.since_ms - status.asked_ms)
+    if status.state == "cancelled":
+        raise IntentError(f"the drain of {broker} has ended before it was drained: {status.text}")
+    keeps = f"It takes no bundle until `{_undrain(record)}`."
+    sentence = f"{broker} is drained after {took}: {status.text}. {keeps}"
+    if status.state == "done":
+        sentence = f"{broker} was drained, and the drain has ended: {status.text}."
+    say_status(status, cluster, sentence, as_json=as_json)
+
+
+def _undrain(record: Intent) -> str:
+    return f"rebalancer undrain {record.broker}"

@@ -1,0 +1,108 @@
+"""`rebalancer intents`: drains and rolls, as the newest rounds say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from rebalancer.analysis.intents import ACTIVE, newest_rounds, round_of_cluster
+from rebalancer.cli import console, options
+from rebalancer.cli.doctor.finding import age
+from rebalancer.cli.intents import as_object, left_of
+from sinks.collector.collector import wall_clock_ms
+from strategies.intents.contract import IntentStatus
+from strategies.model import Round
+
+app = typer.Typer()
+
+
+@app.command("intents", short_help="Show drains and rolls.")
+def intents_command(
+    *,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show drains and rolls by the newest round of each cluster: those that last, and those that
+    ended or were refused within the last hour.
+    """
+    settings = options.settings(config, overrides)
+    now_ms = wall_clock_ms()
+    rounds = newest_rounds(settings.connections, now_ms)
+    if cluster is not None or not rounds:
+        done = round_of_cluster(rounds, cluster or "")
+        rounds = {done.cluster: done}
+    if as_json:
+        console.print_json(
+            "intents", 1, {"now_ms": now_ms, "clusters": list(map(_object, rounds.values()))}
+        )
+        return
+    shown = [(done, one) for done in rounds.values() for one in done.intents]
+    if not shown:
+        names = ", ".join(rounds)
+        print(console.printable(f"no drain or roll of {names} in the last hour"))
+        return
+    console.show(_table(shown, now_ms))
+    for _, one in shown:
+        for line in _details(one):
+            print(console.printable(line))
+
+
+def _object(done: Round) -> dict[str, object]:
+    return {
+        "cluster": done.cluster,
+        "round": done.round,
+        "epoch": done.epoch,
+        "ts": done.ts,
+        "intents": [as_object(one) for one in done.intents],
+    }
+
+
+def _table(shown: list[tuple[Round, IntentStatus]], now_ms: int) -> console.Sheet:
+    rows = [
+        [
+            what_of(one),
+            console.printable(done.cluster),
+            one.state,
+            left_of(one),
+            age(now_ms - one.since_ms),
+            console.printable(one.by),
+            console.printable(one.reason),
+        ]
+        for done, one in shown
+    ]
+    return console.Sheet(
+        [
+            ("intent", "left"),
+            ("cluster", "left"),
+            ("state", "left"),
+            ("bundles left", "left"),
+            ("since", "right"),
+            ("by", "left"),
+            ("reason", "left"),
+        ],
+        rows,
+    )
+
+
+def what_of(status: IntentStatus) -> str:
+    """`drain b1:8080`, `roll of 4 brokers`."""
+    if status.broker is not None:
+        return f"{status.action} {status.broker}"
+    number = len(status.phases)
+    return f"roll of {number} broker{'' if number == 1 else 's'}" if number else status.action
+
+
+def _details(status: IntentStatus) -> Iterator[str]:
+    """What a table cannot hold: sentences, and a roll's brokers."""
+    if status.state not in ACTIVE and status.state != "refused":
+        return
+    yield f"{what_of(status)}: {status.text}"
+    if status.state in ("blocked", "halted", "refused"):
+        yield f"  {status.advice}"
+    if status.state in ("rolling", "halted"):
+        for broker, phase in sorted(status.phases.items()):
+            yield f"  {broker}  {phase}"

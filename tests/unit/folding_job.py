@@ -1,0 +1,141 @@
+"""A job and an executor for tests of commands that wait for rounds: a thread that collects, folds
+the telemetry topic with the plain loop, publishes rounds, and moves what they command.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from rebalancer.settings.load import load
+from sinks.plain_loop import PlainLoop
+from sinks.topics.files.topic import FileTopicReader, TopicRecord
+from sinks.wire.codec import decode_command, decode_round, encode_outcome, encode_outcome_telemetry
+from sinks.wire.intents import check_signature
+from sinks.wire.origin import pack_origin
+from sinks.wire.output_rows import OutputRow, rejected_row
+from sinks.wire.signing import SigningKey
+from strategies.errors import WireError
+from strategies.model import Command, Round
+from tests.control_topic import Control, now_ms, outcome
+from tests.telemetry_lines import T0, bundle, load_report, sweep
+from tests.waiting import eventually
+
+#: Of real time, between two rounds.
+TURN_S = 0.1
+SETTINGS = ("pulsar.cluster=c", "shedding.strategy=steady", "round.stale_after_ms=60000")
+
+
+class FoldingJob:
+    """`brokers` → whether it runs; `owners`: bundle → broker; `executes`: whether commands are
+    carried out; `intents_key`: see `signing.intents_key_file`. Change them while it runs.
+    """
+
+    def __init__(self, control: Control, brokers: Sequence[str], bundles: int = 2) -> None:
+        self.control = control
+        self.brokers = dict.fromkeys(brokers, True)
+        self.owners = {
+            bundle(number): broker
+            for number, broker in enumerate(name for name in brokers for _ in range(bundles))
+        }
+        self.executes = True
+        self.intents_key: SigningKey | None = None
+        self.on_turn: Callable[[], None] = lambda: None
+        self._loop = PlainLoop(load(flags=list(SETTINGS)).engine)
+        self._reader = FileTopicReader(control.folder / "telemetry")
+        self._next = self._reader.begin()
+        self._stop, self._goes = threading.Event(), threading.Event()
+        self._goes.set()
+        self.failure = ""
+        self._turning = threading.Lock()
+        control.folder.joinpath("telemetry").mkdir(exist_ok=True)
+
+    @contextmanager
+    def running(self) -> Iterator[FoldingJob]:
+        """Runs it beside the block, from its first round on."""
+        thread = threading.Thread(target=self._run, name="folding-job", daemon=True)
+        thread.start()
+        try:
+            eventually(lambda: bool(self.failure) or bool(self.rounds()))
+            yield self
+        finally:
+            self._stop.set()
+            thread.join(30)
+        assert not self.failure, self.failure
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No turn begins, until the end of the block or `go_on`."""
+        self._goes.clear()
+        with self._turning:
+            pass
+        try:
+            yield
+        finally:
+            self._goes.set()
+
+    def go_on(self) -> None:
+        self._goes.set()
+
+    def rounds(self) -> list[Round]:
+        if not (self.control.folder / "rounds").is_dir():
+            return []
+        return [decode_round(value) for value in self.control.read("rounds")]
+
+    def turn(self) -> None:
+        """A collection pass, and all that follows from the records until now."""
+        self.on_turn()
+        self._collect()
+        records, self._next = self._reader.read(self._next)
+        for record in records:
+            for row in self._rows(record):
+                self.control.write(row.kind, [row.value])
+                if row.kind == "commands" and self.executes:
+                    self._execute(decode_command(row.value))
+
+    def _rows(self, record: TopicRecord) -> list[OutputRow]:
+        """As of a job with `signing.intents_key_file`, if there is a key."""
+        if self.intents_key is not None and b'"kind":"intent"' in record.value:
+            try:
+                check_signature(record.value, self.intents_key)
+            except WireError as error:
+                origin = pack_origin(record.position, record.value, len(record.value))
+                return [rejected_row(error, origin, "c")]
+        return self._loop.feed(record.position, record.value)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if not self._goes.wait(0.05):
+                continue
+            try:
+                with self._turning:
+                    self.turn()
+            except Exception:
+                self.failure = traceback.format_exc()
+                return
+            self._stop.wait(TURN_S)
+
+    def _collect(self) -> None:
+        live = [name for name, runs in self.brokers.items() if runs]
+        seconds = (now_ms() - T0) / 1000
+        reports = [
+            load_report(
+                broker,
+                seconds,
+                {name: 100.0 for name, owner in self.owners.items() if owner == broker},
+                cpu=10.0 + 10 * sum(owner == broker for owner in self.owners.values()),
+            )
+            for broker in live
+        ]
+        missing = {name: "no answer" for name in self.brokers if name not in live}
+        self.control.write("telemetry", [*reports, sweep(seconds, *live, missing=missing)])
+
+    def _execute(self, command: Command) -> None:
+        if command.destination is not None and command.is_move:
+            self.owners[command.bundle] = command.destination
+            done = replace(outcome(command, "applied"), ts=now_ms())
+            self.control.write("outcomes", [encode_outcome(done)])
+            self.control.write("telemetry", [encode_outcome_telemetry(done)])

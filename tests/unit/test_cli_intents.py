@@ -1,0 +1,234 @@
+"""The command line of drains: a person drains a broker, sees it become empty, and ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+from rebalancer.analysis.intents import until_ms
+from sinks.secret_file import Secret
+from sinks.wire.codec import decode, encode_round
+from sinks.wire.signing import SigningKey
+from strategies.intents.contract import Intent
+from tests.control_topic import TOPICS, Control
+from tests.unit.command_line import Answer, rebalancer
+from tests.unit.folding_job import FoldingJob
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.heavy
+
+A, B, C = "a:1", "b:1", "c:1"
+KEY = SigningKey(Secret(b"i" * 32))
+
+
+@dataclass(frozen=True)
+class Person:
+    """A person at a command line whose settings name the topics of `control`."""
+
+    control: Control
+
+    def types(self, *words: object, **settings: str) -> Answer:
+        given = {f"topics.{name}": self.control.uri(name) for name in TOPICS} | {
+            "pulsar.cluster": "c",
+            **{name.replace("__", "."): value for name, value in settings.items()},
+        }
+        overrides = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+        return rebalancer(*words, *overrides)
+
+    def written(self) -> list[Intent]:
+        records = [decode(value, b"") for value in self.control.read("telemetry")]
+        return [one for one in records if isinstance(one, Intent)]
+
+
+@pytest.fixture
+def person(control: Control) -> Person:
+    return Person(control)
+
+
+@pytest.fixture
+def job(control: Control) -> Iterator[FoldingJob]:
+    with FoldingJob(control, (A, B, C)).running() as running:
+        yield running
+
+
+def test_a_drain_is_written_with_person_and_reason(person: Person, job: FoldingJob) -> None:
+    answer = person.types("drain", A, "--reason", "new disks", "--by", "anna", "--no-wait")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == f"asked to drain {A} as anna; its progress: rebalancer intents\n"
+    (record,) = person.written()
+    assert (record.action, record.broker, record.by) == ("drain", A, "anna")
+    assert (record.reason, record.cluster, record.together) == ("new disks", "c", False)
+
+
+@pytest.mark.parametrize(
+    ("broker", "sentence"),
+    [
+        ("nowhere:1", "no broker nowhere:1 has reported; known brokers: a:1, b:1, c:1"),
+        ("broker-a", "no broker broker-a has reported"),
+        (C, "c:1 has no fresh figures: it is down, or its reports do not arrive [not-live]"),
+    ],
+)
+def test_a_broker_that_cannot_be_drained_is_one_clear_sentence(
+    person: Person, job: FoldingJob, broker: str, sentence: str
+) -> None:
+    job.brokers[C] = False
+    eventually(lambda: C in job.rounds()[-1].stale)
+    answer = person.types("drain", broker, "--reason", "x")
+    assert (answer.code, answer.out, person.written()) == (1, "", [])
+    assert answer.err.startswith(f"error: {sentence}")
+    assert answer.err.endswith("Nothing has changed.\n")
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_the_last_broker_stays(person: Person, job: FoldingJob) -> None:
+    for broker in (A, B):
+        job.brokers[broker] = False
+    eventually(lambda: {A, B} <= {*job.rounds()[-1].stale})
+    answer = person.types("drain", C, "--reason", "x")
+    assert (answer.code, person.written()) == (1, [])
+    assert "c:1 is the last broker that may take bundles" in answer.err
+
+
+def test_a_drain_beside_another_one_has_to_be_wanted(person: Person, job: FoldingJob) -> None:
+    person.types("drain", A, "--reason", "disks", "--by", "anna", "--no-wait")
+    eventually(lambda: bool(job.rounds()[-1].intents))
+    for broker, sentence in (
+        (A, "a:1 is being drained already: anna asked for it"),
+        (B, "a:1 is being drained: anna asked for it"),
+    ):
+        answer = person.types("drain", broker, "--reason", "x")
+        assert (answer.code, answer.err.startswith(f"error: {sentence}")) == (1, True), answer.err
+    assert person.types("drain", B, "--reason", "x", "--together", "--no-wait").code == 0
+    assert [one.broker for one in person.written()] == [A, B]
+
+
+def test_of_two_people_at_the_same_moment_the_round_refuses_the_second(
+    person: Person, job: FoldingJob
+) -> None:
+    """The second command judges by a round that does not know the first record."""
+    with job.held():
+        person.types("drain", A, "--reason", "disks", "--by", "anna", "--no-wait")
+        Timer(0.5, job.go_on).start()
+        answer = person.types("drain", B, "--reason", "x")
+    assert (answer.code, len(person.written())) == (1, 2)
+    assert "error: refused: a:1 is being drained: anna asked for it" in answer.err
+    assert "--together" in answer.err
+
+
+def test_what_is_wrong_with_the_words(person: Person, job: FoldingJob) -> None:
+    assert person.types("drain", A).code == 2, "a reason is needed"
+    for words, sentence in (
+        (("--reason", " "), "reason is empty"),
+        (("--reason", "x", "--by", "a\nb"), "with control characters"),
+        (("--reason", "x", "--until", "soon"), "--until: 'soon' is neither a duration"),
+        (("--reason", "x", "--until", "2020-01-01T00:00:00Z"), "[until-passed]"),
+        (("--reason", "x", "--cluster", "other"), "no round of cluster other was published"),
+    ):
+        answer = person.types("drain", A, *words)
+        assert (answer.code, sentence in answer.err) == (1, True), answer.err
+    assert person.written() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("90min", 5_400_000), ("90 m", 5_400_000), ("2h", 7_200_000), ("1d", 86_400_000)],
+)
+def test_a_drain_may_end_by_itself(text: str, ms: int) -> None:
+    assert until_ms(text, 1_000) == 1_000 + ms
+    assert until_ms("2026-01-31T12:00:00Z", 1) == until_ms("2026-01-31 12:00", 1)
+
+
+def test_without_a_round_nothing_can_be_asked_for(person: Person) -> None:
+    for words in (
+        ("drain", A, "--reason", "x"),
+        ("undrain", A),
+        ("intents",),
+        ("roll", "--reason", "x"),
+        ("roll", "--resume"),
+    ):
+        answer = person.types(*words)
+        assert (answer.code, "no round" in answer.err) == (1, True), answer.err
+        assert "rebalancer doctor" in answer.err
+    assert not person.control.folder.joinpath("telemetry").exists()
+
+
+def test_a_cluster_that_is_not_named_is_found_or_asked_for(person: Person, job: FoldingJob) -> None:
+    assert person.types("drain", A, "--reason", "x", "--no-wait", pulsar__cluster="").code == 0
+    newest = job.rounds()[-1]
+    person.control.write("rounds", [encode_round(replace(newest, cluster="d"))])
+    answer = person.types("drain", A, "--reason", "x", pulsar__cluster="")
+    assert (answer.code, "name one of c, d with --cluster" in answer.err) == (2, True), answer.err
+
+
+def test_a_job_that_stands_still_is_named(person: Person, control: Control) -> None:
+    with FoldingJob(control, (A, B, C)).running() as job:
+        newest = job.rounds()[-1]
+    late = replace(newest, epoch=newest.epoch + 1, ts=newest.ts - 1_800_000)
+    control.write("rounds", [encode_round(late)])
+    answer = person.types("drain", A, "--reason", "x", "--no-wait")
+    assert answer.code == 0
+    assert "warning: the newest round is 30 min old, and only rounds carry this out" in answer.err
+
+
+def test_records_are_signed_with_the_key_of_intents(
+    person: Person, job: FoldingJob, tmp_path: Path
+) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(KEY.secret.reveal())
+    file.chmod(0o600)
+    given = {"signing__intents_key_file": str(file)}
+    assert person.types("drain", A, "--reason", "x", "--no-wait", **given).code == 0
+    record = next(v for v in person.control.read("telemetry") if b'"intent"' in v)
+    assert KEY.check(record) == "signed"
+    answer = person.types("drain", B, "--reason", "x", signing__intents_key_file="/nowhere")
+    assert (answer.code, "signing.intents_key_file" in answer.err) == (2, True)
+
+
+def test_the_rejection_of_a_job_with_a_key_is_shown(person: Person, job: FoldingJob) -> None:
+    """Of a record that no round ever sees."""
+    job.intents_key = KEY
+    answer = person.types("drain", A, "--reason", "x")
+    assert answer.code == 1
+    assert "refused: The intent has no signature" in answer.err
+    assert "[intent-unsigned]" in answer.err
+
+
+def test_undrain_of_what_is_not_drained(person: Person, job: FoldingJob) -> None:
+    answer = person.types("undrain", A)
+    assert (answer.code, person.written()) == (1, [])
+    assert answer.err.startswith(f"error: {A} is not being drained [not-drained]")
+
+
+def test_undrain_ends_a_drain(person: Person, job: FoldingJob) -> None:
+    person.types("drain", A, "--reason", "disks", "--by", "anna", "--no-wait")
+    eventually(lambda: bool(job.rounds()[-1].intents))
+    answer = person.types("undrain", A, "--by", "bo")
+    assert (answer.code, answer.out.startswith(f"the drain of {A} has ended (")) == (0, True)
+    assert "bo ended it: no longer needed" in answer.out
+    assert all(one.state in ("done", "cancelled") for one in job.rounds()[-1].intents)
+
+
+def test_intents_shows_what_lasts_and_what_was_refused(person: Person, job: FoldingJob) -> None:
+    assert person.types("intents").out == "no drain or roll of c in the last hour\n"
+    person.types("drain", A, "--reason", "disks \x1b[31m", "--by", "anna", "--no-wait")
+    person.types("drain", A, "--reason", "new disks", "--by", "anna", "--no-wait")
+    eventually(lambda: bool(job.rounds()[-1].intents))
+    lines = person.types("intents").out.splitlines()
+    assert lines[0].split()[:3] == ["intent", "cluster", "state"]
+    assert lines[2].startswith(f"drain {A}")
+    assert "anna" in lines[2]
+    (found,) = person.types("intents", "--json").json["clusters"]
+    assert (found["cluster"], found["intents"][0]["broker"]) == ("c", A)
+    assert person.types("intents", "--cluster", "x").code == 1
+
+
+def test_records_and_statuses_as_json(person: Person, job: FoldingJob) -> None:
+    answer = person.types("drain", A, "--reason", "x", "--no-wait", "--json")
+    assert (answer.json["kind"], answer.json["intent"]["action"]) == ("intent", "drain")
+    eventually(lambda: bool(job.rounds()[-1].intents))
+    ended = person.types("undrain", A, "--json").json
+    assert (ended["kind"], ended["intent"]["broker"]) == ("intent-status", A)
