@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from strategies.model import Sweep
-from strategies.rivals.ownership import AGE_MS, HALF_MS, explains
+from strategies.rivals.ownership import AGE_MS, HALF_MS, NEW_MS, ended, explains
 from strategies.rivals.state import ForeignMove, Rivals, Suspect
 
 #: Number of sweeps that must find the source alive.
@@ -43,7 +43,11 @@ def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -
             for bundle, one in rivals.left.items()
             if one.ts >= oldest and one.broker in there
         },
-        arrived={bundle: one for bundle, one in rivals.arrived.items() if one.ts >= oldest},
+        arrived={
+            bundle: one
+            for bundle, one in rivals.arrived.items()
+            if one.ts >= sweep.ts - NEW_MS and one.broker in there
+        },
         leader=sweep.leader,
         shedding=sweep.shedding,
     )
@@ -59,16 +63,16 @@ def _judged(rivals: Rivals, there: Collection[str], now_ms: int) -> Rivals:
         return rivals
     waiting, found, ours = list[Suspect](), list[ForeignMove](), dict(rivals.ours)
     for suspect in rivals.suspects:
-        move, own = suspect.move, rivals.ours.get(suspect.move.bundle)
-        explained = explains(own, move, now_ms)
+        move, own = suspect.move, rivals.ours.get(suspect.move.bundle, ())
+        explained = explains(own, suspect, now_ms)
         was_away = rivals.absent.get(move.source, -1) >= move.ts - AGE_MS
         if explained or move.source not in there or was_away:
             continue
         passes = suspect.passes + 1
         if explained is None or passes < _PASSES:
-            waiting.append(Suspect(move, passes))
+            waiting.append(replace(suspect, passes=passes))
             continue
-        found.append(replace(move, against=own is not None and own.issued_ms < move.ts))
-        if own is not None:
-            ours[move.bundle] = replace(own, until_ms=-1)
+        found.append(replace(move, against=any(one.issued_ms < move.ts for one in own)))
+        if own:
+            ours[move.bundle] = ended(own)
     return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *found), ours=ours)

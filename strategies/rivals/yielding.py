@@ -32,9 +32,9 @@ def judged(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -
         moves=moves,
         against_ms=(*(ts for ts in rivals.against_ms if ts >= now_ms - HOUR_MS), *against),
         ours={
-            bundle: own
-            for bundle, own in rivals.ours.items()
-            if max(own.issued_ms, own.until_ms) >= now_ms - HOUR_MS
+            bundle: some
+            for bundle, some in rivals.ours.items()
+            if max(some[-1].issued_ms, some[-1].until_ms) >= now_ms - HOUR_MS
         },
     )
     if rivals.yielding_ms is not None:

@@ -95,7 +95,7 @@ class Traveller:
         return [
             told
             for told in self.outcomes().values()
-            if told.unloads and after_ms < told.ts - told.took_ms < before_ms
+            if told.cost.unloads and after_ms < told.ts - told.took_ms < before_ms
         ]
 
 
@@ -149,7 +149,7 @@ class Troubled:
             assert journal.unfinished() == []
         for told in traveller.outcomes().values():
             assert told.status in ("applied", "already-done") or told.reason, told
-            assert (told.unloads or 0) <= 2, told
+            assert (told.cost.unloads or 0) <= 2, told
         return traveller.summary()
 
 

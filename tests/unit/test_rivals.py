@@ -146,6 +146,35 @@ def test_system_bundles_do_not_count() -> None:
     assert life.foreign == []
 
 
+class TestExtensibleBrokers:
+    """Their reports list some bundles only; the collector notes all of them, where they change."""
+
+    def test_a_bundle_that_another_broker_owns_now_was_moved(self) -> None:
+        life = three_brokers(noted=True)
+        life.move(3, B)
+        life.passes(2)
+        assert life.foreign == [(3, A, B)]
+
+    def test_many_bundles_that_a_broker_loses_at_once_were_not_unloaded(self) -> None:
+        life = three_brokers(noted=True)
+        for number in range(6):
+            life.move(number, B)
+        life.passes(1)
+        life.move(7, B)
+        life.passes(5)
+        assert life.foreign == []
+
+    def test_our_moves_and_those_of_dead_brokers_are_none(self) -> None:
+        life = three_brokers(noted=True)
+        life.command(3, A, B)
+        life.move(3, B)
+        life.outcome(3, "applied", A, B)
+        life.move(21, A)
+        life.passes(3, gone=[C])
+        life.passes(5)
+        assert life.foreign == []
+
+
 class TestOurMoves:
     def test_a_command_explains_a_move_before_and_after_its_outcome(self) -> None:
         for wait in (0, 1, 3):

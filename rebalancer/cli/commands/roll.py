@@ -113,7 +113,8 @@ def roll_command(
         again,
         as_json,
     )
-    with intent_session(settings, cluster, by, reason or "rolled on") as session:
+    why = reason or ("cancelled" if cancel else "goes on")
+    with intent_session(settings, cluster, by, why) as session:
         if cancel:
             _cancel(session, as_json=as_json)
         elif resume:
