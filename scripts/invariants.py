@@ -57,6 +57,13 @@ class Invariants:
         rounds = sum(isinstance(event, Round) for event in events)
         if rounds != 1:
             self.broken.append(f"{rounds} rounds closed instead of one")
+        self.broken += [
+            f"a move by something else is seen, and there is none: {skip.text}"
+            for event in events
+            if isinstance(event, Round)
+            for skip in event.skips
+            if skip.code == "moved-by-others"
+        ]
         self._settle(events, store)
         self._active = {
             bundle: one for bundle, one in self._active.items() if now_ms < one.expires_at_ms

@@ -46,7 +46,8 @@ class CommandFacts:
 
     `newest_epoch`: newest epoch seen for the command's cluster, 0 if none; `earlier`: status of an
     earlier command with the same id, dry runs excluded; `paused`: the pause file exists;
-    `paused_by`: the person and the reason of a pause by record, empty without one.
+    `paused_by`: the person and the reason of a pause by record, empty without one; `guard`: what
+    the executor's breaker objects to every move.
     """
 
     now_ms: int
@@ -55,6 +56,7 @@ class CommandFacts:
     earlier: OutcomeStatus | None = None
     paused: bool = False
     paused_by: str = ""
+    guard: Objection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class ClusterFacts:
     broker owns the bundle.
 
     `frozen`: a sentence about brokers that no longer read metadata; empty while all do. With a
-    frozen broker, `owner` is not looked up.
+    frozen broker, `owner` is not looked up. `guard`: what the state of the cluster objects to every
+    move, or to every move of the namespace; then nothing else is looked up.
     """
 
     brokers: Sequence[str]
@@ -71,6 +74,7 @@ class ClusterFacts:
     policies: PoliciesView = PoliciesView()
     exists: bool = True
     frozen: str = ""
+    guard: Objection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,8 @@ def may_be_applied(command: Command, cluster: ClusterFacts) -> Objection | None:
     """The first objection from the current state of the cluster; None when the command may be
     applied.
     """
+    if cluster.guard is not None:
+        return cluster.guard
     if cluster.frozen:
         return frozen_objection(cluster.frozen)
     if cluster.owner is None:
@@ -141,6 +147,18 @@ def frozen_objection(text: str) -> Objection | None:
     the leader, and its bundles would then be unavailable until it restarts.
     """
     return Objection("refused", "broker-frozen", text) if text else None
+
+
+def unowned_objection(bundle: str, since_ms: int, now_ms: int) -> Objection:
+    """While no broker owns a bundle of a namespace, its other bundles stay where they are: what
+    kept this one from being owned may keep them too.
+    """
+    return Objection(
+        "refused",
+        "unowned-bundle",
+        f"no broker has owned {bundle} for {max(0, now_ms - since_ms) / 1000:.0f} s, since this "
+        "executor moved it, and it had clients; no bundle of its namespace moves until it is owned",
+    )
 
 
 def older_epoch(epoch: int, newest: int) -> Objection:
@@ -247,7 +265,7 @@ def _not_now(known: CommandFacts, rules: AdmissionRules) -> Objection | None:
         )
     if not is_open(rules.windows, known.now_ms):
         return Objection("refused", "outside-window", "the time is outside executor.windows")
-    return None
+    return known.guard
 
 
 def _unfit(command: Command, destination: str, cluster: ClusterFacts) -> Objection | None:

@@ -18,6 +18,7 @@ from strategies.model import (
 )
 from strategies.outcomes import learn_outcome
 from strategies.reports import REPEATED, accept_report, depart
+from strategies.rivals.census import census
 from strategies.state import ClusterState
 from strategies.store import StateStore
 
@@ -37,8 +38,13 @@ def apply_record(
         case Sweep():
             if record.ts <= state.sweep_at_ms:
                 return state, _late_sweep(record, state)
+            known = [broker.broker for broker in store.brokers()]
             return replace(
-                state, sweep_at_ms=record.ts, sweep=record.sweep, missing=dict(record.missing)
+                state,
+                sweep_at_ms=record.ts,
+                sweep=record.sweep,
+                missing=dict(record.missing),
+                rivals=census(state.rivals, record, state.sweep_at_ms, known),
             ), None
         case OutcomeReport():
             return learn_outcome(record, state, store), None

@@ -42,6 +42,8 @@ from strategies.placement.registry import PLACERS, placer
 from strategies.producer_votes import check_clock, counted, went_back
 from strategies.registry import Registry
 from strategies.reports import REPEATED, depart, newest_report_ms
+from strategies.rivals.settings import RivalSettings
+from strategies.rivals.yielding import judged, resting
 from strategies.round import run_round
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
@@ -84,6 +86,7 @@ class EngineSettings:
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
     drains: DrainSettings = DrainSettings()
+    rivals: RivalSettings = RivalSettings()
     shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
 
     @property
@@ -150,6 +153,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         settings.splitting,
         settings.throttling,
         settings.drains,
+        settings.rivals,
     )
 
 
@@ -331,7 +335,10 @@ class Engine:
             brokers=known,
             missing=state.missing,
             read_table=store.get_table,
-            cooling=state.cooling,
+            cooling={
+                **resting(state.rivals, now_ms, self._settings.cool_down_ms),
+                **state.cooling,
+            },
             in_flight=_under_way(state, now_ms),
             gained=state.gained,
             memory=state.memory,
@@ -343,6 +350,7 @@ class Engine:
             intents=without_passed(state.intents, now_ms),
             orders=state.orders,
             expired=_expired(state, now_ms),
+            rivals=state.rivals,
             owned=owned_by(state.intents.drains, store),
             listed=listed,
             gone=state.gone,
@@ -442,6 +450,7 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
             if ts >= now_ms - settings.max_clock_jump_ms
         },
         intents=forget_old(state.intents, now_ms, settings.max_clock_jump_ms),
+        rivals=judged(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),
     )
     return without_settled(state, now_ms)
 

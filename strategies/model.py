@@ -1,5 +1,4 @@
-"""The data model of the rebalancer: a cluster, the decisions of a round, and what it leaves alone,
-with the reason.
+"""The data model: a cluster, the decisions of a round, and what it leaves alone, with the reason.
 
 Units everywhere: rates in messages/s, throughput in bytes/s, times in milliseconds since the epoch,
 usage as a fraction (1.0 = 100 %) unless a name says percent. Resource figures keep Pulsar's own
@@ -19,6 +18,7 @@ from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
 from strategies.intents.contract import Intent, IntentStatus
 from strategies.load_history import Episode, LoadHistory, RecentMove
+from strategies.move_cost import NOT_MEASURED, MoveCost
 from strategies.round_figures import Certificate, Forecast, Spread
 from strategies.round_state import RoundState
 
@@ -32,9 +32,7 @@ Evidence = Mapping[str, Scalar]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Usage and limit of one resource in the same unit; Pulsar's `ResourceUsage`. A limit of 0 or
-    below reads as 0 % used.
-    """
+    """Usage and limit of one resource in the same unit. A limit of 0 or below reads as 0 % used."""
 
     usage: float = 0.0
     limit: float = 0.0
@@ -113,6 +111,7 @@ class ClusterView:
     `recentlyUnloadedBundles`). `is_excluded`: whether the operator excludes the namespace of a
     bundle. `takers(bundle, source)`: the brokers that policies and filters allow; None where they
     forbid none. `even`: None where bundles are not spread by number.
+    `foreign_ms`: time of the newest move by something else, -1 without one.
     `bundle_names`: every bundle with averages, in order of first appearance. It walks over all
     tables, so only Java's way to break ties uses it.
     """
@@ -131,6 +130,7 @@ class ClusterView:
     )
     even: EvenDistribution | None = field(default=None, repr=False, compare=False)
     cool_down_ms: int = 0
+    foreign_ms: int = -1
 
     @cached_property
     def bundle_names(self) -> Sequence[str]:
@@ -293,7 +293,7 @@ OutcomeStatus = Literal["applied", "already-done", "refused", "failed", "expired
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a command, as its executor reports it."""
+    """The result of a command, as its executor reports it, and what its move cost."""
 
     command_id: str
     cluster: str
@@ -304,6 +304,7 @@ class Outcome:
     owner_after: str | None
     took_ms: int
     ts: int
+    cost: MoveCost = NOT_MEASURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +370,7 @@ class LoadReport:
     `digest` covers what makes a report a new sample: CPU, traffic and bundle figures (not heap, not
     `lastUpdate`).
     `origin` is opaque here: position and original bytes of the record, for the rejected topic.
+    `started_ms`: when the broker started, by its own clock; None where reports do not say it.
     """
 
     cluster: str
@@ -378,6 +380,7 @@ class LoadReport:
     bundles: BundleStats | None
     digest: str
     origin: bytes = b""
+    started_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +395,12 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """End of one collection pass; `missing` maps a broker that did not answer to the reason."""
+    """End of one collection pass; `missing` maps a broker without figures to the reason.
+
+    `answering`: the missing brokers that answered, but have published no figures; `leader`: the
+    broker that leads the cluster; `shedding`: whether Pulsar's own shedder is on there. None =
+    unknown.
+    """
 
     cluster: str
     ts: int
@@ -400,6 +408,9 @@ class Sweep:
     brokers: tuple[str, ...]
     missing: Mapping[str, str]
     origin: bytes = b""
+    answering: tuple[str, ...] = ()
+    leader: str | None = None
+    shedding: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TypeVar
 from strategies.intents.progress import heard
 from strategies.limits.budget import Spent, given_back
 from strategies.model import Command, Outcome, OutcomeReport
+from strategies.rivals.own_moves import answered, commanded
 from strategies.round_input import RoundResult
 from strategies.state import ClusterState, InFlight, Order, Rehearsal
 from strategies.store import StateStore
@@ -29,6 +30,7 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     if state.intents.drains:
         move = state.in_flight.get(outcome.bundle)
         state = replace(state, intents=heard(state.intents, outcome, move))
+    state = replace(state, rivals=answered(state.rivals, outcome, record.ts))
     if outcome.status == "dry-run":
         return _rehearsed(outcome, state)
     state = _answered(outcome, _carried_out_after_all(outcome, state))
@@ -77,7 +79,13 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
             )
     spent = (*state.spent, *([] if result.spent is None else [result.spent]))
     return replace(
-        state, in_flight=in_flight, cooling=cooling, advised=advised, orders=orders, spent=spent
+        state,
+        in_flight=in_flight,
+        cooling=cooling,
+        advised=advised,
+        orders=orders,
+        spent=spent,
+        rivals=commanded(state.rivals, result.commands),
     )
 
 

@@ -87,6 +87,8 @@ def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
         case model.LoadReport():
             head |= {"broker": record.broker, "digest": record.digest}
             head["figures"] = None if record.figures is None else figures_to_list(record.figures)
+            if record.started_ms is not None:
+                head["started_ms"] = record.started_ms
             stats = record.bundles
             head["names"] = None if stats is None else stats.names
             return (
@@ -102,6 +104,11 @@ def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
                 "sweep": record.sweep,
                 "brokers": record.brokers,
                 "missing": dict(record.missing),
+                **{
+                    name: value
+                    for name in ("answering", "leader", "shedding")
+                    if (value := getattr(record, name)) not in (None, ())
+                },
             }
         case model.OutcomeReport():
             head["outcome"] = asdict(record.outcome)
@@ -125,7 +132,13 @@ def _load_report(header: dict[str, Any], body: bytes) -> model.LoadReport:
     figures = None if header["figures"] is None else figures_from_list(header["figures"])
     stats = None if header["names"] is None else _bundle_stats(tuple(header["names"]), body)
     return model.LoadReport(
-        header["cluster"], header["broker"], header["ts"], figures, stats, header["digest"]
+        header["cluster"],
+        header["broker"],
+        header["ts"],
+        figures,
+        stats,
+        header["digest"],
+        started_ms=header.get("started_ms"),
     )
 
 
@@ -143,6 +156,9 @@ def _sweep(header: dict[str, Any], _body: bytes) -> model.Sweep:
         header["sweep"],
         tuple(header["brokers"]),
         header["missing"],
+        answering=tuple(header.get("answering", ())),
+        leader=header.get("leader"),
+        shedding=header.get("shedding"),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from strategies.averages.bundle_averages import BundleHistory, Row, first_history, unpack_history
 from strategies.bundles.bundle_loads import TableSummary
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
+from strategies.rivals.ownership import Listing, listed
 from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
 
@@ -45,7 +46,7 @@ def accept_report(
         state = replace(state, reported=state.reported + 1)
     table = broker.table
     if report.bundles is not None and report.digest != broker.bundles_digest:
-        table, state = _take_table(report.broker, report.bundles, state, store)
+        table, state = _take_table(report, report.bundles, broker.bundles_at_ms, state, store)
     store.put_broker(_updated(broker, report, table, open_round))
     if report.bundles is not None and state.in_flight:
         state = _see_moves(report, state)
@@ -144,11 +145,13 @@ def _updated(
 
 
 def _take_table(
-    broker: str, newest: BundleStats, state: ClusterState, store: StateStore
+    report: LoadReport, newest: BundleStats, seen_ms: int, state: ClusterState, store: StateStore
 ) -> tuple[TableSummary, ClusterState]:
-    open_round = state.round + 1
+    open_round, broker = state.round + 1, report.broker
     packed = store.get_table(broker)
     history = None if packed is None else unpack_history(packed, newest.names)
+    before = None if history is None else history.newest.names
+    state = _owners_watched(report, before, seen_ms, state)
     if history is None:
         arrived, after = set(newest.names), first_history(newest, open_round)
     else:
@@ -160,6 +163,20 @@ def _take_table(
         after, state = _take_in(broker, arrived, after, state)
     store.put_table(broker, after.pack())
     return after.summary(), state
+
+
+def _owners_watched(
+    report: LoadReport, before: tuple[str, ...] | None, seen_ms: int, state: ClusterState
+) -> ClusterState:
+    """The state after the list of bundles in a modular report; other reports list only some
+    bundles. `before`: the list that the broker last reported at `seen_ms`.
+    """
+    if report.figures is None or report.bundles is None:
+        return state
+    listing = Listing(
+        report.broker, report.ts, before, report.bundles.names, seen_ms, report.started_ms
+    )
+    return replace(state, rivals=listed(state.rivals, listing))
 
 
 def _take_in(

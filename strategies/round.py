@@ -37,6 +37,7 @@ from strategies.model import (
 )
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
+from strategies.rivals.state import to_tree
 from strategies.round_figures import Spread
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.round_state import RoundFacts, RoundState, state_of
@@ -47,6 +48,7 @@ from strategies.splitting.when_modular import bundles_per_namespace
 from strategies.state import Gained
 
 _NOT_NOW = "the time is outside limits.windows"
+_YIELDS = "rounds yield to something else that moves bundles"
 #: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others
 #: are counted.
 _NAMED, _NAMED_PER_BROKER = 1_000, 20
@@ -118,7 +120,8 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         *map(_move, leaving.kept.values()),
         *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
     ]
-    if rules.throttling.advise and rules.by_mode.advises:
+    yields = given.rivals.yielding_ms is not None
+    if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
     intents = after_step(given, judged.screened, judged.drained, rules)
@@ -259,6 +262,13 @@ def _closed(given: RoundInput, rules: Rules) -> Refusal | None:
     return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
 
 
+def _yields(given: RoundInput) -> Refusal | None:
+    """Why the strategy's bundles stay while something else moves bundles; drains go on."""
+    if given.rivals.yielding_ms is None:
+        return None
+    return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
+
+
 def _leave(given: RoundInput, judged: Judged, rules: Rules) -> Leaving:
     elsewhere = {
         bundle: Gained(move.source, given.number) for bundle, move in judged.drained.moves.items()
@@ -268,7 +278,7 @@ def _leave(given: RoundInput, judged: Judged, rules: Rules) -> Leaving:
         judged.budget,
         judged.view.is_excluded,
         {**given.gained, **elsewhere} if elsewhere else given.gained,
-        judged.closed,
+        _yields(given) or judged.closed,
         in_order=rules.by_mode.counts_moves,
     )
     brokers = {broker.broker: broker for broker in judged.view.brokers}
@@ -276,7 +286,9 @@ def _leave(given: RoundInput, judged: Judged, rules: Rules) -> Leaving:
 
 
 def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int]) -> SplitRules:
-    closed = None if leaving.rules.closed is None else Refusal(leaving.rules.closed.code, _NOT_NOW)
+    closed = leaving.rules.closed
+    if closed is not None:
+        closed = Refusal(closed.code, _YIELDS if closed.code == "rounds-yield" else _NOT_NOW)
     return SplitRules(
         rules.splitting,
         rules.destinations.filters.settings.load_manager,
@@ -344,6 +356,8 @@ def _digest(given: RoundInput) -> str:
     intents = replace(given.intents, early=())
     if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
         inputs.append([asdict(intents), {name: one.bundles for name, one in given.owned.items()}])
+    if given.rivals.moves:
+        inputs.append(to_tree(given.rivals))
     seen = json.dumps(inputs, ensure_ascii=False)
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
     # decisions.

@@ -15,6 +15,8 @@ from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
 from strategies.model import ClusterMemory, Command, Memory, Owned, Round
 from strategies.placement.destinations import DestinationRules
+from strategies.rivals.settings import RivalSettings
+from strategies.rivals.state import NO_RIVALS, Rivals
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.limits import SplitSettings
@@ -42,6 +44,7 @@ class Rules:
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
     drains: DrainSettings = DrainSettings()
+    rivals: RivalSettings = RivalSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class RoundInput:
     listed: Collection[str] | None = None
     #: Broker that left recently → the time of its last record.
     gone: Mapping[str, int] = field(default_factory=dict)
+    #: Moves of bundles by something else, and whether this round yields to it.
+    rivals: Rivals = NO_RIVALS
 
 
 @dataclass(frozen=True, slots=True)

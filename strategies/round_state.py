@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 if TYPE_CHECKING:  # the model of a round has its state
     from strategies.model import Skip
 
-StateCode = Literal["acting", "blind", "not-allowed", "waiting", "cannot-help", "balanced"]
+StateCode = Literal[
+    "acting", "blind", "yielding", "not-allowed", "waiting", "cannot-help", "balanced"
+]
 STATES: tuple[StateCode, ...] = get_args(StateCode)
 
 _NOTHING = "Nothing to do."
@@ -30,9 +32,14 @@ _SETTING = "Change the setting that the reason names, if these bundles may move.
 _OUTSIDE = "Look for load that does not come from bundles, such as other processes on the machine."
 _EXCLUDED = "Remove the namespace from limits.excluded_namespaces, if its bundles may move."
 _BROKERS = "Add brokers, or reduce the traffic."
+_RIVAL = (
+    "Stop what moves bundles: switch Pulsar's own shedder off (`rebalancer doctor`), or end the "
+    "script; rounds act again by themselves."
+)
 
 #: State, and skip code → what to do. The first code in this order that a round has decides.
 _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
+    ("yielding", {"yielding": _RIVAL, "rounds-yield": _RIVAL}),
     (
         "not-allowed",
         {
@@ -67,6 +74,7 @@ _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
             "waiting-for-moves": _NEXT,
             "moves-did-not-help": "Check the outcomes of the last commands: `rebalancer explain`.",
             "cooling-down": _NEXT,
+            "moved-by-others": _NEXT,
             "resting": _NEXT,
             "on-two-brokers": _NEXT,
             "already-leaving": _NEXT,
@@ -171,6 +179,7 @@ _OF_BUNDLES = frozenset({"bundle-too-large"})
 _NOT_JUDGED = frozenset({"unusable-figures", "outdated"})
 _LEADS: Mapping[StateCode, str] = {
     "blind": "the brokers cannot be judged",
+    "yielding": "something else moves bundles, and rounds yield to it",
     "not-allowed": "a move or split is due, but none is allowed",
     "waiting": "it is too early to move anything",
     "cannot-help": "moving bundles cannot help",

@@ -18,6 +18,7 @@ from strategies.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.producer_votes import COLLECTOR, EXECUTOR, tolerance_of
+from strategies.rivals.yielding import skips as rival_skips
 from strategies.round_input import RoundInput, Rules
 from strategies.state import Departed, InFlight
 from strategies.store import BrokerState
@@ -82,7 +83,10 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         for name, stray in given.strays.items()
         if name not in known
     ]
-    return Screened(tuple(live), stale, (*skips, *wrong))
+    others = rival_skips(
+        given.rivals, given.cluster, given.now_ms, rules.rivals, rules.round.cool_down_ms
+    )
+    return Screened(tuple(live), stale, (*skips, *wrong, *others))
 
 
 def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Skip:
@@ -155,6 +159,7 @@ def view_of(
         cool_down_ms=rules.round.cool_down_ms,
         is_excluded=is_excluded,
         policies=policies_of(given),
+        foreign_ms=max((move.ts for move in given.rivals.moves), default=-1),
     )
 
 

@@ -15,6 +15,7 @@ from strategies.limits.budget import Spent
 from strategies.load_history import Episode, RecentMove
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
+from strategies.rivals.state import NO_RIVALS, Rivals, from_tree, to_tree
 
 #: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses
 #: older bytes.
@@ -136,6 +137,8 @@ class ClusterState:
     overtaken: Mapping[str, int] = field(default_factory=dict)
     #: Drains and rolls that operators asked for.
     intents: Intents = NO_INTENTS
+    #: Moves of bundles by something else.
+    rivals: Rivals = NO_RIVALS
 
 
 def to_bytes(state: ClusterState) -> bytes:
@@ -143,6 +146,10 @@ def to_bytes(state: ClusterState) -> bytes:
     tree = asdict(state)
     if state.clock is not None:  # in a separate key, which versions before 0.2 ignore
         tree["clock_run"] = tree["clock"].pop("run")
+    if state.rivals == NO_RIVALS:
+        del tree["rivals"]
+    else:
+        tree["rivals"] = to_tree(state.rivals)
     tree["early"] = None if state.early is None else list(map(_early_to_list, state.early))
     if state.intents == NO_INTENTS:
         del tree["intents"]  # as in versions before intents
@@ -196,6 +203,7 @@ def from_bytes(data: bytes) -> ClusterState:
         trailing=tree.get("trailing", {}),
         overtaken=tree.get("overtaken", {}),
         intents=_intents(tree.get("intents")),
+        rivals=from_tree(tree.get("rivals", {})),
         memory=_memory(tree["memory"]),
         **{
             name: tree[name]

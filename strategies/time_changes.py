@@ -18,6 +18,7 @@ from strategies.producer_votes import (
     tolerance_of,
     untimed,
 )
+from strategies.rivals.state import at_another_time
 from strategies.settings import RoundSettings
 from strategies.state import ClusterState
 from strategies.store import StateStore
@@ -80,6 +81,7 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
         # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown, so
         # they count as made now.
         spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
+        rivals=at_another_time(state.rivals, clock.now_ms),
     )
 
 
@@ -102,6 +104,7 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
             sweep_at_ms=record.ts,
             sweep=record.sweep,
             missing=dict(record.missing),
+            rivals=at_another_time(state.rivals, record.ts),
         )
     )
     text = (

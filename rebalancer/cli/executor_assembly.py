@@ -10,6 +10,7 @@ from pathlib import Path
 from rebalancer.settings.load import Settings
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.approval_intake import Answered
+from sinks.executor.costs import CostMeter
 from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.intake import HeldBack, RefusedRecord
 from sinks.executor.journal import Journal
@@ -19,6 +20,7 @@ from sinks.executor.settings import (
     ExecutorConfig,
     admission_rules,
     check_approval,
+    guard_rules,
     pause_file,
     state_folder,
 )
@@ -29,6 +31,8 @@ from sinks.topics.access import Consumer, Publisher, open_consumer, open_publish
 from sinks.topics.uri import TopicUri
 from sinks.wire.signing import approvals_key, signing_key
 
+#: Deadline of short calls without a gate.
+_QUICK_MS = 5_000
 #: Records that a broker sends ahead.
 _AHEAD = 16
 
@@ -78,9 +82,11 @@ def assembled(
         settings.connections.wire,
         approvals,
         given.approval == "required",
+        guard_rules(given),
     )
     with ExitStack() as stack:
-        admin = PulsarAdmin(pulsar, wait, known=KnownBrokers(pulsar, [state_folder(given)], say))
+        known = KnownBrokers(pulsar, [state_folder(given)], say)
+        admin = PulsarAdmin(pulsar, wait, known=known)
         stack.callback(admin.close)
         brokers = admin.brokers()
         journal = Journal(state_folder(given))
@@ -90,14 +96,23 @@ def assembled(
         looking = PulsarAdmin(probing(pulsar), wait)
         stack.callback(looking.close)
         watch = FreezeWatch(looking)
+        quick = PulsarAdmin(
+            probing(pulsar, given.gate_ms or _QUICK_MS),
+            wait,
+            deadline_name="executor.gate_ms",
+            known=known,
+        )
+        stack.callback(quick.close)
         executor = Executor(
             config,
             topics,
             journal=journal,
             admin=admin,
-            applier=Applier(admin, retry, wait),
+            applier=Applier(admin, retry, wait, claiming=quick),
             limiter=RateLimiter(given.max_per_minute, wait),
             frozen=lambda live: str(watch.stuck(live) or ""),
+            quick=quick,
+            meter=CostMeter(quick, given.measure_ms, wait),
             on_outcome=on_outcome,
             on_refused=on_refused,
             on_answer=on_answer,

@@ -30,6 +30,7 @@ from strategies.limits.settings import LimitSettings
 from strategies.placement.destinations import DestinationSettings
 from strategies.placement.registry import PLACERS
 from strategies.registry import Registry
+from strategies.rivals.settings import RivalSettings
 from strategies.settings import Mode, RoundSettings, Setting, Weights
 from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS
@@ -77,6 +78,7 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "splitting": SplitSettings,
         "throttling": AdviceSettings,
         "drains": DrainSettings,
+        "rivals": RivalSettings,
         # In the order of the settings file: [jars] is before [signing].
         **{name: cls for name, cls in nested(Connections).items() if name != "signing"},
         "jars": JarSettings,

@@ -247,6 +247,7 @@ def _engine(entries: Sequence[SettingEntry], shedders: Shedders) -> EngineSettin
         splitting=_build("splitting", entries),
         throttling=_build("throttling", entries),
         drains=_build("drains", entries),
+        rivals=_build("rivals", entries),
         shedders=shedders,
     )
 

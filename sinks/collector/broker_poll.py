@@ -44,7 +44,8 @@ class Pass:
     of the pass.
 
     `owned`: bundles of each broker where they changed; only if reports do not contain them.
-    `missing_codes`: broker → stable code of the reason.
+    `missing_codes`: broker → stable code of the reason; `answering`: the missing brokers that
+    answered, but have no figures at present.
     """
 
     number: int
@@ -54,6 +55,7 @@ class Pass:
     missing: Mapping[str, str]
     owned: tuple[Report, ...] = ()
     missing_codes: Mapping[str, str] = field(default_factory=dict)
+    answering: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

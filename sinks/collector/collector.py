@@ -16,6 +16,7 @@ from sinks.collector.encoding_telemetry import (
     encode_report,
     encode_sweep,
 )
+from sinks.collector.leader import NO_FACTS, LeaderPoll
 from sinks.collector.load_source import LoadManager
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -51,15 +52,19 @@ class Collector:
         admin: PulsarAdmin,
         poll: Poll,
         telemetry: Publisher,
+        leader: LeaderPoll | None = None,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """`poll`: from `load_source.open_poll` for `manager`. `clock_ms`: timestamps of records."""
+        """`poll`: from `load_source.open_poll` for `manager`. `leader`: None = sweeps do not name
+        the leader. `clock_ms`: timestamps of records.
+        """
         self._cluster = cluster
         self._settings = settings
         self._manager = manager
         self._admin = admin
         self._poll = poll
         self._telemetry = telemetry
+        self._leader = leader
         self._clock_ms = clock_ms
         self._policies = ""
         self._policies_due_ms = 0
@@ -78,8 +83,9 @@ class Collector:
         for owned in done.owned:
             self._telemetry.publish(self._cluster, encode_owned(self._cluster, owned))
         changed, complaints = self._look_at_policies(brokers, done)
+        facts = NO_FACTS if self._leader is None else self._leader.run()
         # Last, so that the round it closes has all the other records.
-        self._telemetry.publish(self._cluster, encode_sweep(self._cluster, done))
+        self._telemetry.publish(self._cluster, encode_sweep(self._cluster, done, facts))
         self._telemetry.flush()
         return StepResult(done, changed, complaints)
 

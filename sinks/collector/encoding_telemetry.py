@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from sinks.collector.broker_poll import Pass, Report
+from sinks.collector.leader import NO_FACTS, LeaderFacts
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from sinks.wire.raw import ReportEnvelope
 
@@ -40,10 +42,20 @@ def encode_owned(cluster: str, owned: Report) -> bytes:
     )
 
 
-def encode_sweep(cluster: str, done: Pass) -> bytes:
-    """The sweep marker of a pass."""
+def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts = NO_FACTS) -> bytes:
+    """The sweep marker of a pass, with what is known about the leader."""
     return _ENCODER.encode(
-        SweepRecord(1, cluster, done.ts, done.number, list(done.answered), dict(done.missing))
+        SweepRecord(
+            1,
+            cluster,
+            done.ts,
+            done.number,
+            list(done.answered),
+            dict(done.missing),
+            answering=list(done.answering) or UNSET,
+            leader=UNSET if facts.leader is None else facts.leader,
+            shedding=UNSET if facts.shedding is None else facts.shedding,
+        )
     )
 
 

@@ -80,7 +80,16 @@ class ExtensiblePoll:
         codes = {**polled.missing_codes, **{broker: why.code for broker, why in found.items()}}
         answered = tuple(broker for broker in brokers if broker not in missing)
         reports = (*arrived, *repeated)
-        return Pass(polled.number, self.clock_ms(), reports, answered, missing, owned, codes)
+        return Pass(
+            polled.number,
+            self.clock_ms(),
+            reports,
+            answered,
+            missing,
+            owned,
+            codes,
+            answering=tuple(found),
+        )
 
     def close(self) -> None:
         """Closes the readers."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sinks.collector.broker_poll import Pass, Poll
 from sinks.collector.collector import Collector, wall_clock_ms
+from sinks.collector.leader import LeaderPoll
 from sinks.collector.load_source import (
     HASTY_DEADLINE,
     LoadManager,
@@ -27,8 +28,8 @@ _PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One cluster: its brokers at opening time, its load manager, and the poll that reads their
-    load.
+    """One cluster: its brokers at opening time, its load manager, and the polls that read their
+    load and who leads them.
     """
 
     cluster: str
@@ -37,6 +38,7 @@ class Source:
     settings: CollectorSettings
     admin: PulsarAdmin
     poll: Poll
+    leader: LeaderPoll
 
     def collector(self, telemetry: Publisher) -> Collector:
         """The collector that publishes to `telemetry`."""
@@ -47,6 +49,7 @@ class Source:
             admin=self.admin,
             poll=self.poll,
             telemetry=telemetry,
+            leader=self.leader,
         )
 
 
@@ -74,7 +77,8 @@ def opened(
     with closing(PulsarAdmin(pulsar, wait, known=known)) as admin, closing(hurried) as quick:
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
         with closing(open_poll(manager, pulsar, collector, (admin, quick), wall_clock_ms)) as poll:
-            yield Source(pulsar.cluster, brokers, manager, collector, admin, poll)
+            leader = LeaderPoll(quick, wall_clock_ms)
+            yield Source(pulsar.cluster, brokers, manager, collector, admin, poll, leader)
 
 
 def run_until_complete(source: Source, limit_s: float, wait: Callable[[float], bool]) -> Pass:

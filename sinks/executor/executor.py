@@ -18,12 +18,16 @@ from dataclasses import dataclass
 from sinks.executor.applier import Applier
 from sinks.executor.approval_intake import Answered, ApprovalIntake
 from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.costs import BundleUse, CostMeter
 from sinks.executor.effect import Effect, refusal
 from sinks.executor.facts import Facts
+from sinks.executor.guard import MoveGuard
 from sinks.executor.holding import Holding
 from sinks.executor.intake import HeldBack, Intake, RefusedRecord, Task
 from sinks.executor.journal import Journal
 from sinks.executor.judge import Judgement, judge
+from sinks.executor.move import Allowance
+from sinks.executor.move_journal import MoveJournal
 from sinks.executor.publish import Done, ResultPublisher
 from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
@@ -31,8 +35,10 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.access import Consumer, Publisher
 from sinks.wire.codec import decode_outcome, encode_outcome
 from strategies.approvals import NOT_THE_APPROVED_PLAN
+from strategies.breaker import result_of
 from strategies.errors import RebalancerError, SinkError
 from strategies.model import Outcome
+from strategies.move_cost import MoveCost
 
 _POLL_S = 0.5
 #: Characters of an outcome's reason, which may quote what brokers and policies say.
@@ -83,6 +89,8 @@ class Executor:
         applier: Applier,
         limiter: RateLimiter,
         frozen: Callable[[Sequence[str]], str] = lambda _: "",
+        quick: PulsarAdmin | None = None,
+        meter: CostMeter | None = None,
         on_outcome: Callable[[Done], None] = lambda _: None,
         on_refused: Callable[[RefusedRecord], None] = lambda _: None,
         on_answer: Callable[[Answered], None] = lambda _: None,
@@ -90,6 +98,8 @@ class Executor:
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is.
+        `quick`: one attempt and the gate's deadline, for the calls of the guard; None = `admin`.
+        `meter`: measures what moves cost; None = nothing is measured.
         `on_outcome` is called with every outcome after it was published, `on_refused` with every
         record that is no command or approval, `on_answer` with every answer to an approval,
         `on_held` with every command that waits for one. `clock_ms`: ms since the epoch.
@@ -113,7 +123,10 @@ class Executor:
             config, topics.approvals, journal=self._held, clock_ms=clock_ms
         )
         self._holding = Holding(config, journal, self._held, clock_ms)
-        self._facts = Facts(config, journal, self._held, admin, frozen, clock_ms)
+        self._moves = MoveJournal(journal)
+        self._guard = MoveGuard(config.guard, self._moves, quick or admin, clock_ms)
+        self._meter = meter or CostMeter(quick or admin, 0, lambda _: True)
+        self._facts = Facts(config, journal, self._held, admin, self._guard, frozen, clock_ms)
         self._publisher = ResultPublisher(
             topics.outcomes,
             topics.telemetry,
@@ -145,6 +158,16 @@ class Executor:
         ask.
         """
         return self._paused or self._facts.paused_by_file()
+
+    @property
+    def gate_closed_by(self) -> str:
+        """Code of the gate's last objection; empty while it is open. Any thread may ask."""
+        return self._guard.gate.closed_by
+
+    @property
+    def breaker(self) -> str:
+        """closed, open or trying; any thread may ask."""
+        return self._guard.breaker.state().code
 
     def recover(self) -> None:
         """What the last process left: looks after open commands, publishes decided ones. Raises
@@ -214,7 +237,7 @@ class Executor:
         if task.entry is not None:
             if task.entry.outcome is not None:
                 return decode_outcome(task.entry.outcome)
-            effect = self._applier.after_interruption(task.wire)
+            effect = self._applier.after_interruption(task.wire, self._allowance(task, ()))
             if effect is not None:
                 return self._decided(task, effect, task.entry.owner)
         if task.denied is not None:
@@ -233,34 +256,61 @@ class Executor:
         if not self._limiter.acquire():
             raise Stopped("The executor is stopping; the command is left for the next start.")
         owner, brokers = judgement.owner, judgement.brokers
+        use = BundleUse()
+        if task.command.is_move and owner is not None:
+            use = self._meter.before(task.command.bundle, owner)
         objection = self._facts.objection(task, brokers)
+        objection = objection or self._guard.breaker.begin(task.command.id)
         if objection is not None:
             return self._decided(task, refusal(objection, owner), owner)
         begun = time.monotonic()
         self._journal.intend(task.received, owner, self._clock_ms())
         self._applying.add(task.command.id)
         try:
-            effect = self._applier.apply(
-                task.wire, lambda: self._facts.objection(task, brokers) is None
-            )
+            effect = self._applier.apply(task.wire, self._allowance(task, brokers, use))
+            took_ms = int((time.monotonic() - begun) * 1000)
+            return self._decided(task, effect, owner, took_ms, use)
         finally:
             self._applying.discard(task.command.id)
-        return self._decided(task, effect, owner, int((time.monotonic() - begun) * 1000))
+            self._guard.breaker.end(task.command.id)
 
-    def _decided(self, task: Task, effect: Effect, before: str | None, took_ms: int = 0) -> Outcome:
-        command, now_ms = task.command, self._clock_ms()
-        reason = effect.reason and effect.reason[:_LONGEST_REASON]
+    def _allowance(
+        self, task: Task, brokers: Sequence[str], use: BundleUse = BundleUse()
+    ) -> Allowance:
+        return Allowance(
+            lambda: self._facts.objection(task, brokers) is None,
+            lambda number: self._moves.begin_unload(task.received, number),
+            self._moves.unloads(task.received),
+            lambda owner: self._guard.refuse_repair(
+                lambda: self._facts.objection_to_repair(task, brokers, owner)
+            ),
+            use.had_clients,
+        )
+
+    def _decided(
+        self,
+        task: Task,
+        effect: Effect,
+        before: str | None,
+        took_ms: int = 0,
+        use: BundleUse = BundleUse(),
+    ) -> Outcome:
+        command = task.command
+        first_ms = self._meter.first_message_ms(use, effect.owner_after, effect.released_s)
+        now_ms = self._clock_ms()
         outcome = Outcome(
             command.id,
             command.cluster,
             command.bundle,
             effect.status,
-            reason,
+            effect.reason and effect.reason[:_LONGEST_REASON],
             before,
             effect.owner_after,
             took_ms,
             now_ms,
+            MoveCost(effect.unowned_ms, first_ms, use.topics, effect.unloads, use.manager),
         )
+        self._guarded(outcome)
         self._journal.decide(
             task.received,
             effect.status,
@@ -270,6 +320,14 @@ class Executor:
             counts=task.believed and not _pretends(task),
         )
         return outcome
+
+    def _guarded(self, outcome: Outcome) -> None:
+        """What the guard learns from an outcome."""
+        result = result_of(outcome.status, outcome.reason, outcome.ts)
+        if result is not None and self._config.apply:
+            self._guard.breaker.add(result)
+        if (outcome.reason or "").startswith("unowned:"):
+            self._guard.unowned.add(outcome.bundle)
 
 
 def _pretends(task: Task) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.guard import MoveGuard
 from sinks.executor.intake import Task
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
@@ -19,6 +20,7 @@ from strategies.admission import (
     may_be_considered,
 )
 from strategies.errors import NotFound
+from strategies.filters.contract import namespace_of
 from strategies.model import Command
 
 
@@ -32,6 +34,7 @@ class Facts:
     journal: Journal
     approvals: ApprovalJournal
     admin: PulsarAdmin
+    guard: MoveGuard
     frozen: Callable[[Sequence[str]], str]
     clock_ms: Callable[[], int]
 
@@ -44,6 +47,7 @@ class Facts:
             task.earlier,
             self.paused_by_file(),
             self.paused_by_record(),
+            self.guard.breaker.objection(task.command.id) if self.config.apply else None,
         )
 
     def objection_at_arrival(self, task: Task) -> Objection | None:
@@ -52,7 +56,12 @@ class Facts:
 
     def of_cluster(self, command: Command) -> ClusterFacts:
         """What the cluster says. Raises AdminError."""
+        if closed := self._closed():
+            return ClusterFacts((), None, guard=closed)
         brokers = self.admin.brokers()
+        self.guard.gate.saw(brokers)
+        if closed := self._closed(command) or self._held_back(command):
+            return ClusterFacts(brokers, None, guard=closed)
         if frozen := self.frozen(brokers):
             return ClusterFacts(brokers, None, frozen=frozen)
         owner = self.admin.owner(
@@ -68,10 +77,22 @@ class Facts:
         )
 
     def objection(self, task: Task, brokers: Sequence[str]) -> Objection | None:
-        """What speaks against calling Pulsar now, after a command was judged and has waited."""
-        return may_be_considered(
-            task.command, self.of_command(task), self.config.rules
-        ) or frozen_objection(self.frozen(brokers))
+        """What speaks against calling Pulsar now, after a command was judged and has waited. The
+        gate is last, because looking for frozen brokers may take long, and first, because it may
+        spare that.
+        """
+        return (
+            may_be_considered(task.command, self.of_command(task), self.config.rules)
+            or self._closed(task.command)
+            or frozen_objection(self.frozen(brokers))
+            or self._closed(task.command)
+        )
+
+    def objection_to_repair(
+        self, task: Task, brokers: Sequence[str], owner: str
+    ) -> Objection | None:
+        """What speaks against unloading the bundle once more, from this broker."""
+        return self._closed(task.command, owner) or self.objection(task, brokers)
 
     def paused_by_file(self) -> bool:
         """Whether the pause file exists."""
@@ -82,6 +103,19 @@ class Facts:
         """The person who paused the executor and the reason; empty if no record pauses it."""
         order = self.approvals.pause(self.config.cluster)
         return f"{order.by} ({order.reason})" if order is not None and order.paused else ""
+
+    def _closed(self, command: Command | None = None, *more: str) -> Objection | None:
+        """What the gate says; it has nothing to say about dry runs."""
+        if not self.config.apply:
+            return None
+        named = () if command is None else (command.source, command.destination)
+        return self.guard.gate.objection([name for name in (*named, *more) if name is not None])
+
+    def _held_back(self, command: Command) -> Objection | None:
+        """Bundles of the namespace without an owner; splits move nothing."""
+        if not (self.config.apply and command.is_move):
+            return None
+        return self.guard.unowned.objection(namespace_of(command.bundle))
 
     def _exists(self, bundle: str) -> bool:
         namespace, _, range_ = bundle.rpartition("/")

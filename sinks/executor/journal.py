@@ -23,7 +23,7 @@ from strategies.errors import SinkError, StateVersionError
 from strategies.model import OutcomeStatus
 
 _FILE = "journal.sqlite"
-_VERSION = 2
+_VERSION = 3
 #: SQLite's integers have 64 bits.
 _FOREVER_MS = 2**62
 _TABLES = """
@@ -57,6 +57,16 @@ CREATE TABLE decisions (command TEXT NOT NULL, digest TEXT NOT NULL, action TEXT
 CREATE TABLE pauses (cluster TEXT PRIMARY KEY, paused INTEGER NOT NULL, person TEXT NOT NULL,
                      reason TEXT NOT NULL, ts INTEGER NOT NULL) WITHOUT ROWID;
 """
+#: What version 3 has added. `unloads`: how often the bundle was, or may have been, unloaded for the
+#: command. `results`: of moves that were tried, for the breaker. `repairs`: when bundles were
+#: unloaded a second time. `unowned`: bundles that no broker owned after a move.
+_SINCE_3 = """
+ALTER TABLE commands ADD COLUMN unloads INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE results (number INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, failed INTEGER NOT NULL);
+CREATE TABLE repairs (number INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL);
+CREATE TABLE unowned (bundle TEXT PRIMARY KEY, since_ms INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_ADDED = {0: _TABLES + _SINCE_2 + _SINCE_3, 1: _SINCE_2 + _SINCE_3, 2: _SINCE_3}
 
 
 class Received(NamedTuple):
@@ -157,11 +167,14 @@ class Journal:
         return self._entries("WHERE published = 0 ORDER BY at_ms, topic, part, place")
 
     def intend(self, received: Received, owner: str | None, now_ms: int) -> None:
-        """The command is about to be carried out; `owner` is where the bundle is now."""
+        """The command is about to be carried out; `owner` is where the bundle is now. What is known
+        of its unloads stays.
+        """
         with self.writing() as db:
             db.execute(
-                "INSERT OR REPLACE INTO commands (id, topic, part, place, record, owner, "
-                "at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO commands (id, topic, part, place, record, owner, at_ms)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET record = excluded.record,"
+                " owner = excluded.owner, at_ms = excluded.at_ms",
                 (received.id, *received.position, received.record, owner, now_ms),
             )
 
@@ -251,7 +264,7 @@ class Journal:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("BEGIN EXCLUSIVE")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            added = {0: _TABLES + _SINCE_2, 1: _SINCE_2}.get(version, "") if upgrade else ""
+            added = _ADDED.get(version, "") if upgrade else ""
             for statement in added.split(";"):
                 self._db.execute(statement)
             if added:

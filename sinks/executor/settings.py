@@ -10,7 +10,9 @@ from typing import Annotated, Literal
 from sinks.wire.signing import SigningKey
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.admission import AdmissionRules
+from strategies.breaker import BreakerRules
 from strategies.errors import SettingsError
+from strategies.gate import GateRules
 from strategies.limits.names import patterns
 from strategies.limits.windows import Window, read_windows
 from strategies.settings import Setting
@@ -78,6 +80,86 @@ class ExecutorSettings:
             le=600_000,
         ),
     ] = 5_000
+    repairs: Annotated[
+        int,
+        Setting(
+            "Maximum number of bundles per hour that are unloaded once more because they went to "
+            "another broker than their destination; 0 = none",
+            "",
+            ge=0,
+            le=100_000,
+        ),
+    ] = 60
+    gate_ms: Annotated[
+        int,
+        Setting(
+            "Before a move, the leader and the brokers concerned must have read metadata, at most "
+            "this long ago and within this time; 0 = no such check",
+            "ms",
+            ge=0,
+            le=600_000,
+        ),
+    ] = 5_000
+    settle_ms: Annotated[
+        int,
+        Setting("No move begins for this time after a broker was lost", "ms", ge=0, le=3_600_000),
+    ] = 30_000
+    breaker_failures: Annotated[
+        int,
+        Setting(
+            "Number of failed moves within `breaker_ms` that pauses the executor; 0 = it never "
+            "pauses",
+            "",
+            ge=0,
+            le=100,
+        ),
+    ] = 5
+    breaker_ms: Annotated[
+        int,
+        Setting("Time within which failed moves are counted", "ms", ge=1_000, le=86_400_000),
+    ] = 600_000
+    breaker_pause_ms: Annotated[
+        int,
+        Setting(
+            "Pause after these failures; then one move is tried, and its success ends the pause",
+            "ms",
+            ge=1_000,
+            le=86_400_000,
+        ),
+    ] = 120_000
+    unowned_hold_ms: Annotated[
+        int,
+        Setting(
+            "Maximum time that a moved bundle with clients and without an owner holds back other "
+            "moves of its namespace; 0 = it holds nothing back",
+            "ms",
+            ge=0,
+            le=86_400_000,
+        ),
+    ] = 120_000
+    measure_ms: Annotated[
+        int,
+        Setting(
+            "Maximum time to wait for the first message after a move, to measure what it costs; "
+            "0 = nothing is measured",
+            "ms",
+            ge=0,
+            le=600_000,
+        ),
+    ] = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRules:
+    """What guards the cluster from moves, and what is measured. `repairs`: an hour. Zero is off,
+    everywhere.
+    """
+
+    gate: GateRules = GateRules()
+    breaker: BreakerRules = BreakerRules()
+    repairs: int = 0
+    unowned_hold_ms: int = 0
+    measure_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,6 +180,7 @@ class ExecutorConfig:
     limits: WireLimits = DEFAULT_LIMITS
     approvals_key: SigningKey | None = None
     approval_required: bool = False
+    guard: GuardRules = GuardRules()
 
 
 def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
@@ -128,6 +211,17 @@ def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
         allow=patterns(settings.allow),
         deny=patterns(settings.deny),
         windows=windows,
+    )
+
+
+def guard_rules(settings: ExecutorSettings) -> GuardRules:
+    """The settings about the gate, the breaker, repairs and costs."""
+    return GuardRules(
+        GateRules(settings.gate_ms, settings.settle_ms),
+        BreakerRules(settings.breaker_failures, settings.breaker_ms, settings.breaker_pause_ms),
+        settings.repairs,
+        settings.unowned_hold_ms,
+        settings.measure_ms,
     )
 
 

@@ -1,9 +1,9 @@
 """The admin API of one Pulsar cluster: the reads of executor and collector, and the executor's
 unload, transfer and split.
 
-No call here loads a bundle, as topic look-ups do: the owner is found by a read of the bundle's
-topics. The list of all bundles that a broker owns is never read: that call can freeze a modular
-broker (docs/PULSAR_FAULTS.md).
+No call here but `claim` loads a bundle, as topic look-ups do: the owner is found by a read of the
+bundle's topics. The list of all bundles that a broker owns is never read: that call can freeze a
+modular broker (docs/PULSAR_FAULTS.md).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from sinks.pulsar_api.answers import Call, Elsewhere
+from sinks.pulsar_api.claims import topic_to_look_up
 from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
@@ -203,6 +204,39 @@ class PulsarAdmin:
         if not isinstance(bounds, list) or not all(isinstance(bound, str) for bound in bounds):
             raise _unexpected_answer(call)
         return tuple(f"{low}_{high}" for low, high in pairwise(bounds))
+
+    def claim(self, bundle: str, broker: str) -> bool:
+        """Makes a broker take a bundle that no broker owns, as clients do that a leader sends to
+        it; whether it says then that it owns the bundle. Does nothing for a range that is too
+        narrow.
+
+        The one call here that makes a broker own a bundle: of a bundle that has just been unloaded
+        for this broker (docs/decisions/0243-a-move-is-done-when-it-has-arrived.md). It loads no
+        topic and does nothing while another broker owns the bundle.
+        """
+        topic = topic_to_look_up(bundle)
+        if topic is None:
+            return False
+        path = f"/lookup/v2/topic/{quote(topic)}?authoritative=true"
+        call = Call(f"the claim of {bundle}", "GET", path, at=broker, follow=False)
+        found = self._json(call, dict)
+        urls = map(_host_and_port, (found.get("httpUrl"), found.get("httpUrlTls")))
+        return any(url is not None and self._http.broker_at(url, [broker]) for url in urls)
+
+    def bundle_topics(self, bundle: str) -> tuple[str, ...]:
+        """Names of the persistent topics of a bundle, loaded or not."""
+        namespace, _, range_ = bundle.rpartition("/")
+        path = _path("persistent", *namespace.split("/")) + f"?bundle={range_}"
+        return self._names(Call(f"the topics of {bundle}", "GET", path))
+
+    def topic_figures(self, topic: str, broker: str) -> dict[str, Any]:
+        """Figures of a persistent topic since its owner has loaded it, from the broker that owns
+        it. Raises NotOwned if that is another one.
+        """
+        path = _path("persistent", *topic.removeprefix("persistent://").split("/"), "stats")
+        return self._json(
+            Call(f"the figures of {topic}", "GET", path, at=broker, follow=False), dict
+        )
 
     def unload(self, bundle: str, destination: str | None) -> None:
         """Unloads a bundle, to `destination` if given. Not retried here: check the owner before you

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from sinks.wire.contracts.fields import UNKNOWN_SPEED
 from sinks.wire.contracts.outcomes import OutcomeRecord
@@ -41,6 +42,7 @@ from sinks.wire.names import (
 )
 from strategies import model
 from strategies.errors import WireError
+from strategies.move_cost import MoveCost
 
 #: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
 _SMALLEST_LIMIT = 1e-6
@@ -70,6 +72,7 @@ def _load_report(message: LoadReportRecord, origin: bytes) -> model.LoadReport:
         bundles,
         _digest(figures, bundles),
         origin,
+        report.startTimestamp,
     )
 
 
@@ -135,8 +138,27 @@ def _sweep(message: SweepRecord, origin: bytes) -> model.Sweep:
             f"The sweep lists broker {quoted(twice)} twice; list each as answered or as "
             "missing, once.",
         )
+    answering = () if message.answering is UNSET else tuple(message.answering)
+    for index, broker in enumerate(answering):
+        if broker not in message.missing:
+            raise WireError(
+                "broker-not-missing",
+                f"$.answering[{index}] is {quoted(broker)}, which $.missing does not contain; "
+                "list only brokers without figures.",
+            )
+    leader = None if message.leader is UNSET else message.leader
+    if leader is not None:
+        check_broker(leader, "$.leader")
     return model.Sweep(
-        message.cluster, message.ts, message.sweep, tuple(message.brokers), message.missing, origin
+        message.cluster,
+        message.ts,
+        message.sweep,
+        tuple(message.brokers),
+        message.missing,
+        origin,
+        answering,
+        leader,
+        None if message.shedding is UNSET else message.shedding,
     )
 
 
@@ -193,7 +215,18 @@ def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
         record.owner_after,
         record.took_ms,
         record.ts,
+        MoveCost(
+            _measured(record.unowned_ms),
+            _measured(record.first_message_ms),
+            _measured(record.topics),
+            _measured(record.unloads),
+            None if record.manager is UNSET else record.manager,
+        ),
     )
+
+
+def _measured(cost: int | UnsetType) -> int | None:
+    return None if isinstance(cost, UnsetType) else cost
 
 
 _READERS: dict[type, Callable[[Any, bytes], model.TelemetryRecord]] = {

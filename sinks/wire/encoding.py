@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from sinks.wire.contracts.commands import CommandRecord, ExpectedUsage, Reason
 from sinks.wire.contracts.outcomes import OutcomeRecord
@@ -224,7 +224,16 @@ def _outcome(outcome: Outcome) -> OutcomeRecord:
         owner_after=outcome.owner_after,
         took_ms=outcome.took_ms,
         ts=outcome.ts,
+        unowned_ms=_set(outcome.cost.unowned_ms),
+        first_message_ms=_set(outcome.cost.first_message_ms),
+        topics=_set(outcome.cost.topics),
+        unloads=_set(outcome.cost.unloads),
+        manager=UNSET if outcome.cost.manager is None else outcome.cost.manager,
     )
+
+
+def _set(cost: int | None) -> int | UnsetType:
+    return UNSET if cost is None else cost
 
 
 def _skip(skip: Skip) -> SkipRecord:

@@ -72,7 +72,7 @@ def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
     if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
         return intents
     drain = intents.drains[move.source]
-    answers = drain.answers
+    answers = replace(drain.answers, expired=0)
     if outcome.status == "dry-run":
         answers = replace(answers, dry_runs=answers.dry_runs + 1)
     elif outcome.status in ("applied", "already-done"):
@@ -138,7 +138,7 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
     restarting = intents.roll is not None and intents.roll.phases.get(broker) == "restarting"
     left = len(done.left[broker]) if broker in done.left else drain.left
     if left is not None and broker in done.left:
-        drain = _counted(drain, left, now_ms)
+        drain = _counted(drain, left, facts)
     if broker in facts.left_cluster:
         step = _gone(drain, restarting=restarting)
         drain = replace(drain, left=0)
@@ -157,10 +157,14 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
     return _stepped(drain, step, now_ms)
 
 
-def _counted(drain: Drain, left: int, now_ms: int) -> Drain:
-    """The drain with the number of bundles left; answers of executors count until one leaves."""
-    before = drain.left
+def _counted(drain: Drain, left: int, facts: DrainFacts) -> Drain:
+    """The drain with the number of bundles left; answers of executors count until one leaves, and
+    commands without an answer also until one is answered: the next command replaces them.
+    """
+    before, now_ms = drain.left, facts.now_ms
     answers = Answers() if before is not None and left < before else drain.answers
+    expired = max(answers.expired, facts.unanswered.get(drain.broker, 0))
+    answers = replace(answers, expired=expired)
     seen = (*(one for one in drain.seen if one[0] < now_ms), (now_ms, left))
     left_ms, error_ms = time_left(seen[-_ROUNDS:])
     return replace(
@@ -229,7 +233,7 @@ def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -
     going = sum(one.source == broker for one in done.leaving.values())
     going += len(done.under_way[broker])
     text = f"{drain.left} of {drain.total} bundles are left"
-    answered = _unheeded(drain, facts.unanswered.get(broker, 0))
+    answered = _unheeded(drain.answers)
     if answered is not None:
         return replace(answered, text=f"{text}, and {answered.text}")
     if going:
@@ -255,11 +259,10 @@ _OWN_ADVICE = {
 }
 
 
-def _unheeded(drain: Drain, unanswered: int) -> _Step | None:
+def _unheeded(answers: Answers) -> _Step | None:
     """The step of a drain whose commands bring nothing, since no bundle has left; None while they
     may.
     """
-    answers = drain.answers
     if answers.dry_runs:
         return _Step(
             "blocked",
@@ -273,10 +276,10 @@ def _unheeded(drain: Drain, unanswered: int) -> _Step | None:
             f"{answers.last} [not-carried-out]",
             "Do what the reason says; `rebalancer explain` shows each outcome.",
         )
-    if unanswered:
+    if answers.expired:
         return _Step(
             "blocked",
-            f"{unanswered} commands have expired without an answer [no-answer]",
+            f"{answers.expired} commands have expired without an answer [no-answer]",
             _NO_EXECUTOR,
         )
     return None

@@ -200,11 +200,13 @@ def with_record(
 
 def with_answer(memory: RollMemory, view: RollView) -> RollMemory:
     """After a round: the record that it accepted is no longer pending. Whose restart it has
-    acknowledged may be restarted.
+    acknowledged may be restarted. A drain may be accepted, and refused by the same round.
     """
     pending, status = memory.pending, view.status
     if pending is None or status is None or status.record != pending.id:
         return memory
+    if pending.id in view.refused:
+        return replace(memory, in_charge=True)
     due = memory.due
     if pending.action == "restarting" and pending.broker is not None:
         due |= {pending.broker}

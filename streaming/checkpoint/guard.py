@@ -157,6 +157,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
         ("splitting", engine.splitting),
         ("throttling", engine.throttling),
         ("drains", engine.drains),
+        ("rivals", engine.rivals),
     ):
         settings |= _dotted(section, values)
     placement, placing = placement_of(engine)

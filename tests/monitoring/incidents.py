@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -146,10 +147,16 @@ def plans_wait(_: Path) -> Scrapes:
     there.minutes(HEALTHY_MIN)
     there.held = 3
     there.carry_out = lambda _records, _now_s: ()
-    uneven = cluster(UNEVEN).world.ownership.owner
-    there.cluster.world.ownership.owner[:] = (uneven + 1) % len(UNEVEN)
+    _another_broker_gets_busy(there.cluster)
     there.minutes(120)
     return there.scrapes
+
+
+def _another_broker_gets_busy(one: PolledCluster) -> None:
+    """The traffic of one broker's bundles doubles, that of the others becomes less."""
+    world = one.world
+    busy = world.ownership.owner == 1
+    world.demand.flows[0].rate[:] *= np.where(busy, 2.0, 0.7)
 
 
 def executor_ends(_: Path) -> Scrapes:
@@ -158,8 +165,7 @@ def executor_ends(_: Path) -> Scrapes:
     there.minutes(HEALTHY_MIN)
     there.silent.add("executor")
     there.carry_out = lambda _records, _now_s: ()
-    uneven = cluster(UNEVEN).world.ownership.owner
-    there.cluster.world.ownership.owner[:] = (uneven + 1) % len(UNEVEN)
+    _another_broker_gets_busy(there.cluster)
     there.minutes(120)
     return there.scrapes
 
@@ -211,6 +217,24 @@ def another_shedder(_: Path) -> Scrapes:
     return there.scrapes
 
 
+def a_script_unloads(_: Path) -> Scrapes:
+    """A script moves two bundles a minute, in a cluster that stays balanced."""
+    there = Installation(cluster(EVEN))
+    there.minutes(HEALTHY_MIN)
+    world, turn = there.cluster.world, count()
+
+    def unload() -> None:
+        for _ in range(2):
+            row = next(turn) % len(world.names)
+            world.move(
+                row, (int(world.ownership.owner[row]) + 1) % len(EVEN), there.now_s, there.now_s
+            )
+
+    there.every_minute = unload
+    there.minutes(30)
+    return there.scrapes
+
+
 def _busy(one: PolledCluster) -> Floats:
     """CPU (points) that each broker's own bundles use."""
     world = one.world
@@ -245,6 +269,7 @@ CLOCK = "PulsarRebalancerClockWrong"
 REFUSES = "PulsarRebalancerExecutorRefuses"
 OVERTAKEN = "PulsarRebalancerJobOvertaken"
 CANNOT_HELP = "PulsarRebalancerCannotHelp"
+YIELDS = "PulsarRebalancerYields"
 USELESS = "PulsarRebalancerMovesDoNotHelp"
 DISK = "PulsarRebalancerDiskFull"
 
@@ -263,7 +288,8 @@ INCIDENTS = (
     Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
     Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),
     Incident("greedy-process", greedy_process, USELESS, 12, 25),
-    Incident("another-shedder", another_shedder, USELESS, 45, 60),
+    Incident("another-shedder", another_shedder, YIELDS, 10, 30),
+    Incident("a-script-unloads", a_script_unloads, YIELDS, HEALTHY_MIN, 30),
     Incident("little-disk", little_disk, DISK, 5, 7),
     Incident("disk-fills", disk_fills, DISK, HEALTHY_MIN, 40),
 )

@@ -162,7 +162,7 @@ def test_panels_have_data_rules_no_error_and_counters_what_is_on_the_topics(
         eventually(all_seen, every_s=2, otherwise=lambda: "\n".join(map(str, missing)))
         assert one.values('sum(up{job=~".+"})') == [6]
         rules = one.rules()
-        assert len(rules) == 7
+        assert len(rules) == 8
         assert [(rule["name"], rule["lastError"]) for rule in rules if rule.get("lastError")] == []
         eventually(lambda: {rule["health"] for rule in one.rules()} == {"ok"})
 

@@ -166,6 +166,13 @@ def _sweep(rng: Random, ts: int) -> model.Sweep:
         7,
         listed,
         {broker: "no answer" for broker, answer in answers.items() if answer == "missing"},
+        answering=tuple(
+            broker
+            for broker, answer in answers.items()
+            if answer == "missing" and rng.random() < 0.3
+        ),
+        leader=rng.choice((None, *BROKERS)),
+        shedding=rng.choice((None, False, True)),
     )
 
 

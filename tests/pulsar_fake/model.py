@@ -15,6 +15,8 @@ from itertools import pairwise
 from typing import Literal
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from strategies.bundles.ranges import parse_bundle, topic_hash
+
 _RANGE = re.compile(r"0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 _MANAGERS = {
     "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
@@ -93,6 +95,8 @@ class Cluster:
     applied: list[Applied] = field(default_factory=list)
     started_s: dict[str, float] = field(default_factory=dict)
     led: bool = True
+    #: Topic → its figures at its owner, counted since the owner has it.
+    figures: dict[str, Mapping[str, object]] = field(default_factory=dict)
     unhealthy: set[str] = field(default_factory=set)
     being_unloaded: set[str] = field(default_factory=set)
 
@@ -104,7 +108,8 @@ class Cluster:
         ):
             return _error(401, "Authentication required")
         if request.method == "GET":
-            answer = self._get(request)
+            is_look_up = request.path.startswith("/lookup/v2/topic/")
+            answer = self._claim(request) if is_look_up else self._get(request)
             self._look_up()
             return answer
         match request.parts:
@@ -134,6 +139,8 @@ class Cluster:
         if request.path == "/metrics/":
             return self._metrics(request.broker)
         match request.parts:
+            case ["persistent", *name]:
+                return self._get_topics(request, name)
             case ["non-persistent", tenant, namespace, range_]:
                 return self._topics_of_bundle(request, f"{tenant}/{namespace}", range_)
             case ["broker-stats", "load-report"]:
@@ -142,15 +149,16 @@ class Cluster:
                     if self.manager == "modular"
                     else _unforeseen("java.lang.UnsupportedOperationException", "null")
                 )
-            case ["clusters", _cluster, "namespaceIsolationPolicies"]:
-                return (
-                    _ok(self.policies)
-                    if self.policies
-                    else _error(404, "NamespaceIsolationPolicies for cluster does not exist")
-                )
-            case ["clusters", _cluster, "failureDomains"]:
-                return _ok(self.domains)
+            case ["clusters", _cluster, kind]:
+                return self._get_of_cluster(kind)
         return _error(404, "no such resource")
+
+    def _get_of_cluster(self, kind: str) -> Answer:
+        if kind == "failureDomains":
+            return _ok(self.domains)
+        if kind == "namespaceIsolationPolicies" and self.policies:
+            return _ok(self.policies)
+        return _error(404, f"{kind} for cluster does not exist")
 
     def _start(self, broker: str) -> Mapping[str, object]:
         started_s = self.started_s.get(broker)
@@ -209,6 +217,47 @@ class Cluster:
             if owner == request.broker
             else _redirect(owner, f"{request.path}?authoritative=false")
         )
+
+    def _claim(self, request: Request) -> Answer:
+        """A look-up that a leader has sent to this broker, which takes the bundle if it is free."""
+        domain, tenant, namespace, topic = request.path.split("/")[4:8]
+        bundle = self._bundle_of(f"{domain}://{tenant}/{namespace}/{topic}")
+        if bundle in self.being_unloaded:
+            return _being_unloaded(str(bundle))
+        if bundle is None or request.query("authoritative") != "true":
+            return _error(404, "no such bundle")
+        self.owners[bundle] = self.owners[bundle] or request.broker
+        return _ok({"httpUrl": f"http://{self.owners[bundle]}"})
+
+    def _bundle_of(self, topic: str) -> str | None:
+        hash_ = topic_hash(topic)
+        parsed = ((bundle, parse_bundle(bundle)) for bundle in self.owners)
+        namespace = topic.partition("://")[2].rpartition("/")[0]
+        return next(
+            (bundle for bundle, it in parsed if it and it[0] == namespace and hash_ in it[1]), None
+        )
+
+    def _get_topics(self, request: Request, name: list[str]) -> Answer:
+        match name:
+            case [tenant, namespace]:
+                return _ok(self._topics_in(f"{tenant}/{namespace}", request.query("bundle")))
+            case [tenant, namespace, topic, "stats"]:
+                return self._figures(request, f"{tenant}/{namespace}", topic)
+        return _error(404, "no such resource")
+
+    def _topics_in(self, namespace: str, range_: str | None) -> list[str]:
+        return [
+            topic
+            for topic in self.topics.get(namespace, ())
+            if range_ is None or self._bundle_of(topic) == f"{namespace}/{range_}"
+        ]
+
+    def _figures(self, request: Request, namespace: str, topic: str) -> Answer:
+        name = f"persistent://{namespace}/{topic}"
+        owner = self.owners.get(self._bundle_of(name) or "")
+        if owner is not None and owner != request.broker:
+            return _redirect(owner, request.target)
+        return _ok(self.figures[name]) if name in self.figures else _error(404, "Topic not found")
 
     def _bundles(self, namespace: str) -> Answer:
         ranges = sorted(

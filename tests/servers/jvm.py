@@ -30,6 +30,8 @@ HERE = Path(__file__).parent
 #: A start takes seconds, and minutes where many busy processes share the cores.
 _READY_S = 400.0
 _STOP_S = 60.0
+#: A broker gives itself a minute to hand its bundles over.
+_SHUT_DOWN_S = 180.0
 _LEAN = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -194,6 +196,13 @@ class Server:
         if process is not None:
             process.kill()
             process.wait()
+
+    def shut_down(self) -> None:
+        """As an administrator would: asks for an end, and waits for it."""
+        process, self._process = self._process, None
+        assert process is not None, "the server does not run"
+        process.terminate()
+        process.wait(_SHUT_DOWN_S)
 
     def stop(self) -> None:
         """Kill, unless this start is the one that writes the class-data archive on its way out."""

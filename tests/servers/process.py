@@ -56,6 +56,10 @@ class Process:
         return self._process.pid
 
     @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def said(self) -> str:
         return self._log.read_text("utf-8", errors="replace")
 
@@ -81,6 +85,12 @@ class Process:
         """Waits for its end; the exit code."""
         assert self._process is not None
         return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        """SIGKILL to the process alone; what it has started goes on."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
 
     def stop(self, seconds: float = 300) -> int:
         """Asks for an end; the exit code."""

@@ -5,12 +5,13 @@ with a producer and a consumer.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -35,7 +36,9 @@ _READY_S, _END_S = 120.0, 60.0
 
 @dataclass(frozen=True)
 class Users:
-    """`rates`: bundle → msg/s of its only topic; `topics`: bundle → that topic."""
+    """`rates`: bundle → msg/s of its only topic; `topics`: bundle → that topic; `later`: the rates
+    after a change.
+    """
 
     cluster: PulsarCluster
     admin: PulsarAdmin
@@ -43,6 +46,12 @@ class Users:
     topics: Mapping[str, str]
     process: subprocess.Popen[bytes]
     log: Path
+    later: Mapping[str, float]
+
+    def changed(self) -> Users:
+        """From now on they send with the later rates."""
+        self.process.send_signal(signal.SIGUSR1)
+        return replace(self, rates=self.later)
 
     def owners(self) -> dict[str, str]:
         """Bundle → broker; one on its way has none."""
@@ -79,13 +88,16 @@ def skewed_users(
     shares: Sequence[float] | None = None,
     homes: Sequence[str] | None = None,
     message_bytes: int = MESSAGE_BYTES,
+    weights: Callable[[Sequence[str]], Sequence[float]] | None = None,
+    later: Callable[[Sequence[str]], Sequence[float]] | None = None,
 ) -> Iterator[Users]:
     """Running traffic of `msgs` messages per second in a namespace of its own; ends with the
     context.
 
     `shares`: of the traffic, one for each broker that has bundles; without them the number of its
     bundles counts too. `homes`: brokers that take the bundles in turns, four at a time; without
-    them brokers place the bundles.
+    them brokers place the bundles. `weights`: of the bundles instead of a skew; `later`: the same
+    after `Users.changed`.
     """
     cluster.namespace(namespace, bundles)
     with closing(PulsarAdmin(cluster.settings(folder))) as admin:
@@ -96,10 +108,13 @@ def skewed_users(
             settle(cluster, admin, topics, homes)
         owners = owners_of(admin, names)
         rates = skewed(owners, msgs) if shares is None else skewed_by(shares, owners, msgs)
-        sent = {topics[bundle]: rates[bundle] for bundle in names}
-        process = _start(cluster, sent, folder, message_bytes)
+        if weights is not None:
+            rates = _weighed(names, weights, msgs)
+        then = rates if later is None else _weighed(names, later, msgs)
+        sent = [{topics[bundle]: plan[bundle] for bundle in names} for plan in (rates, then)]
+        process = _start(cluster, sent[0], sent[1], folder, message_bytes)
         try:
-            yield Users(cluster, admin, rates, topics, process, folder / "traffic.log")
+            yield Users(cluster, admin, rates, topics, process, folder / "traffic.log", then)
         finally:
             process.kill()
             process.wait()
@@ -199,13 +214,25 @@ def look_up(cluster: PulsarCluster, topics: Iterable[str]) -> None:
             eventually(partial(answered, topic), _READY_S, f"no broker says where {topic} is", 0.2)
 
 
+def _weighed(
+    names: Sequence[str], weights: Callable[[Sequence[str]], Sequence[float]], msgs: float
+) -> dict[str, float]:
+    given = weights(names)
+    return {bundle: msgs * weight / sum(given) for bundle, weight in zip(names, given, strict=True)}
+
+
 def _start(
-    cluster: PulsarCluster, rates: Mapping[str, float], folder: Path, message_bytes: int
+    cluster: PulsarCluster,
+    rates: Mapping[str, float],
+    later: Mapping[str, float],
+    folder: Path,
+    message_bytes: int,
 ) -> subprocess.Popen[bytes]:
     plan = {
         "url": cluster.service_url,
         "token": token_of("admin") if cluster.guarded else None,
         "rates": dict(rates),
+        "later": dict(later),
         "message_bytes": message_bytes,
     }
     (folder / "traffic.json").write_text(json.dumps(plan), "utf-8")

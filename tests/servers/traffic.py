@@ -1,5 +1,5 @@
 """Producers and consumers in a process of their own: python -m tests.servers.traffic PLAN LOG,
-until SIGTERM.
+until SIGTERM; SIGUSR1 changes the rates to the plan's later ones.
 
 Every topic has a producer that numbers its messages, and a consumer. The log says of each message
 when it was sent, when the broker acknowledged it, and when the consumer had it;
@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
@@ -57,9 +58,11 @@ class Traffic:
                 )
             )
 
-    def send_until(self, stop: threading.Event) -> None:
-        """Every topic at its own rate, without bursts: what was late because the machine was busy
-        is not made up for.
+    def send_until(
+        self, stop: threading.Event, changed: threading.Event, later: Sequence[float]
+    ) -> None:
+        """Every topic at its own rate, and at its later one when that has `changed`; without
+        bursts: what was late because the machine was busy is not made up for.
         """
         gaps = [1.0 / rate for rate in self._rates.values()]
         numbers = [itertools.count() for _ in gaps]
@@ -70,6 +73,8 @@ class Traffic:
             if (early := at - time.monotonic()) > 0:
                 stop.wait(early)
                 continue
+            if changed.is_set():
+                gaps = [1.0 / rate for rate in later]
             heapq.heapreplace(due, (max(at, time.monotonic() - 1) + gaps[topic], topic))
             self._send(topic, next(numbers[topic]))
 
@@ -136,8 +141,9 @@ def main() -> int:
     import pulsar
 
     plan = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    stop = threading.Event()
+    stop, changed = threading.Event(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGUSR1, lambda *_: changed.set())
     login = pulsar.AuthenticationToken(plan["token"]) if plan["token"] else None
     client = pulsar.Client(
         plan["url"], authentication=login, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -145,7 +151,7 @@ def main() -> int:
     # The log is closed last: callbacks write to it until the client is closed.
     with Path(sys.argv[2]).open("w", encoding="utf-8") as log, closing(client):
         traffic = Traffic(client, plan["rates"], plan["message_bytes"], log)
-        traffic.send_until(stop)
+        traffic.send_until(stop, changed, list(plan["later"].values()))
         traffic.wait_for_the_rest()
     return 0
 

@@ -16,16 +16,18 @@ from strategies.model import Outcome
 _NS = 1_000_000
 #: Around a move: a pause may outlast the executor's look at where the bundle is.
 _BEFORE_MS, _AFTER_MS = 100, 5_000
+#: A client notices a pause of this length.
+LONG_MS = 1_000.0
 
 
 @dataclass
 class TopicLog:
-    """One topic. Times in ms since the epoch; `sent`: (sent, acknowledged) by number; `received`:
-    times in order of arrival.
+    """One topic. Times in ms since the epoch; `sent`: (sent, acknowledged) by number; `failed`:
+    when the producer was told that a message is not kept; `received`: times in order of arrival.
     """
 
     sent: dict[int, tuple[float, float]] = field(default_factory=dict)
-    failed: int = 0
+    failed: list[float] = field(default_factory=list)
     received: list[tuple[float, int]] = field(default_factory=list)
 
     @property
@@ -56,6 +58,26 @@ class TopicLog:
         times = [at for at, _ in self.received if since <= at <= until]
         return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
 
+    def arrivals(self) -> dict[int, float]:
+        """When each message was delivered first."""
+        first: dict[int, float] = {}
+        for at, number in self.received:
+            first.setdefault(number, at)
+        return first
+
+    def pause_ms(self, since: float, until: float) -> float:
+        """The longest time that a message took to its acknowledgement or its first delivery, among
+        those that were sent then or were under way; 0 without any. The time between two messages of
+        a slow producer is no pause.
+        """
+        arrivals = self.arrivals()
+        under_way = (
+            (sent, max(acked, arrivals.get(number, acked)))
+            for number, (sent, acked) in self.sent.items()
+            if sent <= until
+        )
+        return max((end - sent for sent, end in under_way if end >= since), default=0.0)
+
 
 @dataclass(frozen=True)
 class TrafficLog:
@@ -79,7 +101,49 @@ class TrafficLog:
     @property
     def failed(self) -> int:
         """Messages that the producer was told are not kept."""
-        return sum(topic.failed for topic in self.topics.values())
+        return sum(len(topic.failed) for topic in self.topics.values())
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What clients noticed of something between two times. `pauses`: topic → its longest pause, ms;
+    `errors`: topic → messages that its producer was told are not kept.
+    """
+
+    pauses: Mapping[str, float]
+    errors: Mapping[str, int]
+
+    @property
+    def clients(self) -> list[str]:
+        """Topics whose clients saw an error, or a pause that is LONG_MS or more."""
+        return [
+            topic
+            for topic, pause in self.pauses.items()
+            if pause >= LONG_MS or self.errors[topic] > 0
+        ]
+
+    @property
+    def longest_ms(self) -> float:
+        return max(self.pauses.values())
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.clients)} of {len(self.pauses)} topics saw an error or a pause of "
+            f"{LONG_MS / 1000:g} s or more; errors {sum(self.errors.values())}; longest pause "
+            f"{self.longest_ms:.0f} ms, median of the topics' longest "
+            f"{median(self.pauses.values()):.0f} ms"
+        )
+
+
+def disturbance(traffic: TrafficLog, since: float, until: float) -> Disturbance:
+    """Between two times, ms since the epoch."""
+    return Disturbance(
+        {name: topic.pause_ms(since, until) for name, topic in traffic.topics.items()},
+        {
+            name: sum(since <= at <= until for at in topic.failed)
+            for name, topic in traffic.topics.items()
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -129,5 +193,5 @@ def read_traffic(file: Path, names: Sequence[str]) -> TrafficLog:
             case "received":
                 topics[int(topic)].received.append((int(times[0]) / _NS, int(number)))
             case _:
-                topics[int(topic)].failed += 1
+                topics[int(topic)].failed.append(int(times[1]) / _NS)
     return TrafficLog({name: topics[index] for index, name in enumerate(names)})

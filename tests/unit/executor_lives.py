@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sinks.executor.applier import Applier, RetryPolicy
+from sinks.executor.costs import CostMeter
 from sinks.executor.effect import Effect
 from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
+from sinks.executor.move import Allowance
 from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
 from sinks.metrics.executor import ExecutorMetrics
@@ -69,15 +71,14 @@ class StoryTime:
 class MortalApplier(Applier):
     """Dies when Pulsar is called."""
 
-    def __init__(self, admin: PulsarAdmin, life: Life) -> None:
-        time = StoryTime()
+    def __init__(self, admin: PulsarAdmin, life: Life, time: StoryTime) -> None:
         super().__init__(admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time)
         self.life = life
 
-    def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
+    def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
         if self.life.dies == "before the call":
             raise Death
-        effect = super().apply(command, may_go_on)
+        effect = super().apply(command, allowance)
         if self.life.dies == "after the call":
             raise Death
         return effect
@@ -160,12 +161,23 @@ def executor(
             else open_consumer(topic_of(control.uri("approvals")), "executor", state),
         )
         stack.callback(topics.close)
+        time = StoryTime()
+        patience_ms = config.guard.gate.facts_ms or 30_000
+        quick = stack.enter_context(
+            closing(
+                PulsarAdmin(
+                    PulsarSettings("c", pulsar.admin_urls, attempts=1, deadline_ms=patience_ms)
+                )
+            )
+        )
         yield Executor(
             config,
             topics,
             journal=journal,
             admin=admin,
-            applier=MortalApplier(admin, life),
+            applier=MortalApplier(admin, life, time),
+            quick=quick,
+            meter=CostMeter(quick, config.guard.measure_ms, time.wait, time),
             limiter=life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
             frozen=frozen,
             clock_ms=lambda: clock_ms() + life.later_ms,

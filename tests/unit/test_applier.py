@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from sinks.executor.applier import Applier, RetryPolicy
+from sinks.executor.move import Allowance
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import encode_command, read_command
@@ -41,7 +42,7 @@ def applied(pulsar: FakePulsar, retry: RetryPolicy, waits: Waits) -> tuple[str, 
     with closing(
         PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, attempts=1, backoff_ms=0))
     ) as admin:
-        effect = Applier(admin, retry, waits).apply(a_transfer(pulsar), lambda: True)
+        effect = Applier(admin, retry, waits).apply(a_transfer(pulsar), Allowance())
     return effect.status, (effect.reason or "").partition(":")[0]
 
 

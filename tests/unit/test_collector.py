@@ -15,6 +15,7 @@ import pytest
 
 from sinks.collector.broker_poll import BrokerPoll
 from sinks.collector.collector import Collector
+from sinks.collector.leader import LeaderPoll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
@@ -79,6 +80,7 @@ def collector(
             admin=admin,
             poll=poll(hasty, CollectorSettings(**given), clock),
             telemetry=publisher,
+            leader=LeaderPoll(hasty, clock),
             clock_ms=clock,
         )
 
@@ -111,6 +113,46 @@ def test_a_pass_is_every_report_and_then_the_sweep(pulsar: FakePulsar, control: 
         {},
     )
     assert json.loads(control.read("telemetry")[0])["report"] == REPORT, "verbatim"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "shedding"),
+    [
+        ({"loadBalancerSheddingEnabled": "true"}, True),
+        ({"loadBalancerSheddingEnabled": "false"}, False),
+        ({"loadBalancerSheddingEnabled": "true", "loadBalancerEnabled": "false"}, False),
+        ({}, None),
+    ],
+)
+def test_a_sweep_says_who_leads_and_whether_the_leader_sheds_by_itself(
+    pulsar: FakePulsar, control: Control, configuration: dict[str, str], shedding: bool | None
+) -> None:
+    pulsar.cluster.configuration.update(configuration)
+    with collector(pulsar, control) as one:
+        one.step()
+    (sweep,) = sweeps(control)
+    assert (sweep.leader, sweep.shedding) == (pulsar.cluster.leader(), shedding)
+
+
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+def test_without_an_answer_about_the_leader_the_sweep_says_nothing_about_it(
+    pulsar: FakePulsar, control: Control, status: int
+) -> None:
+    pulsar.faults = lambda request: (
+        Fault(instead=Answer(status)) if "leaderBroker" in request.target else None
+    )
+    with collector(pulsar, control) as one:
+        one.step()
+        asked = _asked_for_the_leader(pulsar)
+        one.step()
+    first, _second = sweeps(control)
+    assert (first.leader, first.shedding) == (None, None)
+    assert b"leader" not in control.read("telemetry")[-1]
+    assert 0 < asked == _asked_for_the_leader(pulsar), "a pause of a minute"
+
+
+def _asked_for_the_leader(pulsar: FakePulsar) -> int:
+    return sum("leaderBroker" in request.target for request, _ in pulsar.calls)
 
 
 def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(

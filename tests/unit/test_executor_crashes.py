@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.effect import Effect
 from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
+from sinks.executor.move import Allowance
 from sinks.executor.rate_limiter import RateLimiter
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
@@ -104,9 +105,9 @@ class FusedApplier(Applier):
         super().__init__(admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time)
         self._fuse = fuse
 
-    def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
+    def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
         self._fuse()
-        effect = super().apply(command, may_go_on)
+        effect = super().apply(command, allowance)
         self._fuse()
         return effect
 

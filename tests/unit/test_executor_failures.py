@@ -200,11 +200,24 @@ class TestWhenCallsFail:
 
         assert run(pulsar, control) == [("failed", "not-owned")]
 
-    def test_without_clients_nobody_looks_the_bundle_up(
+    def test_without_clients_the_executor_itself_brings_the_bundle_to_its_destination(
         self, pulsar: FakePulsar, control: Control
     ) -> None:
         one, two, _ = pulsar.cluster.brokers
         pulsar.cluster.lookups = False
+        control.send(command(ONE, one, two))
+
+        assert run(pulsar, control) == [("applied", "")]
+        assert pulsar.cluster.owners[ONE] == two
+
+    def test_a_bundle_that_neither_clients_nor_the_executor_can_look_up_has_no_owner(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        pulsar.cluster.lookups = False
+        pulsar.faults = lambda request: (
+            Fault(instead=Answer(503)) if request.target.startswith("/lookup/") else None
+        )
         control.send(command(ONE, one, two))
 
         modular = pulsar.cluster.manager == "modular"

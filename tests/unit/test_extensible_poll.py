@@ -128,6 +128,7 @@ def test_who_withdrew_is_named_until_new_figures_come_and_is_not_repeated() -> N
     assert second.missing.keys() == {A}
     assert "withdrew its figures 20 s ago" in second.missing[A]
     assert second.missing_codes == {A: "withdrawn"}
+    assert second.answering == (A,), "it is alive"
     cluster.says(A, 3)
     assert cluster.run().missing == {}
 

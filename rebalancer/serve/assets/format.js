@@ -30,7 +30,8 @@ export function until(ms) {
 
 export const STATES = {
   balanced: ["✓ Balanced", "good"], acting: ["▶ Acting", "open"], waiting: ["◔ Waiting for evidence", "open"],
-  "cannot-help": ["◐ Cannot help", "fair"], "not-allowed": ["⊘ Not allowed", "fair"], blind: ["✗ Blind", "bad"],
+  "cannot-help": ["◐ Cannot help", "fair"], "not-allowed": ["⊘ Not allowed", "fair"],
+  yielding: ["⇄ Yielding", "fair"], blind: ["✗ Blind", "bad"],
   paused: ["⏸ Paused", "fair"], unknown: ["ℹ No state", "fair"],
 };
 export const stateOf = (code) => STATES[code] || [code || "ℹ No round yet", "open"];

@@ -96,6 +96,9 @@ class LocalBrokerData(BrokerFigures, frozen=True):
     bundles: Annotated[list[Bundle], Meta(description="all bundles the broker serves")] | None = (
         None
     )
+    startTimestamp: (
+        Annotated[int, Meta(description="start of the broker by its own clock, in ms")] | None
+    ) = None
 
 
 class BrokerLoadData(BrokerFigures, frozen=True):
@@ -169,6 +172,20 @@ class SweepRecord(Struct, frozen=True, tag_field="kind", tag="sweep"):
     missing: Annotated[
         dict[str, str], Meta(description="brokers that did not answer, with the reason")
     ]
+    answering: (
+        Annotated[
+            list[Broker],
+            Meta(description="those of `missing` that answer, but have no figures at present"),
+        ]
+        | UnsetType
+    ) = UNSET
+    leader: Annotated[Broker, Meta(description="the broker that leads the cluster")] | UnsetType = (
+        UNSET
+    )
+    shedding: (
+        Annotated[bool, Meta(description="whether Pulsar's own shedder is on at the leader")]
+        | UnsetType
+    ) = UNSET
 
 
 class PoliciesRecord(Struct, frozen=True, tag_field="kind", tag="policies"):

@@ -24,10 +24,15 @@ CAREFUL, MOST_CAREFUL = 1.25, 2.0
 
 
 def judged_moves(
-    episode: Episode, histories: Mapping[str, LoadHistory], moves: Sequence[RecentMove], now_ms: int
+    episode: Episode,
+    histories: Mapping[str, LoadHistory],
+    moves: Sequence[RecentMove],
+    now_ms: int,
+    foreign_ms: int = -1,
 ) -> Episode:
     """The episode after the effect of its last moves has been compared with the prediction; the
-    same one while samples are missing, and once it has been compared.
+    same one while samples are missing, and once it has been compared. `foreign_ms`: the newest move
+    by something else, which may have undone these.
     """
     if episode.judged:
         return episode
@@ -48,6 +53,8 @@ def judged_moves(
     errors = [_error(histories[name]) for name in involved]
     known = [error for error in errors if error is not None]
     episode = episode._replace(judged=True, error=sum(known) / len(known) if known else None)
+    if foreign_ms >= episode.last_at_ms:
+        return episode
     if any(_has_other_traffic(histories[name], episode.last_at_ms) for name in (*involved, *ends)):
         return episode
     if cut >= USELESS * predicted:

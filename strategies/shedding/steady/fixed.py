@@ -72,7 +72,7 @@ class SteadyShedder:
         }
         compared = {name: histories[name] for name in compared_brokers(usage)}
         episode = followed(memory.cluster.episode, remembered, histories, view.now_ms)
-        episode = judged_moves(episode, compared, moves, view.now_ms)
+        episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = _Round(
             view,
             sorted((load for load in loads if load.broker in compared), key=attrgetter("broker")),

@@ -1,0 +1,116 @@
+"""Decides whether moves pause after failures: k failures within some minutes open the breaker, it
+pauses every move for a while, then one move is tried; success closes it, failure opens it again.
+
+The state follows from the list of results alone, so that a process that starts knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from strategies.admission import Objection
+from strategies.model import OutcomeStatus
+
+#: Codes of outcomes that show a fault of the cluster, and not of one bundle or of one command.
+_FAULTS = frozenset(
+    {
+        "unanswered",
+        "broker-unavailable",
+        "refused-by-broker",
+        "cluster-silent",
+        "interrupted",
+        "unverified",
+        "unowned",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerRules:
+    """`failures` within `within_ms` open the breaker for `pause_ms`; 0 failures = no breaker."""
+
+    failures: int = 0
+    within_ms: int = 600_000
+    pause_ms: int = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class MoveResult:
+    """A move that was tried, and whether the cluster failed it. `at_ms`: ms since the epoch."""
+
+    at_ms: int
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerState:
+    """closed: moves go on. open: none begins until `until_ms`. trying: one move decides.
+    `failures`: those that opened it.
+    """
+
+    code: Literal["closed", "open", "trying"] = "closed"
+    since_ms: int = 0
+    until_ms: int = 0
+    failures: int = 0
+
+
+CLOSED = BreakerState()
+
+
+def result_of(status: OutcomeStatus, reason: str | None, at_ms: int) -> MoveResult | None:
+    """What an outcome says about the cluster; None if nothing: the command was refused, or its
+    bundle was no longer what it was.
+    """
+    code = (reason or "").partition(":")[0]
+    if code in _FAULTS:
+        return MoveResult(at_ms, failed=True)
+    return MoveResult(at_ms, failed=False) if status == "applied" else None
+
+
+def breaker_state(results: Sequence[MoveResult], rules: BreakerRules, now_ms: int) -> BreakerState:
+    """The state after these results (oldest first)."""
+    if rules.failures == 0:
+        return CLOSED
+    state, recent = CLOSED, list[int]()
+    for result in results:
+        state = _after_pause(state, result.at_ms)
+        if not result.failed:
+            # While the breaker is open, a success is of a move that had begun before.
+            if state.code == "trying":
+                state, recent = CLOSED, []
+            continue
+        recent = [at for at in recent if at > result.at_ms - rules.within_ms] + [result.at_ms]
+        if state.code == "trying" or (state.code == "closed" and len(recent) >= rules.failures):
+            state = BreakerState("open", result.at_ms, result.at_ms + rules.pause_ms, len(recent))
+    return _after_pause(state, now_ms)
+
+
+def breaker_objection(state: BreakerState, rules: BreakerRules, now_ms: int) -> Objection | None:
+    """The objection of an open breaker to every move; None if it is closed, or waits for one move
+    to be tried.
+    """
+    if state.code != "open":
+        return None
+    left_s = max(0, state.until_ms - now_ms) / 1000
+    return _open(
+        f"{state.failures} moves have failed within {rules.within_ms / 60_000:g} min, so the "
+        f"executor pauses; in {left_s:.0f} s it tries one move; check the brokers and the metadata "
+        "store"
+    )
+
+
+def being_tried() -> Objection:
+    """The objection to every other move while one is tried."""
+    return _open("one move is being tried after failures; if it succeeds, the others go on")
+
+
+def _after_pause(state: BreakerState, now_ms: int) -> BreakerState:
+    if state.code == "open" and now_ms >= state.until_ms:
+        return BreakerState("trying", state.since_ms, state.until_ms, state.failures)
+    return state
+
+
+def _open(text: str) -> Objection:
+    return Objection("refused", "breaker-open", text)

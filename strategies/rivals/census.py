@@ -1,0 +1,78 @@
+"""Confirms suspicions: a sweep shows whether the broker that lost a bundle is alive.
+
+Bundles of brokers that died, shut down, or lost their session had to go; that is Pulsar's
+placement. A broker that shuts down leaves the list of brokers before it gives bundles up, so two
+sweeps decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from strategies.model import Sweep
+from strategies.rivals.ownership import AGE_MS, HALF_MS, NEW_MS, ended, explains
+from strategies.rivals.state import ForeignMove, Rivals, Suspect
+
+#: Number of sweeps that must find the source alive.
+_PASSES = 2
+#: Shortest pause between two sweeps, beyond twice the usual one, that counts as a gap.
+_GAP_MS = 10_000
+
+
+def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -> Rivals:
+    """The evidence after a sweep. `last_ms`: time of the one before, -1 without one; `known`: all
+    brokers so far.
+    """
+    passed = sweep.ts - last_ms
+    if last_ms < 0 or rivals.watching_ms < 0 or _is_gap(passed, rivals.pass_ms):
+        rivals = replace(rivals, watching_ms=sweep.ts, left={}, arrived={}, suspects=())
+    there = {*sweep.brokers, *sweep.answering}
+    away = {broker: sweep.ts for broker in sorted(known) if broker not in there}
+    # From the list of the sweep before: a broker that was gone already may be known no more.
+    oldest = sweep.ts - HALF_MS
+    absent = {
+        broker: ts for broker, ts in rivals.absent.items() if ts >= oldest and broker not in away
+    }
+    rivals = replace(
+        rivals,
+        pass_ms=max(passed, 3 * rivals.pass_ms // 4) if last_ms >= 0 else 0,
+        absent={**absent, **away},
+        left={
+            bundle: one
+            for bundle, one in rivals.left.items()
+            if one.ts >= oldest and one.broker in there
+        },
+        arrived={
+            bundle: one
+            for bundle, one in rivals.arrived.items()
+            if one.ts >= sweep.ts - NEW_MS and one.broker in there
+        },
+        leader=sweep.leader,
+        shedding=sweep.shedding,
+    )
+    return _judged(rivals, there, sweep.ts)
+
+
+def _is_gap(passed_ms: int, usual_ms: int) -> bool:
+    return usual_ms > 0 and passed_ms > 2 * usual_ms + _GAP_MS
+
+
+def _judged(rivals: Rivals, there: Collection[str], now_ms: int) -> Rivals:
+    if not rivals.suspects:
+        return rivals
+    waiting, found, ours = list[Suspect](), list[ForeignMove](), dict(rivals.ours)
+    for suspect in rivals.suspects:
+        move, own = suspect.move, rivals.ours.get(suspect.move.bundle, ())
+        explained = explains(own, suspect, now_ms)
+        was_away = rivals.absent.get(move.source, -1) >= move.ts - AGE_MS
+        if explained or move.source not in there or was_away:
+            continue
+        passes = suspect.passes + 1
+        if explained is None or passes < _PASSES:
+            waiting.append(replace(suspect, passes=passes))
+            continue
+        found.append(replace(move, against=any(one.issued_ms < move.ts for one in own)))
+        if own:
+            ours[move.bundle] = ended(own)
+    return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *found), ours=ours)

@@ -1,0 +1,148 @@
+"""What the fold knows about moves of bundles by something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A bundle that left a broker, or appeared on one, and whose other broker has not shown it yet.
+    `explained`: the change is no move of a living cluster: the bundle is new, or its broker was
+    away.
+    """
+
+    broker: str
+    ts: int
+    explained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMove:
+    """A move that a command asked for. `destination`: of the command, then the owner that the
+    outcome names; None while no one has named it. `until_ms`: changes of ownership up to then may
+    come from it; `answered_ms`: time of an outcome that says that the bundle has moved;
+    `confirmed`: that outcome named the owner.
+    """
+
+    command_id: str
+    source: str
+    destination: str | None
+    issued_ms: int
+    until_ms: int
+    answered_ms: int | None = None
+    confirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMove:
+    """A bundle that something else moved. `ts`: when the fold could first see it. `against`: a
+    command of the hour before had placed the bundle.
+    """
+
+    bundle: str
+    source: str
+    destination: str
+    ts: int
+    against: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A move that may be foreign. `began_ms`: when the first of its two brokers showed it;
+    `left_ms`: when the source did; `passes`: number of sweeps since, all of which found the source
+    alive.
+    """
+
+    move: ForeignMove
+    began_ms: int
+    left_ms: int
+    passes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Evidence and findings. Times in ms since the epoch."""
+
+    #: Since when sweeps follow each other without a gap; -1 before the first.
+    watching_ms: int = -1
+    #: Usual time between two sweeps: that of the last two, or a little less than before; 0 before.
+    pass_ms: int = 0
+    #: Broker → the newest sweep that did not find it.
+    absent: Mapping[str, int] = field(default_factory=dict)
+    #: Bundle → the broker that it left; no other broker has it yet.
+    left: Mapping[str, Sighting] = field(default_factory=dict)
+    #: Bundle → the broker on which it appeared; no other broker has given it up yet.
+    arrived: Mapping[str, Sighting] = field(default_factory=dict)
+    #: Bundle → its newest commands of the last hour, oldest first.
+    ours: Mapping[str, tuple[OwnMove, ...]] = field(default_factory=dict)
+    #: Moves that wait for more evidence.
+    suspects: tuple[Suspect, ...] = ()
+    #: Foreign moves since the last round.
+    news: tuple[ForeignMove, ...] = ()
+    #: Those of earlier rounds, newest last.
+    moves: tuple[ForeignMove, ...] = ()
+    #: Times of the rounds of the last hour that found foreign moves against ours.
+    against_ms: tuple[int, ...] = ()
+    #: When rounds began to yield; None = they do not.
+    yielding_ms: int | None = None
+    #: Foreign moves up to then no longer count: rounds have yielded to them.
+    settled_ms: int = -1
+    #: How often rounds have yielded again within an hour of acting again.
+    again: int = 0
+    #: The leader by the newest sweep; None = unknown.
+    leader: str | None = None
+    #: Whether Pulsar's own shedder is on there; None = unknown.
+    shedding: bool | None = None
+
+
+NO_RIVALS = Rivals()
+
+
+def to_tree(rivals: Rivals) -> dict[str, Any]:
+    """JSON objects without the fields that have their default."""
+    tree = asdict(rivals)
+    empty = asdict(NO_RIVALS)
+    return {name: value for name, value in tree.items() if value != empty[name]}
+
+
+def from_tree(tree: Mapping[str, Any]) -> Rivals:
+    """Inverse of `to_tree`."""
+    typed: dict[str, Any] = {
+        **{
+            name: {bundle: Sighting(**one) for bundle, one in tree.get(name, {}).items()}
+            for name in ("left", "arrived")
+        },
+        "ours": {
+            bundle: tuple(OwnMove(**one) for one in some)
+            for bundle, some in tree.get("ours", {}).items()
+        },
+        "suspects": tuple(
+            Suspect(**{**one, "move": ForeignMove(**one["move"])})
+            for one in tree.get("suspects", ())
+        ),
+        **{
+            name: tuple(ForeignMove(**one) for one in tree.get(name, ()))
+            for name in ("news", "moves")
+        },
+        "against_ms": tuple(tree.get("against_ms", ())),
+    }
+    return Rivals(**{**tree, **typed})
+
+
+def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
+    """What remains when the cluster's clock goes back: whether rounds yield, from now on. The rest
+    has times of the old clock.
+    """
+    if rivals.yielding_ms is None:
+        return replace(NO_RIVALS, leader=rivals.leader, shedding=rivals.shedding)
+    newest = [replace(one, ts=now_ms) for one in (*rivals.moves, *rivals.news)[-1:]]
+    return Rivals(
+        moves=tuple(newest),
+        yielding_ms=now_ms,
+        again=rivals.again,
+        leader=rivals.leader,
+        shedding=rivals.shedding,
+    )

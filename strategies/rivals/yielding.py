@@ -1,0 +1,156 @@
+"""Decides whether a round yields to something else that moves bundles, and says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from strategies.model import Skip
+from strategies.rivals.settings import RivalSettings
+from strategies.rivals.state import ForeignMove, Rivals
+
+HOUR_MS = 3_600_000
+#: Number of rounds within an hour with moves against the rebalancer's that make it yield.
+_UNDONE_ROUNDS = 2
+#: The calm time doubles at most so often.
+_MOST_AGAIN = 3
+#: Maximum number of moves that are kept, and of pairs of brokers that a sentence names.
+_KEPT, _NAMED = 1_000, 3
+
+
+def judged(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -> Rivals:
+    """The state of a round that closes now: whether it yields. `rest_ms`: how long moved bundles
+    rest.
+    """
+    oldest = now_ms - max(HOUR_MS, rest_ms)
+    moves = tuple(move for move in (*rivals.moves, *rivals.news) if move.ts >= oldest)[-_KEPT:]
+    against = [now_ms] if any(move.against for move in rivals.news) else []
+    rivals = replace(
+        rivals,
+        news=(),
+        moves=moves,
+        against_ms=(*(ts for ts in rivals.against_ms if ts >= now_ms - HOUR_MS), *against),
+        ours={
+            bundle: some
+            for bundle, some in rivals.ours.items()
+            if max(some[-1].issued_ms, some[-1].until_ms) >= now_ms - HOUR_MS
+        },
+    )
+    if rivals.yielding_ms is not None:
+        newest = max((move.ts for move in moves), default=-1)
+        calm = newest <= now_ms - calm_ms(rivals, settings) or settings.moves_per_hour == 0
+        ended = replace(rivals, yielding_ms=None, settled_ms=now_ms, against_ms=())
+        return ended if calm else rivals
+    if settings.moves_per_hour == 0 or not _is_rivalled(rivals, now_ms, settings):
+        return rivals
+    again = rivals.again + 1 if _is_just_back(rivals, now_ms) else 0
+    return replace(rivals, yielding_ms=now_ms, again=min(again, _MOST_AGAIN))
+
+
+def calm_ms(rivals: Rivals, settings: RivalSettings) -> int:
+    """How long nothing else may move a bundle before rounds act again: a rival that only undoes
+    their moves is quiet while they yield, so each time in a row takes twice as long.
+    """
+    return settings.calm_ms << rivals.again
+
+
+def _is_rivalled(rivals: Rivals, now_ms: int, settings: RivalSettings) -> bool:
+    """Whether foreign moves are too many, or undo the rebalancer's; of a rival that it knows, once
+    is enough.
+    """
+    undone = 1 if _is_just_back(rivals, now_ms) else _UNDONE_ROUNDS
+    return (
+        len(counted(rivals, now_ms)) > settings.moves_per_hour or len(rivals.against_ms) >= undone
+    )
+
+
+def _is_just_back(rivals: Rivals, now_ms: int) -> bool:
+    return 0 <= now_ms - rivals.settled_ms < HOUR_MS and rivals.settled_ms >= 0
+
+
+def counted(rivals: Rivals, now_ms: int) -> Sequence[ForeignMove]:
+    """The foreign moves of the last hour to which rounds have not yielded yet."""
+    since_ms = max(now_ms - HOUR_MS, rivals.settled_ms)
+    return [move for move in rivals.moves if move.ts > since_ms]
+
+
+def resting(rivals: Rivals, now_ms: int, rest_ms: int) -> dict[str, int]:
+    """Bundle → when something else moved it, of the bundles that rest."""
+    return {move.bundle: move.ts for move in rivals.moves if move.ts >= now_ms - rest_ms}
+
+
+def who(rivals: Rivals) -> str:
+    """Who moves bundles, as far as the newest sweep shows it."""
+    if rivals.leader is None or rivals.shedding is None:
+        return "the collector could not read at the leader whether Pulsar's own shedder is on"
+    if rivals.shedding:
+        return f"Pulsar's own shedder is on at the leader {rivals.leader}"
+    return (
+        "a person, a script or a former leader moves them: Pulsar's own shedder is off at the "
+        f"leader {rivals.leader}"
+    )
+
+
+def skips(
+    rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings, rest_ms: int
+) -> tuple[Skip, ...]:
+    """What a round says about foreign moves: the bundles that rest, and why it yields."""
+    if not rivals.moves:
+        return ()
+    rest = resting(rivals, now_ms, rest_ms)
+    found = []
+    if rest:
+        recent = [move for move in rivals.moves if move.ts >= now_ms - rest_ms]
+        text = (
+            f"something else moved {_number(len(recent), 'bundle')} ({_paths(recent)}); "
+            f"{who(rivals)}; "
+            f"each rests for round.cool_down_ms = {rest_ms}"
+        )
+        found.append(
+            Skip("bundle", tuple(rest), "moved-by-others", text, evidence={"moves": len(recent)})
+        )
+    if rivals.yielding_ms is not None:
+        found.append(_yields(rivals, cluster, now_ms, settings))
+    return tuple(found)
+
+
+def _yields(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) -> Skip:
+    moves = counted(rivals, now_ms)
+    since_ms = min((move.ts for move in moves), default=rivals.yielding_ms or now_ms)
+    last_ms = max((move.ts for move in rivals.moves), default=now_ms)
+    text = (
+        f"something else has moved {_number(len(moves), 'bundle')} in "
+        f"{_minutes(now_ms - since_ms)} ({_paths(moves)}), the last one "
+        f"{_minutes(now_ms - last_ms)} ago; {who(rivals)}; rounds act again after "
+        f"{_minutes(calm_ms(rivals, settings))} (rivals.calm_ms) without such a move"
+    )
+    return Skip(
+        "cluster",
+        (cluster,),
+        "yielding",
+        text,
+        evidence={
+            "moves": len(moves),
+            "since_ms": since_ms,
+            "last_ms": last_ms,
+            "calm_ms": calm_ms(rivals, settings),
+        },
+    )
+
+
+def _paths(moves: Sequence[ForeignMove]) -> str:
+    """From where to where, the most frequent first."""
+    counts = Counter((move.source, move.destination) for move in moves)
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    named = [f"{count} from {source} to {to}" for (source, to), count in ranked[:_NAMED]]
+    others = len(ranked) - _NAMED
+    return ", ".join([*named, *([f"{others} other ways"] if others > 0 else [])])
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _minutes(ms: int) -> str:
+    return f"{ms / 60_000:.0f} min" if ms >= 120_000 else f"{ms / 1000:.0f} s"

@@ -1,0 +1,69 @@
+"""Destinations that racing look-ups spend, on real modular brokers: what ends elsewhere without the
+executor's claim and repair, and what does with them, in one run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sinks.executor.applier import Applier, RetryPolicy
+from sinks.executor.effect import Effect
+from sinks.executor.move import Allowance
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.wire.codec import encode_command, read_command
+from tests.control_topic import command
+from tests.servers.pulsar_processes import PulsarProcesses
+from tests.servers.pulsar_users import Bundles
+from tests.servers.racing import producers_of, racing
+
+pytestmark = pytest.mark.servers
+_MOVES, _BUNDLES, _TOPICS = 50, 8, 6
+#: Of the moves that end elsewhere without help; fewer would prove nothing.
+_ENOUGH = 5
+
+
+def test_of_ten_destinations_that_look_ups_take_away_at_most_one_is_lost(
+    modular: PulsarProcesses, tmp_path: Path
+) -> None:
+    cluster = modular.cluster
+    namespace = cluster.namespace("race/all", _BUNDLES)
+    before = {"plain": Counter[str](), "verified": Counter[str]()}
+    unloads = Counter[str]()
+    with closing(PulsarAdmin(cluster.settings(tmp_path))) as admin:
+        used = Bundles(cluster, admin, namespace)
+        wait = threading.Event().wait
+        appliers = {
+            "plain": Applier(admin, RetryPolicy(3_000, claims=False), wait),
+            "verified": Applier(admin, RetryPolicy(3_000), wait),
+        }
+        allowed = {"plain": Allowance(), "verified": Allowance(refuse_repair=lambda _: "")}
+        with producers_of(cluster, used.all, _TOPICS), racing(cluster, str(admin.leader())) as race:
+            for number in range(_MOVES):
+                for way, applier in appliers.items():
+                    bundle = used.all[number % _BUNDLES]
+                    source = used.owner(bundle)
+                    destination = used.others(bundle)[number // _BUNDLES % 2]
+                    move = read_command(encode_command(command(bundle, source, destination)))
+                    with race.about(bundle):
+                        effect = applier.apply(move, allowed[way])
+                    before[way][_end(effect, destination)] += 1
+                    unloads[bundle] += effect.unloads or 0
+                    assert effect.unloads in ((1,) if way == "plain" else (1, 2)), effect
+        print({way: dict(ends) for way, ends in before.items()})
+
+    lost = {way: _MOVES - ends["arrived"] - ends["repaired"] for way, ends in before.items()}
+    assert lost["plain"] >= _ENOUGH, before
+    assert lost["verified"] * 10 <= lost["plain"], before
+    assert {bundle: modular.unloads(bundle) for bundle in unloads} == unloads
+
+
+def _end(effect: Effect, destination: str) -> str:
+    """Where a move ended."""
+    if effect.owner_after == destination:
+        return "arrived" if effect.reason is None else effect.reason.partition(":")[0]
+    return (effect.reason or "?").partition(":")[0]

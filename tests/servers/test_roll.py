@@ -1,0 +1,304 @@
+"""`rebalancer roll` over all brokers of a real cluster, while the load changes and one bundle is
+hot; and with programs and a broker killed at random.
+
+`pytest tests/servers/test_roll.py -rP` prints the figures.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+import pytest
+
+from strategies.model import Round
+from tests.servers.loop import GOAL, Loop, closed_loop
+from tests.servers.operating import ACTIVE, Operator
+from tests.servers.process import Process
+from tests.servers.pulsar_processes import pulsar_processes
+from tests.servers.skewed_users import Users, skewed_users
+from tests.servers.supervisor import Supervisor, most_at_a_time, supervised
+from tests.servers.test_closed_loop import (
+    assert_replay_is_identical,
+    every_command_has_one_outcome,
+    nothing_was_lost,
+    told,
+)
+from tests.servers.traffic_log import disturbance, pauses
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark]
+_BROKERS, _BUNDLES, _MSGS = 4, 16, 160.0
+#: The hot bundle's messages by those of an idle one.
+_HOT = 8.0
+_LONG_S = 900.0
+#: When programs and a broker are killed, s after the roll has begun.
+_KILLS_S = (2.0, 75.0)
+SETTINGS = {
+    "round__interval_ms": 2_500,
+    "round__lateness_ms": 1_500,
+    "round__stale_after_ms": 15_000,
+    # Bundles that a drain has moved may be needed to even out.
+    "round__cool_down_ms": 20_000,
+    "collector__pass_interval_ms": 1_000,
+    # A broker that a roll restarts counts as lost for the executor.
+    "executor__settle_ms": 5_000,
+}
+Victim = Literal["run", "execute", "roll", "broker"]
+_VICTIMS: tuple[Victim, ...] = ("run", "execute", "roll", "broker")
+Kill = tuple[float, Victim]
+
+
+@dataclass
+class Rolling:
+    """A roll of all brokers beside users whose load changes. `before`: bundle → how often it had
+    been unloaded; `said`: what the processes of the roll have printed.
+    """
+
+    supervisor: Supervisor
+    loop: Loop
+    users: Users
+    operator: Operator
+    before: Mapping[str, int]
+    said: list[str] = field(default_factory=list)
+    _process: Process | None = None
+    _changed: bool = False
+
+    def starts(self, *words: str) -> None:
+        command = ("--restart-command", self.supervisor.command, "--restart-timeout", "200")
+        self._process = self.operator.begins("roll", *words, *command).__enter__()
+
+    def until_done(self, kills: Sequence[Kill], random: Random) -> None:
+        """Kills at their times, and resumes what has halted; the load changes after the first
+        restart.
+        """
+        self.starts("--reason", "kernel update")
+        self.loop.wait_until(lambda: bool(self.operator.active("roll")), "a round has the roll")
+        began, left = time.monotonic(), list(kills)
+        while self._goes_on():
+            assert time.monotonic() < began + _LONG_S, f"no end; see {self.loop.folder}"
+            if not self._changed and self.supervisor.restarted:
+                self.users, self._changed = self.users.changed(), True
+                told("after the change", self.users)
+            if left and time.monotonic() >= began + left[0][0]:
+                self._kill(left.pop(0)[1], random)
+            time.sleep(0.3)
+        assert (self._changed, left) == (True, []), "the roll was too quick for its test"
+        print(f"done after {time.monotonic() - began:.0f} s, {len(self.said)} processes")
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.__exit__()
+
+    def _goes_on(self) -> bool:
+        """Whether the roll is not done; one that has halted is resumed."""
+        assert self._process is not None
+        self.supervisor.check()
+        if self._process.runs:
+            return True
+        code = self._process.ended()
+        self._read()
+        if code == 0 or self._is_done():
+            return False
+        self._resume()
+        return True
+
+    def _is_done(self) -> bool:
+        """Whether a process was killed, or resumed in vain, when the roll had ended already."""
+        rolls = [one.state for one in self.operator.intents() if one.action == "roll"]
+        return rolls == ["done"]
+
+    def _resume(self) -> None:
+        """As the last words of the process before say, if it could say any."""
+        last = self.said[-1].rstrip().rpartition("\n")[2]
+        again = re.findall(r"--restart-again (\S+?)`", last)
+        self.starts("--resume", *(word for one in again for word in ("--restart-again", one)))
+
+    def _read(self) -> None:
+        assert self._process is not None
+        self.said.append(self._process.said)
+        self._process.__exit__()
+        print(self.said[-1])
+
+    def _kill(self, victim: Victim, random: Random) -> None:
+        print(f"kill -9: {victim}")
+        match victim:
+            case "run" | "execute":
+                self.loop.kill(victim)
+                self.loop.start(victim)
+            case "broker":
+                self.supervisor.kill(random.choice(self._not_at_turn()))
+            case "roll":
+                assert self._process is not None
+                self._process.kill()
+                self._read()
+                self._resume()
+
+    def _not_at_turn(self) -> list[str]:
+        return [
+            broker
+            for roll in self.operator.active("roll")
+            for broker, phase in sorted(roll.phases.items())
+            if phase in ("waiting", "restarted")
+        ]
+
+
+def kills_of(seed: int) -> list[Kill]:
+    """Each sort of process once, at random times."""
+    random = Random(seed)
+    victims = random.sample(_VICTIMS, len(_VICTIMS))
+    return list(zip(sorted(random.uniform(*_KILLS_S) for _ in victims), victims, strict=True))
+
+
+@pytest.fixture(scope="module", params=["modular"])
+def supervisor(
+    jdk: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Supervisor]:
+    """Of four brokers that tests restart and kill."""
+    folder = tmp_path_factory.mktemp("rolled")
+    (folder / "cluster").mkdir()
+    with (
+        pulsar_processes(
+            folder / "cluster",
+            request.param,
+            brokers=_BROKERS,
+            guarded=True,
+            more={"forceDeleteNamespaceAllowed": "true"},
+        ) as processes,
+        supervised(processes, folder / "supervisor") as made,
+    ):
+        yield made
+
+
+def test_all_brokers_are_restarted_one_after_the_other_under_a_changing_load(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    with rolling(supervisor, tmp_path, "t/rolled") as roll:
+        leader = roll.users.admin.leader()
+        roll.until_done([], Random(0))
+        assert len(roll.said) == 1
+        assert supervisor.restarted[-1].broker == leader
+        ends_well(roll, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 20))]
+)
+def test_killed_programs_and_brokers_stop_no_roll(
+    supervisor: Supervisor, seed: int, tmp_path: Path
+) -> None:
+    with rolling(supervisor, tmp_path, f"t/rolled-{seed}") as roll:
+        roll.until_done(kills_of(seed), Random(seed))
+        ends_well(roll, tmp_path)
+
+
+def ends_well(roll: Rolling, folder: Path) -> None:
+    """What has to be true after a roll that is done."""
+    loop, supervisor = roll.loop, roll.supervisor
+    brokers = supervisor.processes.cluster.brokers
+    told("at the end", roll.users)
+    last = loop.rounds()[-1]
+    print("the last round:", last.state, last.spread)
+    assert [one.state for one in last.intents if one.action == "roll"] == ["done"]
+    assert roll.users.spread() < GOAL
+    loop.wait_until(
+        lambda: len(loop.outcomes()) >= len(loop.commands()), "all commands have outcomes"
+    )
+    given = {one.id for one in loop.commands()}
+    loop.stop("collect", "execute")
+    traffic = roll.users.end()
+    assert_replay_is_identical(loop, folder)
+
+    print(f"restarts {dict(supervisor.restarts)}, at most", most_at_a_time(supervisor.restarted))
+    print(Counter((one.status, one.reason) for one in loop.outcomes()))
+    print(f"{len(loop.rounds())} rounds, {len(given)} commands")
+    for one in supervisor.restarted:
+        print(f"{one.broker} restarted: {disturbance(traffic, one.since, one.until)}")
+    for one in supervisor.killed:
+        print(f"{one.broker} killed: {disturbance(traffic, one.since, one.until)}")
+    print("moves:", pauses(loop.outcomes(), traffic, roll.users.topics))
+    assert nothing_was_lost(traffic)
+    assert supervisor.restarts == dict.fromkeys(brokers, 1)
+    assert most_at_a_time(supervisor.restarted) == 1
+    assert every_command_has_one_outcome(given, loop)
+    assert unloaded_as_often_as_outcomes_say(roll)
+    assert max(len(drained_in(one)) for one in loop.rounds()) == 1
+    assert no_draining_broker_takes_a_bundle(loop)
+
+
+def unloaded_as_often_as_outcomes_say(roll: Rolling) -> bool:
+    """By the brokers' own logs; at most once more than commanded where a move was repaired."""
+    outcomes = {one.command_id: one for one in roll.loop.outcomes()}
+    allowed = Counter[str]()
+    for bundle, id_ in {(one.bundle, one.id) for one in roll.loop.commands()}:
+        allowed[bundle] += max(1, (outcomes[id_].unloads if id_ in outcomes else 1) or 1)
+    done = {
+        bundle: roll.supervisor.processes.unloads(bundle) - roll.before[bundle]
+        for bundle in roll.users.topics
+    }
+    print(f"unloads: {sum(done.values())}, allowed {sum(allowed.values())}")
+    return all(count <= allowed[bundle] for bundle, count in done.items()) and all(
+        (one.unloads or 0) <= 2 for one in outcomes.values()
+    )
+
+
+def drained_in(done: Round) -> set[str]:
+    """Brokers that take nothing, by a round."""
+    return {
+        one.broker
+        for one in done.intents
+        if one.action == "drain" and one.state in ACTIVE and one.broker is not None
+    }
+
+
+def no_draining_broker_takes_a_bundle(loop: Loop) -> bool:
+    drained = {(one.epoch, one.round): drained_in(one) for one in loop.rounds()}
+    return all(
+        one.destination not in drained.get((one.epoch, one.round), set()) for one in loop.commands()
+    )
+
+
+@contextmanager
+def rolling(supervisor: Supervisor, folder: Path, namespace: str) -> Iterator[Rolling]:
+    """Users of a cluster that is balanced by a loop; all brokers are seen."""
+    supervisor.forget()
+    processes = supervisor.processes
+    cluster = processes.cluster
+    with (
+        closed_loop(folder / "loop", cluster.settings(folder), None, **SETTINGS) as loop,
+        skewed_users(
+            cluster,
+            folder,
+            namespace,
+            bundles=_BUNDLES,
+            msgs=_MSGS,
+            homes=cluster.brokers,
+            weights=lambda names: weights(names, shift=0),
+            later=lambda names: weights(names, shift=5),
+        ) as users,
+    ):
+        before = {bundle: processes.unloads(bundle) for bundle in users.topics}
+        loop.begin()
+        loop.wait_until(
+            lambda: any(len(one.usage) == _BROKERS for one in loop.rounds()), "all are seen"
+        )
+        told("at the start", users)
+        with closing(Rolling(supervisor, loop, users, Operator(loop), before)) as made:
+            yield made
+    cluster.delete(f"namespaces/{namespace}?force=true")
+
+
+def weights(names: Sequence[str], shift: int) -> list[float]:
+    """The one in the middle is hot, the others differ by up to four times; a shift changes
+    which.
+    """
+    return [
+        _HOT if number == len(names) // 2 else 1.0 + (number + shift) * 5 % len(names) % 4
+        for number in range(len(names))
+    ]

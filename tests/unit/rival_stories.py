@@ -1,0 +1,164 @@
+"""A small cluster whose bundles change owners, pass by pass, for stories about rivals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from strategies.engine import Engine, EngineSettings
+from strategies.model import Event, LoadReport, Outcome, OutcomeReport, Owned, Round, Skip
+from strategies.rivals.own_moves import commanded
+from strategies.rivals.settings import RivalSettings
+from strategies.rivals.state import ForeignMove
+from strategies.settings import RoundSettings
+from strategies.shedding.overload.settings import OverloadSettings
+from strategies.store import InMemoryStore
+from tests.control_topic import command as any_command
+from tests.unit.telemetry_builders import T0, bundle, report, sweep
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+_COMMAND = any_command(bundle(0), A, B)
+#: Seconds between two passes, each of which closes a round.
+PASS_S = 20
+
+
+@dataclass
+class Life:
+    """Brokers and the numbers of their bundles. `cpu`: percent of each; `started_s`: when brokers
+    started, by broker; a broker without one does not say it.
+    """
+
+    owned: dict[str, list[int]]
+    rivals: RivalSettings = RivalSettings()
+    cpu: dict[str, float] = field(default_factory=dict)
+    started_s: dict[str, int] = field(default_factory=dict)
+    #: Brokers are extensible: reports have figures only, and notes of the collector the bundles.
+    noted: bool = False
+    cool_down_ms: int = 1_800_000
+    leader: str | None = None
+    shedding: bool | None = None
+    now_s: int = 0
+    store: InMemoryStore = field(default_factory=InMemoryStore)
+    events: list[Event] = field(default_factory=list)
+    told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def passes(
+        self, count: int = 1, *, missing: Iterable[str] = (), gone: Iterable[str] = ()
+    ) -> None:
+        """Passes of the collector; `missing` brokers do not answer, `gone` ones are not listed."""
+        away, quiet = set(gone), set(missing)
+        for _ in range(count):
+            self.now_s += PASS_S
+            there = [name for name in self.owned if name not in away | quiet]
+            for number, name in enumerate(there):
+                for record in self._records(name, self.now_s - 5 + number):
+                    self.fold(record)
+            pass_ = sweep(self.now_s, *there, missing=dict.fromkeys(sorted(quiet), "no answer"))
+            self.fold(replace(pass_, leader=self.leader, shedding=self.shedding))
+
+    def settle(self) -> None:
+        """Passes until changes of ownership count."""
+        self.passes(7)
+
+    def move(self, number: int, to: str) -> None:
+        """Something unloads the bundle to a broker."""
+        self.leave(number)
+        self.owned[to].append(number)
+
+    def leave(self, number: int) -> None:
+        for bundles in self.owned.values():
+            if number in bundles:
+                bundles.remove(number)
+
+    def fold(self, record: LoadReport | OutcomeReport | object) -> None:
+        self.events += self._engine().fold(record, self.store)  # type: ignore[arg-type]
+
+    def command(self, number: int, source: str, destination: str | None) -> None:
+        """A command as if a round had given it now."""
+        now_ms = T0 + self.now_s * 1000
+        made = replace(
+            _COMMAND,
+            id="story",
+            bundle=bundle(number),
+            source=source,
+            destination=destination,
+            issued_at_ms=now_ms,
+            expires_at_ms=now_ms + 300_000,
+        )
+        state = self.store.get_cluster()
+        self.store.put_cluster(replace(state, rivals=commanded(state.rivals, [made])))
+
+    def outcome(self, number: int, status: str, before: str | None, after: str | None) -> None:
+        ts = T0 + self.now_s * 1000 + 100
+        said = Outcome("story", "c", bundle(number), status, None, before, after, 50, ts)  # type: ignore[arg-type]
+        self.fold(OutcomeReport("c", ts, said))
+
+    @property
+    def foreign(self) -> list[tuple[int, str, str]]:
+        """The foreign moves: bundle, from, to."""
+        rivals = self.store.get_cluster().rivals
+        return [
+            (_number(move), move.source, move.destination) for move in (*rivals.moves, *rivals.news)
+        ]
+
+    @property
+    def rounds(self) -> list[Round]:
+        return [event for event in self.events if isinstance(event, Round)]
+
+    @property
+    def last(self) -> Round:
+        return self.rounds[-1]
+
+    @property
+    def state(self) -> str:
+        """The state of the last round."""
+        assert self.last.state is not None
+        return self.last.state.code
+
+    def skip(self, code: str) -> Skip:
+        """The skip of the last round with this code."""
+        (found,) = [skip for skip in self.last.skips if skip.code == code]
+        return found
+
+    def _report(self, name: str, second: int) -> LoadReport:
+        loads: Mapping[str, float] = {bundle(number): 10.0 for number in self.owned[name]}
+        said = report(name, second, self.cpu.get(name, 50.0) + second / 1e6, loads)
+        started = self.started_s.get(name)
+        return said if started is None else replace(said, started_ms=T0 + started * 1000)
+
+    def _records(self, name: str, second: int) -> list[LoadReport | Owned]:
+        said = self._report(name, second)
+        if not self.noted:
+            return [said]
+        names = tuple(bundle(number) for number in sorted(self.owned[name]))
+        owned = Owned("c", name, T0 + second * 1000 + 500, names)
+        changed = self.told.get(name) != names
+        self.told[name] = names
+        assert said.figures is not None
+        average = replace(said.figures, usage_average=0.5)
+        figures = replace(said, figures=average, bundles=None, started_ms=None)
+        return [figures, *([owned] if changed else [])]
+
+    def _engine(self) -> Engine:
+        rounds = RoundSettings(interval_ms=PASS_S * 1000, cool_down_ms=self.cool_down_ms)
+        return Engine(
+            EngineSettings(
+                "overload",
+                shedding=OverloadSettings(threshold_percent=80.0),
+                round=rounds,
+                rivals=self.rivals,
+            )
+        )
+
+
+def three_brokers(**parts: object) -> Life:
+    """Ten bundles each, whose moves have been watched for a while."""
+    owned = {name: [10 * at + n for n in range(10)] for at, name in enumerate((A, B, C))}
+    parts = {"started_s": dict.fromkeys(owned, -900), **parts}
+    life = Life(owned, **parts)  # type: ignore[arg-type]
+    life.settle()
+    return life
+
+
+def _number(move: ForeignMove) -> int:
+    return int(move.bundle.rpartition("/")[2][2:4], 16)
