@@ -53,7 +53,7 @@ class RollOptions:
 def roll_command(
     brokers: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[BROKERS]", help="Brokers, host:port; default: all."),
+        typer.Argument(metavar="BROKER", help="Brokers, host:port; default: all."),
     ] = None,
     *,
     reason: Annotated[
