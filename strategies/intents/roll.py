@@ -153,7 +153,7 @@ def _answer(facts: RollFacts) -> RollStep | None:
 
 
 def _refused(facts: RollFacts, refused: IntentStatus) -> RollStep:
-    """A roll that is in the hands of this process halts; else there is nothing to halt."""
+    """A roll that this process carries out halts; else there is nothing to halt."""
     text = f"a record was refused: {refused.text}"
     status = facts.rounds.view.status
     rolls_on = status is not None and status.state == "rolling" and not _other_record(facts)

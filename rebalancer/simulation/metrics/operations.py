@@ -5,8 +5,8 @@ brokers were meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import nan
+from dataclasses import asdict, dataclass
+from math import isfinite, nan
 
 import numpy as np
 
@@ -40,6 +40,13 @@ class Operation:
     highest: float
     before: float
 
+    def known(self) -> dict[str, str | bool | float | None]:
+        """All fields by name; None for unknown figures."""
+        return {
+            name: None if isinstance(value, float) and not isfinite(value) else value
+            for name, value in asdict(self).items()
+        }
+
 
 def operations_of(timeline: Timeline, said: Said) -> tuple[Operation, ...]:
     """The drains and rolls of a run in order of their first round. The drains of a roll are part of
@@ -67,7 +74,7 @@ def _operation(timeline: Timeline, found: Sequence[tuple[int, IntentStatus]]) ->
         last.text,
         done,
         nan if refused else float(end - first),
-        float(sum(move.code == "drain" for move in moves)),
+        float(sum(move.is_drain for move in moves)),
         float(len(moves)),
         _mib(moves),
         _highest(timeline, first, end),
