@@ -35,7 +35,7 @@ from strategies.model import (
     TelemetryRecord,
 )
 from strategies.outcomes import after_commands, without_settled
-from strategies.owned import keep_owned, owned_by
+from strategies.owned import forget_owned, keep_owned, owned_by
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, placer
@@ -316,6 +316,8 @@ class Engine:
         for broker in brokers:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
+        listed = {*record.brokers, *record.missing} if isinstance(record, Sweep) else None
+        forget_owned(state.gone, listed, store)
         state = _without_expired(state, now_ms, self._rules)
         # Averages of bundles may have moved from removed brokers to others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
@@ -350,6 +352,8 @@ class Engine:
             expired=_expired(state, now_ms),
             rivals=state.rivals,
             owned=owned_by(state.intents.drains, store),
+            listed=listed,
+            gone=state.gone,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)

@@ -7,7 +7,7 @@ cluster's time, and in no other decision.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from strategies.log_start import LONGEST_LOG_START, EarlyRecord
@@ -37,12 +37,14 @@ def keep_owned(record: Owned, state: ClusterState, store: StateStore, jump_ms: i
     """The state after a note; the note itself goes to the store. Before the first round it waits.
 
     Ignores notes of unknown brokers, late ones, and ones further than `jump_ms` from the cluster's
-    time.
+    time. A broker that has just withdrawn its figures is not unknown: it does so whenever one of
+    its bundles moves.
     """
     if state.early is not None or state.clock is None:
         return _wait(record, state)
     now_ms = state.clock.now_ms
-    if store.get_broker(record.broker) is None or abs(record.ts - now_ms) > jump_ms:
+    known = store.get_broker(record.broker) is not None or record.broker in state.gone
+    if not known or abs(record.ts - now_ms) > jump_ms:
         return state
     before = read_owned(record.broker, store)
     if before is not None and record.ts <= before.ts:
@@ -50,6 +52,13 @@ def keep_owned(record: Owned, state: ClusterState, store: StateStore, jump_ms: i
     if before is None or record.bundles != before.bundles or record.ts - before.ts > jump_ms:
         _put(record, store)
     return state
+
+
+def forget_owned(gone: Iterable[str], listed: Collection[str] | None, store: StateStore) -> None:
+    """Removes the notes of brokers that have left, and that the sweep of a round does not list."""
+    for broker in gone:
+        if listed is not None and broker not in listed:
+            store.remove_owned(broker)
 
 
 def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:

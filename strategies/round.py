@@ -124,7 +124,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
-    intents = after_step(given, judged.screened, judged.drained)
+    intents = after_step(given, judged.screened, judged.drained, rules)
     record = Round(
         cluster=given.cluster,
         round=given.number,

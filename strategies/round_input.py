@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -93,6 +93,10 @@ class RoundInput:
     owned: Mapping[str, Owned] = field(default_factory=dict)
     #: Moves of bundles by something else, and whether this round yields to it.
     rivals: Rivals = NO_RIVALS
+    #: All brokers of the sweep that closes the round; None where another record closes it.
+    listed: Collection[str] | None = None
+    #: Broker that left recently → the time of its last record.
+    gone: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

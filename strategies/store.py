@@ -56,7 +56,7 @@ class StateStore(Protocol):
     def get_broker(self, broker: str) -> BrokerState | None: ...
     def put_broker(self, state: BrokerState) -> None: ...
     def remove_broker(self, broker: str) -> None:
-        """Removes the broker, its table and its owned bundles; ignores unknown names."""
+        """Removes the broker and its table; ignores unknown names."""
 
     def brokers(self) -> Iterator[BrokerState]:
         """All brokers, in any order."""
@@ -67,6 +67,9 @@ class StateStore(Protocol):
         """All bundles of a broker whose table has the busiest only (`strategies.owned`)."""
 
     def put_owned(self, broker: str, owned: bytes) -> None: ...
+    def remove_owned(self, broker: str) -> None:
+        """Removes the owned bundles of a broker; ignores unknown names."""
+
     def get_cluster(self) -> ClusterState:
         """The state of the cluster; `ClusterState()` for a cluster without records so far."""
 
@@ -91,7 +94,6 @@ class InMemoryStore:
     def remove_broker(self, broker: str) -> None:
         self._brokers.pop(broker, None)
         self._tables.pop(broker, None)
-        self._owned.pop(broker, None)
 
     def brokers(self) -> Iterator[BrokerState]:
         return iter(list(self._brokers.values()))
@@ -107,6 +109,9 @@ class InMemoryStore:
 
     def put_owned(self, broker: str, owned: bytes) -> None:
         self._owned[broker] = owned
+
+    def remove_owned(self, broker: str) -> None:
+        self._owned.pop(broker, None)
 
     def get_cluster(self) -> ClusterState:
         return self._cluster

@@ -68,6 +68,7 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
     """
     for broker in store.brokers():
         store.remove_broker(broker.broker)
+        store.remove_owned(broker.broker)
     return ClusterState(
         clock=clock,
         early=None,

@@ -32,7 +32,7 @@ from sinks.topics.start_position import start_complaints
 from sinks.topics.uri import TopicUri
 from sinks.topics.watch import watched
 from sinks.wire.raw import check_source
-from sinks.wire.signing import signing_key
+from sinks.wire.signing import intents_key, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
@@ -130,6 +130,7 @@ def check_job(job: JobSettings, engine: EngineSettings) -> None:
     complaints = _topic_complaints(used.topics)
     for read in (
         lambda: signing_key(used.signing),
+        lambda: intents_key(used.signing),
         lambda: kafka_access(used.kafka),
         lambda: check_source(str(used.topics.telemetry), used.source),
     ):

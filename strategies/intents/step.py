@@ -82,7 +82,7 @@ def drain_step(
     return DrainStep(draining, done, moves, destinations.memory)
 
 
-def after_step(given: RoundInput, screened: Screened, step: DrainStep) -> Intents:
+def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Rules) -> Intents:
     """The intents with the progress of drains after the round."""
     if not given.intents.drains:
         return given.intents
@@ -92,16 +92,32 @@ def after_step(given: RoundInput, screened: Screened, step: DrainStep) -> Intent
         screened.stale,
         given.in_flight,
         unanswered(given.expired, given.orders, given.now_ms),
-        {broker: owned.ts for broker, owned in given.owned.items()},
+        given.owned,
+        _left(given, rules.round.stale_after_ms),
     )
     return progressed(given.intents, step.evacuation, facts)
+
+
+def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
+    """Draining brokers that have left the cluster: the sweep does not list them. Without a sweep,
+    those without any record for a while: brokers of the extensible load manager withdraw their
+    figures whenever a bundle moves.
+    """
+    known = {state.broker for state in given.brokers}
+    if given.listed is not None:
+        return frozenset({*given.intents.drains} - known - {*given.listed})
+    recent = {name for name, ts in given.gone.items() if ts >= given.now_ms - stale_after_ms}
+    return frozenset({*given.intents.drains} - known - recent - {*given.missing})
 
 
 def _draining(given: RoundInput, brokers: Sequence[BrokerLoad]) -> Draining:
     return Draining(
         brokers,
         given.intents.drains,
-        {broker: owned.bundles for broker, owned in given.owned.items()},
+        {
+            broker: frozenset(note.bundles) - frozenset(given.intents.drains[broker].gone)
+            for broker, note in given.owned.items()
+        },
         given.intents.moves_nothing,
         given.in_flight,
         given.gained,

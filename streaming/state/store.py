@@ -108,7 +108,6 @@ class SparkStore:
     def remove_broker(self, broker: str) -> None:
         self._changed_brokers[broker] = None
         self._changed_tables[broker] = None
-        self._changed_tables[_owned(broker)] = None
 
     def brokers(self) -> Iterator[BrokerState]:
         return iter(
@@ -132,6 +131,10 @@ class SparkStore:
 
     def put_owned(self, broker: str, owned: bytes) -> None:
         self.put_table(_owned(broker), owned)
+
+    def remove_owned(self, broker: str) -> None:
+        if self.get_owned(broker) is not None:
+            self._changed_tables[_owned(broker)] = None
 
     def get_cluster(self) -> ClusterState:
         return self._cluster

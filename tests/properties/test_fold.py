@@ -60,7 +60,6 @@ class ByteStore:
     def remove_broker(self, broker: str) -> None:
         self.brokers_.pop(broker, None)
         self.tables.pop(broker, None)
-        self.owned.pop(broker, None)
 
     def brokers(self) -> Iterator[BrokerState]:
         """In another order than they came, which must make no difference."""
@@ -77,6 +76,9 @@ class ByteStore:
 
     def put_owned(self, broker: str, owned: bytes) -> None:
         self.owned[broker] = owned
+
+    def remove_owned(self, broker: str) -> None:
+        self.owned.pop(broker, None)
 
     def get_cluster(self) -> ClusterState:
         return from_bytes(self.cluster)
@@ -130,13 +132,13 @@ def everything_can_be_published(events: list[Event]) -> None:
 def rounds_are_numbered_without_gaps_and_name_their_commands(events: list[Event]) -> None:
     closed = [event for event in events if isinstance(event, Round)]
     assert [round_.round for round_ in closed] == list(range(1, len(closed) + 1))
-    assert [command.id for command in _commands(events)] == [
+    assert [command.id for command in commands_of(events)] == [
         id_ for round_ in closed for id_ in round_.commands
     ]
 
 
 def an_id_stands_for_one_command(events: list[Event]) -> None:
-    ids = Counter(command.id for command in _commands(events))
+    ids = Counter(command.id for command in commands_of(events))
     assert [id_ for id_, count in ids.items() if count > 1] == []
 
 
@@ -147,7 +149,7 @@ def a_record_is_rejected_at_most_once(events: list[Event]) -> None:
 
 def commands_move_bundles_between_brokers_that_were_judged(events: list[Event]) -> None:
     judged = {event.round: set(event.brokers) for event in events if isinstance(event, Round)}
-    for command in _commands(events):
+    for command in commands_of(events):
         assert command.source in judged[command.round]
         assert command.destination is None or command.destination in judged[command.round]
 
@@ -175,12 +177,12 @@ def test_equal_records_give_equal_events_though_state_goes_through_bytes_between
     chosen: EngineSettings, seed: int, count: int
 ) -> None:
     story = live(chosen, moves(seed, count))
-    told = [_published(events) for events in story.told]
+    told = [published(events) for events in story.told]
     assert [
-        _published(events) for events in fold_again(chosen, story.records, InMemoryStore())
+        published(events) for events in fold_again(chosen, story.records, InMemoryStore())
     ] == told
     packed = [unpack_record(pack_record(record)) for record in story.records]
-    assert [_published(events) for events in fold_again(chosen, packed, ByteStore())] == told
+    assert [published(events) for events in fold_again(chosen, packed, ByteStore())] == told
 
 
 @given(any_settings, seeds, lengths)
@@ -192,7 +194,7 @@ def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_t
     for record, events in zip(story.records, story.told, strict=True):
         if isinstance(record, OutcomeReport):
             _release(record.outcome, resting)
-        for command in _commands(events):
+        for command in commands_of(events):
             before = resting.get(command.bundle)
             # Java's TransferShedder does not look at what it takes in exchange: decision record
             # 0044.
@@ -209,7 +211,7 @@ def test_a_dry_run_after_a_verdict_or_another_dry_run_changes_nothing(
     told, again = InMemoryStore(), InMemoryStore()
     for record in live(chosen, moves(seed, count)).records:
         events = Engine(chosen).fold(record, told)
-        assert _published(Engine(chosen).fold(record, again)) == _published(events)
+        assert published(Engine(chosen).fold(record, again)) == published(events)
         rejected = any(isinstance(event, Rejection) for event in events)
         if isinstance(record, OutcomeReport) and again.get_cluster().early is None and not rejected:
             state = again.get_cluster()
@@ -225,7 +227,7 @@ def test_where_every_command_meets_a_dry_run_nothing_rests_is_under_way_or_spent
     for record in live(chosen, moves(seed, count, wild_clocks=False)).records:
         if isinstance(record, OutcomeReport):
             continue
-        for command in _commands(Engine(chosen).fold(record, store)):
+        for command in commands_of(Engine(chosen).fold(record, store)):
             answer = Outcome(
                 command.id,
                 command.cluster,
@@ -277,9 +279,9 @@ def _release(outcome: Outcome, resting: dict[str, Command]) -> None:
         del resting[outcome.bundle]
 
 
-def _commands(events: list[Event]) -> list[Command]:
+def commands_of(events: list[Event]) -> list[Command]:
     return [event for event in events if isinstance(event, Command)]
 
 
-def _published(events: list[Event]) -> list[bytes]:
+def published(events: list[Event]) -> list[bytes]:
     return [event_row(event).value for event in events]

@@ -8,20 +8,24 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row
 
+from sinks.secret_file import Secret
 from sinks.wire.codec import decode_rejected
 from sinks.wire.origin import unpack_origin
 from sinks.wire.raw import SourceSettings
+from sinks.wire.signing import SigningKey, SigningSettings
 from sinks.wire.size_limits import WireLimits
+from strategies.intents.contract import Intent
 from strategies.model import LoadReport, Sweep
 from strategies.packing import pack_record
 from streaming.decode import Decoded, DecodedEntry, decoding, pack_entries, packer, unpacking
 from streaming.processor import by_cluster
-from tests.telemetry_lines import load_report, sweep
+from tests.telemetry_lines import intent, load_report, sweep
 
 LIMITS = WireLimits()
 
@@ -79,6 +83,30 @@ def test_a_batch_gives_one_packed_row_per_cluster() -> None:
         Sweep,
     ]
     assert [one.offset for one in records["c"]] == [0, 2000]
+
+
+def test_intents_are_checked_where_they_are_decoded(tmp_path: Path) -> None:
+    """With the key in a file, on both ways to the stateful stage; without one, none is checked."""
+    (tmp_path / "key").write_text("i" * 32, "utf-8")
+    key, signing = SigningKey(Secret(b"i" * 32)), SigningSettings("", "", str(tmp_path / "key"))
+    batch = arrow([intent(), key.sign(intent()), key.sign(intent()).replace(b"Zo", b"Jo")])
+
+    for some in (
+        decoding(LIMITS, signing=signing)(rows(batch)),
+        unpacking(rows(*packer(LIMITS, signing=signing)([batch]))),
+    ):
+        unsigned, signed, wrong = some
+        assert isinstance(signed.record, Intent)
+        assert decode_rejected(unsigned.rejected).code == "intent-unsigned"
+        assert decode_rejected(wrong.rejected).code == "intent-wrong-signature"
+    assert all(one.record is not None for one in decoded(batch)["c"])
+
+
+def test_the_time_of_an_intent_orders_nothing() -> None:
+    """Where partitions grow at the same time, its own does not hold back the others."""
+    far = intent(10_000)
+    for some in decoding(LIMITS, side_by_side=True)(rows(arrow([load_report(), far]))):
+        assert (some.ts > 0) == isinstance(some.record, LoadReport)
 
 
 def test_clusters_come_in_order_of_their_names() -> None:

@@ -15,6 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.stopping import Stop
+from sinks.wire.codec import decode_rejected
+from sinks.wire.signing import SigningSettings, intents_key
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError, StateVersionError
 from strategies.settings import RoundSettings
@@ -24,6 +26,7 @@ from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from streaming.state.reader import read_state
 from tests.spark.workshop import Workshop, eager, recording, uneven
+from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
 from tests.waiting import eventually
 
@@ -125,6 +128,38 @@ def test_a_restart_goes_on_where_the_checkpoint_stands(
         workshop.put(lines[start : start + 90])
         drain(spark, workshop, eager(), max_records_per_batch=40)
     assert workshop.published() == workshop.expected(eager())
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_only_signed_intents_drain_a_broker(
+    spark: SparkSession, workshop: Workshop, partitions: int
+) -> None:
+    """As in the plain loop, but for the intent that is not signed with the job's key."""
+    (workshop.folder / "key").write_text("i" * 32, "utf-8")
+    signing = SigningSettings("", "", str(workshop.folder / "key"))
+    key = intents_key(signing)
+    assert key is not None
+    lines = uneven(8)
+    lines.insert(9, key.sign(intent(61, broker="b0:8080")))
+    workshop.put(lines)
+    expected = workshop.expected(eager())
+    assert b"Zo" in expected["rounds"][-1]
+
+    lines.insert(5, intent(40, broker="b1:8080"))
+    unsigned = Workshop(workshop.folder / "unsigned")
+    unsigned.put(lines)
+    drain(
+        spark,
+        unsigned,
+        eager(),
+        max_records_per_batch=7,
+        shuffle_partitions=partitions,
+        signing=signing,
+    )
+    published = unsigned.published()
+    (rejected,) = published["rejected"]
+    assert decode_rejected(rejected).code == "intent-unsigned"
+    assert {**published, "rejected": []} == expected
 
 
 def test_two_clusters_in_one_topic_decide_as_each_alone(

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from sinks.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.codec import decode_command
+from sinks.wire.codec import decode_command, decode_round
 from sinks.wire.encoding import encode_outcome_telemetry
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningSettings, signing_key
@@ -33,7 +33,8 @@ from streaming.state.rows import BROKERS, TABLES, named_row, unpack_brokers, unp
 from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.spark.workshop import Workshop, eager, recording, uneven
-from tests.telemetry_lines import load_report
+from tests.telemetry_lines import T0, bundle, intent, load_report
+from tests.telemetry_lines import line as note
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,36 @@ def test_outcomes_of_dry_runs_give_the_bytes_of_the_plain_loop(
         decided.batch(records[start : start + size])
     expected = workshop.expected(eager())
     assert len(expected["commands"]) > 3
+    assert decided.published == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "way"),
+    [(1, (RAW, LARGE)), (1, (PACKED, 0)), (7, (RAW, 0)), (7, (PACKED, LARGE)), (1000, (RAW, 0))],
+)
+def test_intents_give_the_bytes_of_the_plain_loop(
+    workshop: Workshop, size: int, way: tuple[Way, int]
+) -> None:
+    """Drains of which one is refused, one ends, and a roll; and a note about bundles."""
+    lines = uneven(16)
+    for at, line in (
+        (41, intent(290, "undrain", id="4" * 32, broker="b0:8080")),
+        (33, intent(230, "halt", id="3" * 32, roll="2" * 32)),
+        (25, intent(170, "roll", id="2" * 32, brokers=["b1:8080"])),
+        (14, intent(95, id="1" * 32, broker="no:8080")),
+        (13, note("note", 90, note="owned-bundles", broker="b0:8080", report={bundle(40): {}})),
+        (9, intent(61, broker="b0:8080")),
+        (0, intent(0, broker="b2:8080", id="5" * 32, until_ms=T0 + 60_000)),
+    ):
+        lines.insert(at, line)
+    workshop.put(answered(lines, eager(), ["applied"]))
+    decided, records = Decided(eager(), way=way[0], most_bytes=way[1]), records_of(workshop)
+    for start in range(0, len(records), size):
+        decided.batch(records[start : start + size])
+    expected = workshop.expected(eager())
+    said = [one for value in expected["rounds"] for one in decode_round(value).intents]
+    assert {one.state for one in said} >= {"draining", "refused", "rolling", "halted"}
+    assert {"drain"} <= {decode_command(value).code for value in expected["commands"]}
     assert decided.published == expected
 
 

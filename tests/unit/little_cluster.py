@@ -19,6 +19,7 @@ from strategies.model import (
     Rejection,
     Round,
     TelemetryRecord,
+    Tombstone,
 )
 from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
@@ -48,6 +49,8 @@ class LittleCluster:
     rejections: list[Rejection] = field(default_factory=list)
     #: Bundles in the reports of brokers with the extensible load manager; None: all, modular.
     top: int | None = None
+    #: Whether brokers withdraw their figures when one of their bundles moves.
+    withdraws: bool = False
     #: Whether a collector publishes what these brokers own.
     notes: bool = True
     _noted: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -132,6 +135,9 @@ class LittleCluster:
                 to if status == "applied" else None,
             )
         )
+        if status == "applied" and self.withdraws:
+            ts = T0 + 1000 * self.seconds + 6_000
+            self.tell(*(Tombstone("c", name, ts) for name in (command.source, to)))
 
     def move(self, bundle: str, source: str, to: str) -> None:
         self.brokers[to][bundle] = self.brokers[source].pop(bundle)

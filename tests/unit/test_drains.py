@@ -137,6 +137,49 @@ def test_brokers_that_report_their_busiest_bundles_only(mode: Mode) -> None:
     assert len(made.commands) == 10
 
 
+def test_brokers_that_withdraw_their_figures_when_a_bundle_moves() -> None:
+    """They are still there, and what they own is known."""
+    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
+    made.withdraws = True
+    made.passes()
+    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(3)]
+    assert [(one.state, one.left) for one in states] == [
+        ("draining", 10),
+        ("draining", 6),
+        ("draining", 2),
+        ("drained", 0),
+    ]
+
+
+def test_a_broker_without_figures_has_not_left_while_the_sweep_lists_it() -> None:
+    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
+    made.withdraws = True
+    made.passes()
+    draining(made).passes()
+    made.silent = {"a:1"}
+    status = said(made.passes())
+    assert (status.state, status.left) == ("draining", 10)
+    assert "it has withdrawn its figures" in status.text
+    made.silent, made.down = set(), {"a:1"}
+    status = said(made.passes())
+    assert (status.state, status.text) == ("drained", "has left the cluster with 10 bundles")
+
+
+def test_notes_that_are_late() -> None:
+    """Owners are looked up in turn: the outcome is newer, and says where the bundle is."""
+    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=0)
+    made.passes()
+    made.notes = False
+    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(3)]
+    assert [one.left for one in states] == [10, 6, 2, 0]
+    assert states[-1].state == "drained"
+    assert len(made.commands) == 10
+    made.notes = True
+    made.passes(2)
+    drained = made.store.get_cluster().intents.drains["a:1"]
+    assert (drained.state, drained.gone) == ("drained", ())
+
+
 def test_without_notes_no_broker_of_that_kind_is_called_drained() -> None:
     made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
     made.notes = False
@@ -427,3 +470,13 @@ def test_what_has_left_is_not_moved_again_by_balancing() -> None:
     made = draining(cluster(bundles=20))
     made.passes(20)
     assert len(_moved(made.commands)) == len({*_moved(made.commands)}) == 20
+
+
+def test_steadyshedder_does_not_count_evacuations_as_its_own_moves() -> None:
+    made = draining(cluster(bundles=20))
+    done = made.passes(12)
+    assert said(done).state == "drained"
+    memory = made.store.get_cluster().memory
+    assert memory.moves == ()
+    assert done.forecast is not None
+    assert (done.forecast.useless_rounds, done.forecast.useless_moves) == (0, 0)

@@ -12,7 +12,7 @@ from sinks.collector.broker_poll import Report
 from sinks.collector.encoding_telemetry import encode_owned
 from sinks.wire.codec import decode
 from strategies.engine import Engine, EngineSettings
-from strategies.model import Note, Owned, Round, TelemetryRecord
+from strategies.model import Note, Owned, Round, TelemetryRecord, Tombstone
 from strategies.owned import read_owned
 from strategies.packing import pack_record, unpack_record
 from strategies.store import InMemoryStore, StateStore
@@ -69,7 +69,11 @@ def test_the_newest_note_counts_until_the_broker_leaves() -> None:
     assert kept(store, "x:1") is None
     fold_all(ENGINE, [owned(7, "a:1")], store)
     assert kept(store) == ()
-    fold_all(ENGINE, a_pass(60, "b:1"), store)
+    fold_all(ENGINE, [Tombstone("c", "a:1", T0 + 8_000), owned(9, "a:1", 4)], store)
+    assert kept(store) == (bundle(4),), "a broker withdraws its figures when a bundle moves"
+    fold_all(ENGINE, a_pass(60, "a:1", "b:1"), store)
+    assert kept(store) == (bundle(4),)
+    fold_all(ENGINE, a_pass(120, "b:1"), store)
     assert kept(store) is None
 
 

@@ -1,0 +1,166 @@
+"""Properties of the fold with intents between the other records, in any order and repeated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies.engine import Engine, EngineSettings
+from strategies.intents.contract import Intent, IntentAction
+from strategies.intents.settings import DrainSettings
+from strategies.limits.settings import LimitSettings
+from strategies.model import Command, Event, Owned, Round
+from strategies.packing import pack_record, unpack_record
+from strategies.store import InMemoryStore
+from tests.properties.costly import costly
+from tests.properties.legal import seeds
+from tests.properties.lives import (
+    BROKERS,
+    BUNDLES,
+    EAGER_ENGINES,
+    Move,
+    Story,
+    fold_again,
+    live,
+    moves,
+)
+from tests.properties.test_fold import PROMISES, ByteStore, published
+from tests.unit.intent_builders import id_of
+
+_PACE, _BUDGET = 2, 3
+ENGINES = tuple(
+    replace(
+        one,
+        drains=DrainSettings(bundles_at_a_time=_PACE),
+        limits=LimitSettings(moves_per_round=_BUDGET),
+    )
+    for one in EAGER_ENGINES
+)
+any_settings, lengths = st.sampled_from(ENGINES), st.integers(0, 120)
+_ACTIONS: tuple[IntentAction, ...] = (
+    "drain",
+    "drain",
+    "drain",
+    "undrain",
+    "roll",
+    "restarting",
+    "restarted",
+    "halt",
+    "resume",
+    "end",
+)
+
+
+def with_intents(seed: int, count: int) -> list[Move]:
+    """A life of a cluster in which people and the collector say something now and then."""
+    rng, found, rolls = Random(seed), list[Move](), [id_of(0)]
+    for number, move in enumerate(moves(seed, count)):
+        found.append(move)
+        if rng.random() < 0.25:
+            found.append(Move(_intent(rng, move.record.ts, number, rolls)))
+        if rng.random() < 0.1:
+            names = tuple(rng.sample(BUNDLES, rng.randrange(6)))
+            found.append(Move(Owned("c", rng.choice(BROKERS), move.record.ts, names)))
+    return found
+
+
+def _intent(rng: Random, ts: int, number: int, rolls: list[str]) -> Intent:
+    action = rng.choice(_ACTIONS)
+    id_ = id_of(number if rng.random() < 0.9 else number // 2)
+    of_roll = action in ("restarting", "restarted", "halt", "resume", "end")
+    named = action in ("drain", "undrain", "restarting", "restarted")
+    about = rng.choice(rolls) if of_roll or (named and rng.random() < 0.4) else None
+    if action == "roll":
+        rolls.append(id_)
+    return Intent(
+        "c",
+        ts + rng.choice((0, 0, 5_000, -5_000, 10**7)),
+        id_,
+        action,
+        "Zoë",
+        "größer",
+        rng.choice(BROKERS) if named else None,
+        tuple(rng.sample(BROKERS, rng.randrange(1, 4))) if action == "roll" else (),
+        about,
+        ts + rng.choice((1_000, 90_000)) if action == "drain" and rng.random() < 0.2 else None,
+        rng.random() < 0.5,
+        rng.choice((1, 1, 2)),
+    )
+
+
+def closed(story: Story) -> list[tuple[Round, list[Command]]]:
+    """Each round with its commands."""
+    return [
+        (event, [one for one in events if isinstance(one, Command)])
+        for events in story.told
+        for event in events
+        if isinstance(event, Round)
+    ]
+
+
+@costly
+@given(any_settings, seeds, lengths)
+def test_intents_break_no_promise_of_the_fold(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
+    events = live(chosen, with_intents(seed, count)).events
+    for promise in PROMISES:
+        promise(events)
+
+
+@costly
+@given(any_settings, seeds, lengths)
+def test_no_bundle_goes_to_a_draining_broker_and_pace_and_budget_are_kept(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
+    for done, commands in closed(live(chosen, with_intents(seed, count))):
+        draining = {
+            one.broker
+            for one in done.intents
+            if one.action == "drain" and one.state in ("asked", "draining", "drained", "blocked")
+        }
+        moving = [one for one in commands if one.is_move]
+        assert not {one.destination for one in moving} & draining
+        assert sum(one.code == "drain" for one in moving) <= _PACE
+        assert len(moving) <= _BUDGET
+        assert {one.source for one in moving if one.code == "drain"} <= draining
+        assert not {one.source for one in moving if one.code != "drain"} & draining
+
+
+@costly
+@given(any_settings, seeds, lengths)
+def test_batches_and_repetitions_of_intents_make_no_difference(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
+    """Though the state goes through bytes between any two records."""
+    story = live(chosen, with_intents(seed, count))
+    told = [published(events) for events in story.told]
+    packed = [unpack_record(pack_record(record)) for record in story.records]
+    assert [published(events) for events in fold_again(chosen, packed, ByteStore())] == told
+    store, again = InMemoryStore(), list[Event]()
+    for record in story.records:
+        again += Engine(chosen).fold(record, store)
+        if isinstance(record, Intent) and record.id in store.get_cluster().intents.seen:
+            assert Engine(chosen).fold(record, store) == []
+    assert published(again) == [row for some in told for row in some]
+
+
+def test_the_stories_have_drains() -> None:
+    """Guards the other tests: many a story must have commands of drains, and refusals."""
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=60, derandomize=True, database=None)
+    @given(any_settings, seeds, lengths)
+    def count(chosen: EngineSettings, seed: int, count: int) -> None:
+        found = set[str]()
+        for done, commands in closed(live(chosen, with_intents(seed, count))):
+            found |= {one.code for one in commands} & {"drain"}
+            found |= {one.state for one in done.intents}
+        seen.update(found)
+
+    count()
+    assert min(seen["drain"], seen["drained"], seen["refused"], seen["rolling"]) >= 5, seen
