@@ -117,7 +117,6 @@ def figures_of(
     """All figures of a run; without `truth`, figures that need it are NaN."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
-    # A drain is asked for by an operator: its moves say nothing about the strategy.
     moves = [move for move in timeline.moved() if move.round >= onset and not move.is_drain]
     rounds = sorted({move.round for move in moves})
     balanced = _balanced(lasting <= 100 * by.target + 1e-9, onset)
