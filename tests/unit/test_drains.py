@@ -270,9 +270,7 @@ def test_commands_that_are_not_carried_out(status: OutcomeStatus) -> None:
 
 
 def test_commands_that_nobody_answers() -> None:
-    """They expire after five minutes; every round from then on says so, also while the next ones
-    wait for an answer, until a bundle leaves.
-    """
+    """They expire after five minutes; each later round says so, until a bundle leaves."""
     made = draining(cluster())
     made.executor = lambda _: None
     states = [said(made.passes()) for _ in range(12)]
