@@ -44,8 +44,10 @@ class TelemetryWriter:
                     "report": self._report(record, figures, bundles)
                 }
             case OutcomeReport():
+                told = asdict(record.outcome)
+                del told["cost"]  # a model measures none
                 return _envelope("outcome", record.cluster, None, record.ts) | {
-                    "report": {"v": 1, **asdict(record.outcome)}
+                    "report": {"v": 1, **told}
                 }
             case Sweep():
                 done = {
