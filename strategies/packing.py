@@ -112,9 +112,7 @@ def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
                 },
             }
         case model.OutcomeReport():
-            head["outcome"] = asdict(record.outcome)
-            if record.outcome.cost == NOT_MEASURED:
-                del head["outcome"]["cost"]
+            head["outcome"] = _outcome_tree(record.outcome)
         case model.Policies():
             head["snapshot"] = record.snapshot
         case model.Owned():
@@ -169,6 +167,13 @@ def _outcome(header: dict[str, Any], _body: bytes) -> model.OutcomeReport:
     given = dict(header["outcome"])
     cost = MoveCost(**given.pop("cost", {}))
     return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**given, cost=cost))
+
+
+def _outcome_tree(outcome: model.Outcome) -> dict[str, Any]:
+    tree = asdict(outcome)
+    if outcome.cost == NOT_MEASURED:
+        del tree["cost"]  # as in versions before it
+    return tree
 
 
 def _intent(header: dict[str, Any], _body: bytes) -> Intent:

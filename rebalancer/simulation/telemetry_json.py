@@ -44,10 +44,10 @@ class TelemetryWriter:
                     "report": self._report(record, figures, bundles)
                 }
             case OutcomeReport():
-                told = asdict(record.outcome)
-                del told["cost"]  # a model measures none
+                tree = asdict(record.outcome)
+                del tree["cost"]  # a model measures none
                 return _envelope("outcome", record.cluster, None, record.ts) | {
-                    "report": {"v": 1, **told}
+                    "report": {"v": 1, **tree}
                 }
             case Sweep():
                 done = {
