@@ -237,14 +237,14 @@ def unloaded_as_often_as_outcomes_say(roll: Rolling) -> bool:
     outcomes = {one.command_id: one for one in roll.loop.outcomes()}
     allowed = Counter[str]()
     for bundle, id_ in {(one.bundle, one.id) for one in roll.loop.commands()}:
-        allowed[bundle] += max(1, (outcomes[id_].unloads if id_ in outcomes else 1) or 1)
+        allowed[bundle] += max(1, (outcomes[id_].cost.unloads if id_ in outcomes else 1) or 1)
     done = {
-        bundle: roll.supervisor.processes.unloads(bundle) - roll.before[bundle]
+        bundle: roll.supervisor.processes.cost.unloads(bundle) - roll.before[bundle]
         for bundle in roll.users.topics
     }
     print(f"unloads: {sum(done.values())}, allowed {sum(allowed.values())}")
     return all(count <= allowed[bundle] for bundle, count in done.items()) and all(
-        (one.unloads or 0) <= 2 for one in outcomes.values()
+        (one.cost.unloads or 0) <= 2 for one in outcomes.values()
     )
 
 
