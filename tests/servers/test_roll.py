@@ -239,7 +239,7 @@ def unloaded_as_often_as_outcomes_say(roll: Rolling) -> bool:
     for bundle, id_ in {(one.bundle, one.id) for one in roll.loop.commands()}:
         allowed[bundle] += max(1, (outcomes[id_].cost.unloads if id_ in outcomes else 1) or 1)
     done = {
-        bundle: roll.supervisor.processes.cost.unloads(bundle) - roll.before[bundle]
+        bundle: roll.supervisor.processes.unloads(bundle) - roll.before[bundle]
         for bundle in roll.users.topics
     }
     print(f"unloads: {sum(done.values())}, allowed {sum(allowed.values())}")
