@@ -287,6 +287,10 @@ class TestAlarms:
         assert says in found.text
         assert "rebalancer roll --resume" in found.advice
 
+    def test_a_broker_that_rounds_have_forgotten_is_still_missing(self) -> None:
+        assert "e:1 is missing" in waits(ALL_WAIT, missing_ms={"e:1": NOW - 1})
+        assert "e:1 is missing" in halts(ALL_WAIT, missing_ms={"e:1": NOW - 30_000}).text
+
     def test_a_frozen_broker_halts_at_once(self) -> None:
         assert halts(ALL_WAIT, frozen=(B,)).text.startswith(f"{B}: frozen")
 
