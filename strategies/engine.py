@@ -354,6 +354,7 @@ class Engine:
             owned=owned_by(state.intents.drains, store),
             listed=listed,
             gone=state.gone,
+            pauses=state.pauses,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)
