@@ -117,6 +117,7 @@ def _draining(given: RoundInput, brokers: Sequence[BrokerLoad]) -> Draining:
         {
             broker: frozenset(note.bundles) - frozenset(given.intents.drains[broker].gone)
             for broker, note in given.owned.items()
+            if broker in given.intents.drains  # its time may have passed with this round
         },
         given.intents.moves_nothing,
         given.in_flight,
