@@ -338,6 +338,14 @@ class Round:
     state: RoundState | None = None
     intents: tuple[IntentStatus, ...] = ()
 
+    @property
+    def balanced_usage(self) -> Mapping[str, float]:
+        """`usage` without brokers that are being drained."""
+        drained = {
+            name for skip in self.skips if skip.code == "being-drained" for name in skip.names
+        }
+        return {name: usage for name, usage in self.usage.items() if name not in drained}
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:

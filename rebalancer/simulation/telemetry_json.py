@@ -13,13 +13,22 @@ from typing import Any
 
 from rebalancer.simulation.clock import PERIOD_MS
 from rebalancer.simulation.closed_loop import PolledCluster
-from strategies.model import BundleStats, Figures, LoadReport, OutcomeReport, Sweep, TelemetryRecord
+from strategies.model import (
+    BundleStats,
+    Figures,
+    LoadReport,
+    Outcome,
+    OutcomeReport,
+    Sweep,
+    TelemetryRecord,
+)
 from strategies.usage import unweighted_usage
 
 MANAGER = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 VERSION = "4.2.4"
 #: Bytes in the broker's cache per message/s, about as in recordings of real brokers.
 CACHE_SECONDS = 2.0
+_COSTS = ("unowned_ms", "first_message_ms", "topics", "unloads")
 
 
 class TelemetryWriter:
@@ -45,7 +54,7 @@ class TelemetryWriter:
                 }
             case OutcomeReport():
                 return _envelope("outcome", record.cluster, None, record.ts) | {
-                    "report": {"v": 1, **asdict(record.outcome)}
+                    "report": {"v": 1, **_known(record.outcome)}
                 }
             case Sweep():
                 done = {
@@ -105,6 +114,12 @@ class TelemetryWriter:
         return [name for name in names if name not in before], sorted(
             before - now, key=self._cluster.world.names.index
         )
+
+
+def _known(outcome: Outcome) -> dict[str, Any]:
+    """The fields of an outcome, without costs that were not measured."""
+    fields = asdict(outcome).items()
+    return {name: value for name, value in fields if value is not None or name not in _COSTS}
 
 
 def _envelope(kind: str, cluster: str, broker: str | None, ts: int) -> dict[str, Any]:

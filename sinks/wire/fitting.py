@@ -28,6 +28,7 @@ def encode_fitting(done: Round, most: int = LARGEST_ROUND) -> bytes:
             done.stale,
             done.commands,
             done.skips,
+            done.intents,
             *(skip.names for skip in done.skips),
         )
     )
@@ -61,6 +62,7 @@ def _with_fewer(done: Round, names: int) -> Round:
         usage=_only(done.usage, brokers),
         usage_after=_only(done.usage_after, brokers),
         commands=done.commands[:names],
+        intents=done.intents[:names],
         skips=(
             shortened,
             *(replace(skip, names=skip.names[:names]) for skip in done.skips[:names]),

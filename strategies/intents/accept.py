@@ -15,6 +15,8 @@ from strategies.intents.state import Drain, Intents, Roll, status_of_drain, stat
 
 #: Records about one cluster within the time in which they are believed; a person writes far fewer.
 _MOST_RECORDS = 1_000
+#: Code of the refusal of more records than that.
+TOO_MANY = "too-many-intents"
 _ROLL_WAITS = "Wait until the roll has ended, or end it with `rebalancer roll --cancel`."
 
 
@@ -50,7 +52,7 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
     """The intents after a record, or why it is refused. `now_ms`: the cluster's time."""
     if len(intents.seen) >= _MOST_RECORDS:
         return IntentRefusal(
-            "too-many-intents",
+            TOO_MANY,
             f"{len(intents.seen):,} intents have come within minutes",
             "Find the program that writes them, and stop it.",
         )
@@ -184,19 +186,28 @@ def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefus
             f"{broker} belongs to the roll of {roll.by} ({roll.reason}), which drains it",
             _ROLL_WAITS,
         )
-    others = [
-        one for one in intents.drains.values() if intent.roll is None or one.roll != intent.roll
-    ]
-    if others and not intent.together:
-        other = others[0]
+    elif roll is not None and roll.halted is None and not intent.together:
         return IntentRefusal(
-            "another-drain",
-            f"{other.broker} is being drained: {other.by} asked for it "
-            f"{_ago(other.asked_ms, now_ms)} ago ({other.reason})",
-            f"Wait, end it with `rebalancer undrain {other.broker}`, or drain both with "
-            "--together.",
+            "another-roll",
+            f"a roll is active: {roll.by} began it {_ago(roll.asked_ms, now_ms)} ago "
+            f"({roll.reason})",
+            f"{_ROLL_WAITS} Or drain beside it with --together.",
         )
-    return None
+    others = [
+        one
+        for one in intents.drains.values()
+        if intent.roll is None or (one.roll != intent.roll and not one.together)
+    ]
+    return _another_drain(others[0], now_ms) if others and not intent.together else None
+
+
+def _another_drain(other: Drain, now_ms: int) -> IntentRefusal:
+    return IntentRefusal(
+        "another-drain",
+        f"{other.broker} is being drained: {other.by} asked for it "
+        f"{_ago(other.asked_ms, now_ms)} ago ({other.reason})",
+        f"Wait, end it with `rebalancer undrain {other.broker}`, or drain both with --together.",
+    )
 
 
 def _last_one(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusal | None:
@@ -245,6 +256,9 @@ def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> 
         why = _unfit(broker, fleet) or _already(intents, broker, now_ms)
         if why is not None:
             return why
+    alone = [one for one in intents.drains.values() if not one.together]
+    if alone:  # the first drain of the roll would be refused
+        return _another_drain(alone[0], now_ms)
     willing = {*fleet.live} - {*fleet.excluded} - {*intents.drains}
     if len(willing) <= intent.max_unavailable:
         return IntentRefusal(

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 
-from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.system_bundles import is_system_bundle
 from strategies.filters.contract import Refusal
 from strategies.intents.settings import DrainSettings
@@ -41,8 +40,9 @@ class DrainRules:
 class Draining:
     """The draining brokers with fresh figures when a round decides.
 
-    `drains`: broker → its drain; `owned`: broker → all its bundles by the collector's notes;
-    `still`: brokers whose bundles stay for now; `in_flight`, `gained`, `orders`: as in RoundInput.
+    `drains`: broker → its drain; `owned`: broker → all its bundles by the collector's notes,
+    without those that have left since; `still`: brokers whose bundles stay for now; `in_flight`,
+    `gained`, `orders`: as in RoundInput.
     """
 
     brokers: Sequence[BrokerLoad]
@@ -59,7 +59,8 @@ class Draining:
 class Evacuation:
     """The bundles that leave. `leaving`: bundle → its decision; `throughputs`: bundle → bytes/s;
     `left`: broker → the bundles that it still has; `under_way`: broker → those of them that are on
-    their way since earlier rounds; `stays`: broker → the others that stay, with the reason.
+    their way since earlier rounds; `stays`: broker → the others that stay, with the reason;
+    `forbidden`: broker → a namespace that no other broker may serve, and why.
     """
 
     leaving: Mapping[str, Decision] = field(default_factory=dict)
@@ -130,17 +131,19 @@ def _under_way(broker: str, names: Sequence[str], given: Draining) -> tuple[str,
 
 
 def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
+    """The bundles with their weights; those that the broker does not report have none."""
     table = load.bundles
-    rows = {name: row for row, name in enumerate(table.names)}
-    return [_candidate(broker, name, table, rows.get(name)) for name in names]
-
-
-def _candidate(broker: str, name: str, table: BundleLoads, row: int | None) -> _Candidate:
-    if row is None:
-        return _Candidate(0, 0.0, name, broker)
-    throughput = float(table.msg_throughput[row])
-    weight = int(table.sessions[row]) + int(table.topics[row])
-    return _Candidate(weight, throughput if isfinite(throughput) else float("inf"), name, broker)
+    weights = zip(
+        (table.sessions + table.topics).tolist(), table.msg_throughput.tolist(), strict=True
+    )
+    known = dict(zip(table.names, weights, strict=True))
+    found = []
+    for name in names:
+        disturbance, throughput = known.get(name, (0, 0.0))
+        found.append(
+            _Candidate(disturbance, throughput if isfinite(throughput) else inf, name, broker)
+        )
+    return found
 
 
 @dataclass

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from strategies.intents.accept import IntentFleet, IntentRefusal, accept, refused
+from strategies.intents.accept import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
 from strategies.intents.contract import Intent
 from strategies.limits.names import matcher
 from strategies.log_start import LONGEST_LOG_START, EarlyRecord
@@ -46,6 +46,8 @@ def _judge(
     judged = accept(intents, fleet_of(brokers, now_ms, rules), record, now_ms)
     if not isinstance(judged, IntentRefusal):
         return replace(state, intents=judged), []
+    if judged.code == TOO_MANY:  # remembers nothing of it, so that a flood does not fill the state
+        return state, [Rejection("intent-refused", judged.line, record)]
     state = replace(state, intents=refused(intents, record, judged, now_ms))
     return state, [Rejection("intent-refused", judged.line, record)]
 

@@ -13,7 +13,7 @@ from strategies.intents.accept import IntentRefusal, without_drain
 from strategies.intents.contract import IntentStatus, RollPhase
 from strategies.intents.evacuate import WAITS, Evacuation
 from strategies.intents.state import Answers, Drain, DrainState, Intents
-from strategies.model import Outcome
+from strategies.model import Outcome, Owned
 from strategies.round_state import MEANINGS
 from strategies.state import InFlight
 from strategies.store import BrokerState
@@ -36,7 +36,7 @@ class DrainFacts:
 
     `known`: all brokers by name; `stale`: those without fresh figures, with the reason;
     `in_flight`: moves that may still be carried out; `unanswered`: broker → commands that expired
-    without an outcome; `owned`: brokers whose bundles are all known by notes → time of the note;
+    without an outcome; `owned`: broker → the note that lists all its bundles, if there is one;
     `left_cluster`: draining brokers that are no part of the cluster any more.
     """
 
@@ -45,7 +45,7 @@ class DrainFacts:
     stale: Mapping[str, str]
     in_flight: Mapping[str, InFlight]
     unanswered: Mapping[str, int]
-    owned: Mapping[str, int]
+    owned: Mapping[str, Owned]
     left_cluster: Collection[str]
 
 
@@ -72,8 +72,12 @@ def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
     if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
         return intents
     drain = intents.drains[move.source]
-    answers = replace(drain.answers, expired=0)
-    if outcome.status == "dry-run":
+    answers, owner = replace(drain.answers, expired=0), outcome.owner_after or outcome.owner_before
+    if outcome.status != "dry-run" and owner not in (None, move.source):
+        # Also of a refused command: the bundle had left before.
+        answers = Answers()
+        drain = replace(drain, gone=tuple(dict.fromkeys([*drain.gone, outcome.bundle])))
+    elif outcome.status == "dry-run":
         answers = replace(answers, dry_runs=answers.dry_runs + 1)
     elif outcome.status in ("applied", "already-done"):
         answers = Answers()
@@ -138,6 +142,9 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
     restarting = intents.roll is not None and intents.roll.phases.get(broker) == "restarting"
     left = len(done.left[broker]) if broker in done.left else drain.left
     if left is not None and broker in done.left:
+        note = facts.owned.get(broker)
+        listed = frozenset(() if note is None else note.bundles)
+        drain = replace(drain, gone=tuple(name for name in drain.gone if name in listed))
         drain = _counted(drain, left, facts)
     if broker in facts.left_cluster:
         step = _gone(drain, restarting=restarting)
@@ -214,10 +221,11 @@ def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
         for bundle, move in facts.in_flight.items()
         if move.destination == broker or (move.source == broker and not move.left)
     ]
-    newest = max(state.reported_at_ms, state.bundles_at_ms, facts.owned.get(broker, -1))
+    note = facts.owned.get(broker)
+    newest = max(state.reported_at_ms, state.bundles_at_ms, -1 if note is None else note.ts)
     if moves or newest <= state.judged_after_ms:
         return _Step("draining", "no bundle is left; waits for a report after the last move")
-    lists_all = broker in facts.owned or state.figures.usage_average is None
+    lists_all = note is not None or state.figures.usage_average is None
     if not lists_all and state.figures.bundle_count > 0:
         return _Step(
             "blocked",

@@ -34,7 +34,6 @@ class Drain:
 
     `asked_ms`: time of the record; `since_ms`: since when in this state; `left`, `total`: bundles
     on the broker now, and all that it had to give; `seen`: (time, bundles left) of the last rounds;
-    `listed`: the bundles of the last round, by which the next one knows what has left.
     """
 
     id: str
@@ -51,6 +50,8 @@ class Drain:
     total: int | None = None
     seen: tuple[tuple[int, int], ...] = ()
     answers: Answers = Answers()
+    #: Bundles that have left by an outcome, while the collector's note still lists them.
+    gone: tuple[str, ...] = ()
     #: When it was first empty; None before.
     drained_ms: int | None = None
     #: What the last round said.
@@ -243,4 +244,5 @@ def intents_from(tree: Mapping[str, Any], early: tuple[EarlyRecord, ...]) -> Int
 
 def _drain(tree: Mapping[str, Any]) -> Drain:
     seen = tuple((ts, left) for ts, left in tree["seen"])
-    return Drain(**{**tree, "seen": seen, "answers": Answers(**tree["answers"])})
+    answers, gone = Answers(**tree["answers"]), tuple(tree["gone"])
+    return Drain(**{**tree, "seen": seen, "answers": answers, "gone": gone})

@@ -92,7 +92,7 @@ def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Ru
         screened.stale,
         given.in_flight,
         unanswered(given.expired, given.orders, given.now_ms),
-        {broker: owned.ts for broker, owned in given.owned.items()},
+        given.owned,
         _left(given, rules.round.stale_after_ms),
     )
     return progressed(given.intents, step.evacuation, facts)
@@ -114,7 +114,10 @@ def _draining(given: RoundInput, brokers: Sequence[BrokerLoad]) -> Draining:
     return Draining(
         brokers,
         given.intents.drains,
-        {broker: owned.bundles for broker, owned in given.owned.items()},
+        {
+            broker: frozenset(note.bundles) - frozenset(given.intents.drains[broker].gone)
+            for broker, note in given.owned.items()
+        },
         given.intents.moves_nothing,
         given.in_flight,
         given.gained,

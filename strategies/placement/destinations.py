@@ -171,19 +171,23 @@ class Destinations:
         """Spreading bundles by number matters less than room for them."""
         uneven = (name for name, why in allowed.refused.items() if why.code == "uneven")
         for brokers in (allowed.brokers, tuple(uneven)):
-            fit = tuple(one for one in brokers if not self._would_overload(decision, one))
+            fit = self._with_room(decision, brokers)
             if fit:
                 return answer(decision, self._place(decision, fit, averages, placer), allowed)
         limit = f"placement.overloaded_percent = {self._rules.settings.overloaded_percent:g}"
         text = f"would put every broker that may take it above {limit} %"
         return skip(decision, Refusal("would-overload", text))
 
-    def _would_overload(self, decision: Decision, broker: str) -> bool:
-        """Whether the broker would be too full with the bundle; one without load does no harm."""
-        before = self._ledger.candidate(broker)
-        after = self._ledger.usage_with(broker, decision.bundle, decision.source)
+    def _with_room(self, decision: Decision, brokers: Sequence[str]) -> tuple[str, ...]:
+        """The brokers that would not be too full with the bundle; one without load does no harm."""
         limit = self._rules.settings.overloaded_percent / 100.0
-        return after > limit and (before is None or after > before.expected)
+        after = self._ledger.usages_with(brokers, decision.bundle, decision.source)
+        before = self._ledger.candidates(brokers)
+        return tuple(
+            broker
+            for broker, usage in after.items()
+            if usage <= limit or usage <= before[broker].expected
+        )
 
     def forbidden(self, namespace: str) -> Refusal | None:
         """Why isolation policies let no broker of the round take bundles of a namespace; None where

@@ -152,9 +152,18 @@ class Ledger:
 
     def usage_with(self, broker: str, bundle: str, source: str) -> float:
         """Usage (fraction) of a broker after it takes this bundle too."""
+        return self.usages_with((broker,), bundle, source)[broker]
+
+    def usages_with(self, brokers: Sequence[str], bundle: str, source: str) -> dict[str, float]:
+        """Broker → its usage (fraction) after it takes this bundle too, of these brokers."""
         load = self._brokers[source]
-        figures = burdened(self._figures[broker], load.figures, share_of_traffic(load, bundle))
-        return weighted_usage(figures, self._weights)
+        share = share_of_traffic(load, bundle)
+        return {
+            broker: weighted_usage(
+                burdened(self._figures[broker], load.figures, share), self._weights
+            )
+            for broker in brokers
+        }
 
     def count(self, move: CountedMove) -> None:
         """Counts the move as done."""

@@ -13,6 +13,7 @@ from strategies.rivals.state import ForeignMove, OwnMove, Rivals
 
 #: Time after which all lists of bundles show a move: twice the age of a list.
 _SHOWN_MS = 2 * AGE_MS
+HOUR_MS = 3_600_000
 #: Number of commands for one bundle that are remembered.
 _PER_BUNDLE = 4
 
@@ -59,6 +60,16 @@ def answered(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
     others = [one for one in some if one is not own]
     rivals = _with(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
     return _without_moves_of(rivals, outcome.bundle, moved)
+
+
+def without_old_commands(rivals: Rivals, now_ms: int) -> Rivals:
+    """Without the commands of more than an hour ago."""
+    ours = {
+        bundle: some
+        for bundle, some in rivals.ours.items()
+        if max(some[-1].issued_ms, some[-1].until_ms) >= now_ms - HOUR_MS
+    }
+    return rivals if len(ours) == len(rivals.ours) else replace(rivals, ours=ours)
 
 
 def _with(rivals: Rivals, bundle: str, some: Sequence[OwnMove]) -> Rivals:

@@ -108,6 +108,13 @@ def to_tree(rivals: Rivals) -> dict[str, Any]:
     return {name: value for name, value in tree.items() if value != empty[name]}
 
 
+def used_by_rounds(rivals: Rivals) -> list[Any]:
+    """What a round knows, without the evidence, as JSON values."""
+    moves = [(one.bundle, one.source, one.destination, one.ts) for one in rivals.moves]
+    rest = (rivals.yielding_ms, rivals.settled_ms, rivals.again, rivals.leader, rivals.shedding)
+    return [moves, *rest]
+
+
 def from_tree(tree: Mapping[str, Any]) -> Rivals:
     """Inverse of `to_tree`."""
     typed: dict[str, Any] = {

@@ -244,7 +244,7 @@ def unloaded_as_often_as_outcomes_say(roll: Rolling) -> bool:
     }
     print(f"unloads: {sum(done.values())}, allowed {sum(allowed.values())}")
     return all(count <= allowed[bundle] for bundle, count in done.items()) and all(
-        (one.unloads or 0) <= 2 for one in outcomes.values()
+        (one.cost.unloads or 0) <= 2 for one in outcomes.values()
     )
 
 

@@ -161,6 +161,31 @@ def test_rounds_that_are_passed_over_change_no_row_and_no_state(
     assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
 
 
+def test_no_round_of_a_drain_is_passed_over(tmp_path: Path) -> None:
+    """Only rounds before it are."""
+    lines = list(an_hour())
+    ts, broker = json.loads(lines[50])["ts"], json.loads(lines[0])["broker"]
+    said = {"v": 1, "kind": "intent", "cluster": "c1", "by": "Ann", "reason": "disks"}
+    lines.insert(50, _line(said | {"ts": ts, "id": "a" * 32, "action": "drain", "broker": broker}))
+    kept, path = recorded(tmp_path, iter(lines))
+    every = plain(kept, THRESHOLD)
+    rows, passed, loop = folded(path, THRESHOLD, leap=True)
+    assert 0 < passed < 20
+    assert [row for row in rows if row.kind == "commands"] == [
+        row for row in every if row.kind == "commands"
+    ]
+    assert (
+        b'"code":"drain"' in rows[next(n for n, r in enumerate(rows) if r.kind == "commands")].value
+    )
+    assert set(rows) <= set(every)
+    step_by_step = folded(path, THRESHOLD, leap=False)[2]
+    assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
+
+
+def _line(record: dict[str, object]) -> bytes:
+    return json.dumps(record).encode()
+
+
 @pytest.mark.parametrize(
     "settings", [UNIFORM, TRANSFER, STEADY], ids=lambda settings: settings.strategy
 )

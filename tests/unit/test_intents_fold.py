@@ -129,3 +129,14 @@ def test_a_log_whose_time_goes_back_keeps_the_drains() -> None:
     assert state.clock.now_ms < T0
     assert state.intents.drains["a:1"].since_ms <= state.clock.now_ms
     assert replace(state.intents, seen={}, drains={}) == NO_INTENTS
+
+
+def test_a_flood_of_records_does_not_fill_the_state() -> None:
+    store = InMemoryStore()
+    fold_all(ENGINE, a_pass(0), store)
+    events = fold_all(ENGINE, [undrain(number, 10, "a:1") for number in range(1_500)], store)
+    intents = store.get_cluster().intents
+    assert len(rejections(events)) == 1_500
+    assert (len(intents.seen), len(intents.ended)) == (999, 999)
+    (done,) = rounds(fold_all(ENGINE, a_pass(60), store))
+    assert len(done.intents) == 50

@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from strategies.engine import EngineSettings
+from strategies.intents.settings import DrainSettings
 from strategies.rivals.settings import RivalSettings
 from strategies.state import from_bytes, to_bytes
+from tests.unit.intent_builders import drain
+from tests.unit.little_cluster import LittleCluster, spread_out
 from tests.unit.rival_stories import PASS_S, A, B, C, Life, three_brokers
 
 #: Nothing in these stories may yield.
@@ -343,6 +347,24 @@ class TestYielding:
         life.passes(1)
         assert life.last.commands == ()
         assert "rounds-yield" in {skip.code for skip in life.last.skips}
+
+    def test_the_drain_of_an_operator_goes_on(self) -> None:
+        names = ("a:1", "b:1", "c:1", "d:1")
+        settings = EngineSettings(
+            rivals=RivalSettings(moves_per_hour=2), drains=DrainSettings(bundles_at_a_time=1)
+        )
+        made = LittleCluster(spread_out(names, 12), settings)
+        made.passes(5)
+        for bundle in list(made.brokers["b:1"])[:3]:
+            made.move(bundle, "b:1", "c:1")
+        made.passes(2)
+        made.tell(drain(1, made.seconds + 5, "a:1"))
+        states = [made.passes().state for _ in range(4)]
+        assert len(made.brokers["a:1"]) < 12
+        assert {one.code for one in made.commands} == {"drain"}
+        assert states[0] is not None
+        assert states[0].code == "acting"
+        assert made.store.get_cluster().rivals.yielding_ms is not None
 
     def test_a_rate_of_zero_never_yields(self) -> None:
         life = three_brokers(rivals=RivalSettings(moves_per_hour=0))

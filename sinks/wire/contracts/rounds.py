@@ -103,7 +103,9 @@ class IntentStatusRecord(Struct, frozen=True):
     roll: Annotated[IntentId | None, Meta(description="the roll that the drain belongs to")]
     until_ms: Annotated[Milliseconds | None, Meta(description="when the drain ends by itself")]
     left: Annotated[Count | None, Meta(description="bundles that are still on the broker")]
-    total: Annotated[Count | None, Meta(description="bundles at the beginning, and new ones since")]
+    total: Annotated[
+        Count | None, Meta(description="most bundles that it has had since the drain began")
+    ]
     left_ms: Annotated[Duration | None, Meta(description="estimate of the time until it is empty")]
     error_ms: Annotated[Duration | None, Meta(description="how wrong the estimate may be")]
     phases: Annotated[dict[str, RollPhase], Meta(description="of a roll: per broker")]

@@ -15,7 +15,7 @@ from strategies.shedding.overload.settings import OverloadSettings
 
 def highest_usage(record: Round) -> float:
     """Usage of the fullest broker, in points."""
-    return 100.0 * max(record.usage.values(), default=0.0)
+    return 100.0 * max(record.balanced_usage.values(), default=0.0)
 
 
 def quiet(settings: OverloadSettings) -> QuietScreen:

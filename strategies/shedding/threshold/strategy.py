@@ -19,7 +19,7 @@ from strategies.shedding.threshold.settings import ThresholdSettings
 
 def above_mean(record: Round) -> float:
     """How far the fullest broker is above the mean usage, in points."""
-    usage = [100.0 * value for value in record.usage.values()]
+    usage = [100.0 * value for value in record.balanced_usage.values()]
     return max(usage) - sum(usage) / len(usage) if usage else 0.0
 
 
