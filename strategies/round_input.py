@@ -91,12 +91,12 @@ class RoundInput:
     expired: Mapping[str, InFlight] = field(default_factory=dict)
     #: Draining broker → all its bundles by the collector's newest note, if there is one.
     owned: Mapping[str, Owned] = field(default_factory=dict)
-    #: Moves of bundles by something else, and whether this round yields to it.
-    rivals: Rivals = NO_RIVALS
     #: All brokers of the sweep that closes the round; None where another record closes it.
     listed: Collection[str] | None = None
     #: Broker that left recently → the time of its last record.
     gone: Mapping[str, int] = field(default_factory=dict)
+    #: Moves of bundles by something else, and whether this round yields to it.
+    rivals: Rivals = NO_RIVALS
 
 
 @dataclass(frozen=True, slots=True)

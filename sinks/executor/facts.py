@@ -77,11 +77,15 @@ class Facts:
         )
 
     def objection(self, task: Task, brokers: Sequence[str]) -> Objection | None:
-        """What speaks against calling Pulsar now, after a command was judged and has waited."""
+        """What speaks against calling Pulsar now, after a command was judged and has waited. The
+        gate is last, because looking for frozen brokers may take long, and first, because it may
+        spare that.
+        """
         return (
             may_be_considered(task.command, self.of_command(task), self.config.rules)
             or self._closed(task.command)
             or frozen_objection(self.frozen(brokers))
+            or self._closed(task.command)
         )
 
     def objection_to_repair(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -17,6 +18,8 @@ from strategies.errors import AdminError, Unauthorized
 from strategies.gate import GateFacts, GateRules, ProbeResult, gate_objection
 
 T = TypeVar("T")
+#: Brokers that are probed at a time; of a larger cluster, every move probes others.
+_AT_ONCE = 16
 
 
 class _Leader(NamedTuple):
@@ -61,7 +64,7 @@ class Gate:
         self._lock = threading.Lock()
         self._listed: frozenset[str] = frozenset()
         self._lost_at: dict[str, float] = {}
-        self._closed_by: str = ""
+        self._closed_by, self._turn = "", 0
 
     @property
     def closed_by(self) -> str:
@@ -77,7 +80,7 @@ class Gate:
 
     def objection(self, concerned: Iterable[str] = ()) -> Objection | None:
         """The reason against a move now; `concerned`: the brokers it takes a bundle from and to,
-        which are probed if they are listed, beside the leader.
+        which are probed if they are listed, beside the leader and others.
         """
         found = gate_objection(self._facts(concerned), self._rules)
         self._closed_by = "" if found is None else found.code
@@ -90,13 +93,25 @@ class Gate:
         if self._rules.facts_ms == 0:
             return GateFacts(lost=lost)
         leader = self._leader.get("", self._ask_leader)
-        probes: dict[str, ProbeResult] = {}
-        for broker in () if leader.broker is None else (leader.broker, *concerned):
-            if broker == leader.broker or broker in listed:
-                probes[broker] = self._probes.get(broker, partial(look, self._admin, broker))
-                if probes[broker] != "reads":
-                    break  # one is enough, and each waits for its deadline
-        return GateFacts(leader.broker, leader.error, probes, lost)
+        if leader.broker is None:
+            return GateFacts(None, leader.error, {}, lost)
+        named = [leader.broker, *(broker for broker in concerned if broker in listed)]
+        return GateFacts(leader.broker, "", self._probed(named, sorted(listed)), lost)
+
+    def _probed(self, named: Sequence[str], listed: Sequence[str]) -> dict[str, ProbeResult]:
+        """These brokers and, in turns, as many others as are probed at once: one that hangs is
+        about to be lost.
+        """
+        room = max(0, _AT_ONCE - len(named))
+        first = self._turn % len(listed) if len(listed) > room else 0
+        self._turn += room
+        others = [*listed[first:], *listed[:first]][:room]
+        brokers = list(dict.fromkeys([*named, *others]))
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="gate") as pool:
+            return dict(zip(brokers, pool.map(self._probe, brokers), strict=True))
+
+    def _probe(self, broker: str) -> ProbeResult:
+        return self._probes.get(broker, partial(look, self._admin, broker))
 
     def _ask_leader(self) -> _Leader:
         try:

@@ -47,6 +47,8 @@ SETTINGS = {
     # Bundles that a drain has moved may be needed to even out.
     "round__cool_down_ms": 20_000,
     "collector__pass_interval_ms": 1_000,
+    # A broker that a roll restarts counts as lost for the executor.
+    "executor__settle_ms": 5_000,
 }
 Victim = Literal["run", "execute", "roll", "broker"]
 _VICTIMS: tuple[Victim, ...] = ("run", "execute", "roll", "broker")

@@ -74,13 +74,15 @@ class TestTheGate:
         assert run(pulsar, control, GATED) == [("refused", "gate-metadata")] * 4
         assert pulsar.asked("PUT") == []
 
-    @pytest.mark.parametrize("which", ["leader", "source", "destination"])
-    def test_no_unload_begins_while_a_broker_concerned_is_silent(
+    @pytest.mark.parametrize("which", ["leader", "source", "destination", "bystander"])
+    def test_no_unload_begins_while_a_broker_is_silent(
         self, pulsar: FakePulsar, control: Control, which: str
     ) -> None:
-        leader, source, destination = pulsar.cluster.brokers
+        roles = ("leader", "source", "destination", "bystander")
+        pulsar.join()
+        brokers = dict(zip(roles, pulsar.cluster.brokers, strict=True))
+        source, destination, silent = (brokers[role] for role in ("source", "destination", which))
         pulsar.cluster.owners[ONE] = source
-        silent = {"leader": leader, "source": source, "destination": destination}[which]
         pulsar.faults = lambda request: (
             Fault(delay_s=30)
             if request.broker == silent and "leaderBroker" not in request.target
@@ -102,7 +104,7 @@ class TestTheGate:
 
         assert run(pulsar, control, patient) == [("applied", "")] * 4
         assert calls(pulsar, lambda request: "leaderBroker" in request.target) == 1
-        assert calls(pulsar, reads_metadata) == 2 * 2, "two reads of each of two brokers"
+        assert calls(pulsar, reads_metadata) == 3 * 2, "two reads of each broker"
 
     def test_no_move_begins_until_the_cluster_has_settled_after_a_broker_was_lost(
         self, pulsar: FakePulsar, control: Control
