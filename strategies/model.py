@@ -1,5 +1,4 @@
-"""The data model of the rebalancer: a cluster, the decisions of a round, and what it leaves alone,
-with the reason.
+"""The data model: a cluster, the decisions of a round, and what it leaves alone, with the reason.
 
 Units everywhere: rates in messages/s, throughput in bytes/s, times in milliseconds since the epoch,
 usage as a fraction (1.0 = 100 %) unless a name says percent. Resource figures keep Pulsar's own
@@ -19,6 +18,7 @@ from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
 from strategies.intents.contract import Intent, IntentStatus
 from strategies.load_history import Episode, LoadHistory, RecentMove
+from strategies.move_cost import NOT_MEASURED, MoveCost
 from strategies.round_figures import Certificate, Forecast, Spread
 from strategies.round_state import RoundState
 
@@ -32,9 +32,7 @@ Evidence = Mapping[str, Scalar]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Usage and limit of one resource in the same unit; Pulsar's `ResourceUsage`. A limit of 0 or
-    below reads as 0 % used.
-    """
+    """Usage and limit of one resource in the same unit. A limit of 0 or below reads as 0 % used."""
 
     usage: float = 0.0
     limit: float = 0.0
@@ -295,13 +293,7 @@ OutcomeStatus = Literal["applied", "already-done", "refused", "failed", "expired
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a command, as its executor reports it. What a move cost is None where it was
-    not measured.
-
-    `unowned_ms`: from the answer to the last unload until a broker owned the bundle;
-    `first_message_ms`: from then until the new owner had a message of a topic that had traffic;
-    `topics`: topics of the bundle; `unloads`: how often it was unloaded, a repair included.
-    """
+    """The result of a command, as its executor reports it, and what its move cost."""
 
     command_id: str
     cluster: str
@@ -312,10 +304,7 @@ class Outcome:
     owner_after: str | None
     took_ms: int
     ts: int
-    unowned_ms: int | None = None
-    first_message_ms: int | None = None
-    topics: int | None = None
-    unloads: int | None = None
+    cost: MoveCost = NOT_MEASURED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Keeps which bundles each broker of the extensible load manager owns, by the collector's notes.
 
-Drains need them: such brokers report their busiest bundles only. A note has no part in the
-cluster's time, and in no other decision.
+Drains need them: such brokers report their busiest bundles only. They also show moves by something
+else. A note has no part in the cluster's time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from strategies.log_start import LONGEST_LOG_START, EarlyRecord
 from strategies.model import Owned
 from strategies.packing import pack_record, unpack_record
+from strategies.rivals.ownership import Listing, listed
 from strategies.state import ClusterState
 from strategies.store import StateStore
 
@@ -51,7 +52,10 @@ def keep_owned(record: Owned, state: ClusterState, store: StateStore, jump_ms: i
         return state
     if before is None or record.bundles != before.bundles or record.ts - before.ts > jump_ms:
         _put(record, store)
-    return state
+    broker = store.get_broker(record.broker)
+    if broker is not None and broker.bundles_at_ms >= 0 and broker.figures.usage_average is None:
+        return state  # a modular broker, whose reports list all of its bundles
+    return replace(state, rivals=listed(state.rivals, _listing(record, before, state)))
 
 
 def forget_owned(gone: Iterable[str], listed: Collection[str] | None, store: StateStore) -> None:
@@ -67,6 +71,16 @@ def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) 
         record = read_owned(broker, store)
         if record is not None and record.ts >= now_ms:
             _put(replace(record, ts=now_ms - 1), store)
+
+
+def _listing(record: Owned, before: Owned | None, state: ClusterState) -> Listing:
+    """The list of bundles of a note. The collector notes changes only: until the newest sweep, the
+    list before was valid.
+    """
+    earlier, seen_ms = None, record.ts
+    if before is not None:
+        earlier, seen_ms = tuple(before.bundles), max(before.ts, state.sweep_at_ms)
+    return Listing(record.broker, record.ts, earlier, tuple(record.bundles), seen_ms, None)
 
 
 def _put(record: Owned, store: StateStore) -> None:

@@ -37,7 +37,7 @@ from strategies.model import (
 )
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
-from strategies.rivals.state import to_tree
+from strategies.rivals.state import used_by_rounds
 from strategies.round_figures import Spread
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.round_state import RoundFacts, RoundState, state_of
@@ -357,7 +357,7 @@ def _digest(given: RoundInput) -> str:
     if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
         inputs.append([asdict(intents), {name: one.bundles for name, one in given.owned.items()}])
     if given.rivals.moves:
-        inputs.append(to_tree(given.rivals))
+        inputs.append(used_by_rounds(given.rivals))
     seen = json.dumps(inputs, ensure_ascii=False)
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
     # decisions.

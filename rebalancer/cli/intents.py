@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -40,6 +41,7 @@ from strategies.model import Round
 LOOK_S = 0.5
 #: Rounds without an answer to a record, after which none is expected any more.
 _UNANSWERED = 5
+_DURATIONS = re.compile(r"\b[0-9]+ (?:s|min|h|d)\b")
 
 
 def login() -> str:
@@ -129,7 +131,8 @@ class IntentSession:
 
         Raises IntentError if it is refused, typer.Exit after a signal.
         """
-        later, left = 0, f"interrupted before a round had the record to {intent.action}; it counts"
+        later, before = 0, True
+        left = f"interrupted before a round had the record to {intent.action}; it counts"
         for done in self.rounds(f"{left}. `rebalancer intents` shows what becomes of it."):
             answer = self.answers.answer(intent.id, done)
             if answer is not None and answer.refusal is not None:
@@ -140,7 +143,9 @@ class IntentSession:
                 status = None if accepted is None else accepted(one)
                 if status is not None:
                     return status
-                later += one.ts > intent.ts
+                # The first rounds that are read may be from before the record.
+                later += not before and one.ts > intent.ts
+            before = False
             if later >= _UNANSWERED:
                 raise IntentError(
                     f"{_UNANSWERED} rounds do not mention the record to {intent.action}. Check the "
@@ -178,7 +183,15 @@ def intent_session(
 def progress_of(status: IntentStatus) -> str:
     """`draining: 3 of 9 bundles are left …`, with what to do where something is in the way."""
     advice = f". {status.advice}" if status.state in ("blocked", "halted") else ""
-    return f"{status.state}: {status.text}{advice}"
+    left = ""
+    if status.left_ms is not None and status.error_ms is not None:
+        left = f"; about {age(status.left_ms)} left, give or take {age(status.error_ms)}"
+    return f"{status.state}: {status.text}{left}{advice}"
+
+
+def without_durations(line: str) -> str:
+    """The line without its durations, which alone are no news."""
+    return _DURATIONS.sub("", line)
 
 
 def left_of(status: IntentStatus) -> str:

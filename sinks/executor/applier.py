@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from msgspec import UNSET
 
 from sinks.executor.effect import Effect, effect_of_move, effect_of_split
-from sinks.executor.move import MOST_UNLOADS, Allowance, Move, Place
+from sinks.executor.move import MOST_UNLOADS, Allowance, MoveOnItsWay, Place
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Unanswered
 from sinks.pulsar_api.http import Wait
@@ -76,7 +76,7 @@ class Applier:
         """Calls Pulsar until the command took effect, or cannot. Raises Unauthorized, and what
         `allowance.begin` raises.
         """
-        move = Move(command, allowance, allowance.unloads)
+        move = MoveOnItsWay(command, allowance, allowance.unloads)
         for attempt in range(1, self._retry.attempts + 1):
             failure = self._call(move)
             if failure is None:
@@ -98,7 +98,7 @@ class Applier:
         """The effect of a command that was being carried out when the process died; None if it
         certainly had none and may be applied.
         """
-        move = Move(command, allowance, allowance.unloads)
+        move = MoveOnItsWay(command, allowance, allowance.unloads)
         place = self._watch(move, move.is_released)
         if not place.known:
             return Effect(
@@ -119,7 +119,7 @@ class Applier:
             )
         return None
 
-    def _call(self, move: Move) -> AdminError | None:
+    def _call(self, move: MoveOnItsWay) -> AdminError | None:
         """Splits or unloads. An unload counts from the moment before its call, unless a broker has
         certainly not carried it out.
         """
@@ -143,7 +143,7 @@ class Applier:
             return error
         return None
 
-    def _after_failure(self, move: Move, failure: AdminError, final: bool) -> Effect | None:
+    def _after_failure(self, move: MoveOnItsWay, failure: AdminError, final: bool) -> Effect | None:
         """The effect in spite of, or because of, a failed call; None when it may be tried again."""
         unsure = isinstance(failure, Unanswered | NotOwned)
         place = self._watch(move, move.is_released) if unsure else self._look(move)
@@ -153,7 +153,7 @@ class Applier:
             return _failed(failure, place.owner, move.unloads or None)
         return None
 
-    def _arrival(self, move: Move) -> Effect:
+    def _arrival(self, move: MoveOnItsWay) -> Effect:
         """Where a bundle went that Pulsar has released, or what became of one that was split."""
         place = self._watch(move, move.is_settled, claims=True)
         if move.is_split:
@@ -162,14 +162,14 @@ class Applier:
             place = self._repair(move, place)
         return effect_of_move(move, place, self._retry.arrival_ms / 1000)
 
-    def _may_repair(self, move: Move, owner: str) -> bool:
+    def _may_repair(self, move: MoveOnItsWay, owner: str) -> bool:
         if move.unloads >= MOST_UNLOADS:
             move.unrepaired = f"that was done {MOST_UNLOADS} times"
             return False
         move.unrepaired = move.allowance.refuse_repair(owner)
         return not move.unrepaired
 
-    def _repair(self, move: Move, lost: Place) -> Place:
+    def _repair(self, move: MoveOnItsWay, lost: Place) -> Place:
         """The bundle's place after one more unload, from the broker that has it."""
         move.lost_to, move.owned_s = lost.owner, None
         failure = self._call(move)
@@ -178,7 +178,9 @@ class Applier:
             return self._look(move)
         return self._watch(move, lambda place: place.owner == move.destination, claims=True)
 
-    def _watch(self, move: Move, enough: Callable[[Place], bool], *, claims: bool = False) -> Place:
+    def _watch(
+        self, move: MoveOnItsWay, enough: Callable[[Place], bool], *, claims: bool = False
+    ) -> Place:
         """Looks ever more rarely until it has seen enough or `arrival_ms` have passed. `claims`:
         whether a bundle without an owner is claimed for its destination.
         """
@@ -194,7 +196,7 @@ class Applier:
                 return place
             pause *= 2
 
-    def _claimed(self, move: Move) -> bool:
+    def _claimed(self, move: MoveOnItsWay) -> bool:
         """Whether the destination says that it owns the bundle, after it was asked to take it."""
         if move.destination is None or not self._retry.claims:
             return False
@@ -206,7 +208,7 @@ class Applier:
             move.owned_s = move.owned_s or self._clock()
         return owns
 
-    def _look(self, move: Move) -> Place:
+    def _look(self, move: MoveOnItsWay) -> Place:
         command = move.command
         namespace, _, range_ = command.bundle.rpartition("/")
         try:

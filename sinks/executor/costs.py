@@ -5,9 +5,9 @@ them waits for a message. Measured with few calls; a call that fails ends the me
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.http import Wait
@@ -18,17 +18,25 @@ _LOOKED_AT = 3
 #: A topic with fewer messages a second may be silent for as long as it is looked at.
 _LEAST_MSGS = 1.0
 _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.05, 0.4
+LoadManager = Literal["modular", "extensible"]
+#: Part of the name of a load manager's class.
+_MANAGERS: Mapping[str, LoadManager] = {
+    "ExtensibleLoadManager": "extensible",
+    "ModularLoadManager": "modular",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class BundleUse:
     """How a bundle is used before it moves. `topics`: None if unknown; `busiest`: of the topics
-    that were looked at, the one with the most messages, None if none has any.
+    that were looked at, the one with the most messages, None if none has any. `manager`: of the
+    cluster, None if unknown.
     """
 
     topics: int | None = None
     had_clients: bool = False
     busiest: str | None = None
+    manager: LoadManager | None = None
 
 
 class CostMeter:
@@ -46,15 +54,17 @@ class CostMeter:
         """
         self._admin, self._measure_s = admin, measure_ms / 1000
         self._wait, self._clock = wait, clock
+        self._manager: LoadManager | None = None
 
     def before(self, bundle: str, owner: str) -> BundleUse:
         """The use of a bundle that this broker owns."""
         if self._measure_s == 0:
             return BundleUse()
         try:
+            manager = self._load_manager(owner)
             topics = self._admin.bundle_topics(bundle)
         except AdminError:
-            return BundleUse()
+            return BundleUse(manager=self._manager)
         found: list[tuple[float, str]] = []
         clients = False
         for topic in topics[:_LOOKED_AT]:
@@ -67,7 +77,7 @@ class CostMeter:
             found.append((_number(figures, "msgRateIn"), topic))
             clients = clients or _has_clients(figures)
         rate, busiest = max(found, default=(0.0, ""))
-        return BundleUse(len(topics), clients, busiest if rate >= _LEAST_MSGS else None)
+        return BundleUse(len(topics), clients, busiest if rate >= _LEAST_MSGS else None, manager)
 
     def first_message_ms(
         self, use: BundleUse, owner: str | None, released_s: float | None
@@ -90,6 +100,13 @@ class CostMeter:
                 return None
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         return None
+
+    def _load_manager(self, broker: str) -> LoadManager | None:
+        """Asked once."""
+        if self._manager is None:
+            name = self._admin.configuration(broker).get("loadManagerClassName", "")
+            self._manager = next((kind for part, kind in _MANAGERS.items() if part in name), None)
+        return self._manager
 
 
 def _number(figures: dict[str, Any], name: str) -> float:

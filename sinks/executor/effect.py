@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sinks.executor.move import Move, Place
+from sinks.executor.move import MoveOnItsWay, Place
 from strategies.admission import Objection
 from strategies.model import OutcomeStatus
 
@@ -44,7 +44,7 @@ def effect_of_split(place: Place, source: str) -> Effect:
     )
 
 
-def effect_of_move(move: Move, place: Place, waited_s: float) -> Effect:
+def effect_of_move(move: MoveOnItsWay, place: Place, waited_s: float) -> Effect:
     """What became of a bundle that Pulsar has released, where it was seen last."""
     status, reason = _verdict(move, place, waited_s)
     return Effect(
@@ -52,7 +52,7 @@ def effect_of_move(move: Move, place: Place, waited_s: float) -> Effect:
     )
 
 
-def _verdict(move: Move, place: Place, waited_s: float) -> tuple[OutcomeStatus, str | None]:
+def _verdict(move: MoveOnItsWay, place: Place, waited_s: float) -> tuple[OutcomeStatus, str | None]:
     source, destination = move.command.source, move.destination
     if not place.known:
         return (
@@ -80,7 +80,7 @@ def _verdict(move: Move, place: Place, waited_s: float) -> tuple[OutcomeStatus, 
     return "applied", None
 
 
-def _unowned(move: Move, waited_s: float) -> str:
+def _unowned(move: MoveOnItsWay, waited_s: float) -> str:
     if move.allowance.had_clients:
         return (
             "unowned: Pulsar released the bundle, which had clients, and no broker has owned it "
@@ -89,7 +89,7 @@ def _unowned(move: Move, waited_s: float) -> str:
     return "not-looked-up: Pulsar released the bundle; no client has looked it up yet"
 
 
-def _tried(move: Move) -> str:
+def _tried(move: MoveOnItsWay) -> str:
     if move.lost_to is not None:
         return "; a second unload did not bring it there either"
     return f"; not unloaded once more: {move.unrepaired}" if move.unrepaired else ""

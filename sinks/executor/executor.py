@@ -21,7 +21,7 @@ from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.costs import BundleUse, CostMeter
 from sinks.executor.effect import Effect, refusal
 from sinks.executor.facts import Facts
-from sinks.executor.guard import Guard
+from sinks.executor.guard import MoveGuard
 from sinks.executor.holding import Holding
 from sinks.executor.intake import HeldBack, Intake, RefusedRecord, Task
 from sinks.executor.journal import Journal
@@ -38,6 +38,7 @@ from strategies.approvals import NOT_THE_APPROVED_PLAN
 from strategies.breaker import result_of
 from strategies.errors import RebalancerError, SinkError
 from strategies.model import Outcome
+from strategies.move_cost import MoveCost
 
 _POLL_S = 0.5
 #: Characters of an outcome's reason, which may quote what brokers and policies say.
@@ -123,7 +124,7 @@ class Executor:
         )
         self._holding = Holding(config, journal, self._held, clock_ms)
         self._moves = MoveJournal(journal)
-        self._guard = Guard(config.guard, self._moves, quick or admin, clock_ms)
+        self._guard = MoveGuard(config.guard, self._moves, quick or admin, clock_ms)
         self._meter = meter or CostMeter(quick or admin, 0, lambda _: True)
         self._facts = Facts(config, journal, self._held, admin, self._guard, frozen, clock_ms)
         self._publisher = ResultPublisher(
@@ -307,10 +308,7 @@ class Executor:
             effect.owner_after,
             took_ms,
             now_ms,
-            effect.unowned_ms,
-            first_ms,
-            use.topics,
-            effect.unloads,
+            MoveCost(effect.unowned_ms, first_ms, use.topics, effect.unloads, use.manager),
         )
         self._guarded(outcome)
         self._journal.decide(

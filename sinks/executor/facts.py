@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sinks.executor.approval_journal import ApprovalJournal
-from sinks.executor.guard import Guard
+from sinks.executor.guard import MoveGuard
 from sinks.executor.intake import Task
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
@@ -34,7 +34,7 @@ class Facts:
     journal: Journal
     approvals: ApprovalJournal
     admin: PulsarAdmin
-    guard: Guard
+    guard: MoveGuard
     frozen: Callable[[Sequence[str]], str]
     clock_ms: Callable[[], int]
 
@@ -112,7 +112,7 @@ class Facts:
         return self.guard.gate.objection([name for name in (*named, *more) if name is not None])
 
     def _held_back(self, command: Command) -> Objection | None:
-        """Bundles of the namespace that nobody owns; splits move nothing."""
+        """Bundles of the namespace without an owner; splits move nothing."""
         if not (self.config.apply and command.is_move):
             return None
         return self.guard.unowned.objection(namespace_of(command.bundle))

@@ -49,7 +49,7 @@ class _Recent(Generic[T]):
             return known[1]
 
 
-class Gate:
+class MoveGate:
     """Threads may share it. All methods raise Unauthorized; every other failure of a call closes
     the gate.
     """

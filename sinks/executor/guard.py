@@ -1,5 +1,5 @@
-"""What guards the cluster from moves, beside the judge: the gate, the breaker, bundles that nobody
-owns, and the budget of repairs.
+"""What guards the cluster from moves, beside the judge: the gate, the breaker, bundles without an
+owner, and the budget of repairs.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from sinks.executor.gate import Gate
+from sinks.executor.gate import MoveGate
 from sinks.executor.move_journal import MoveJournal
 from sinks.executor.settings import GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -22,7 +22,7 @@ from strategies.breaker import (
 )
 from strategies.errors import AdminError, Unauthorized
 
-#: Seconds between two looks at a bundle that nobody owns.
+#: Seconds between two looks at a bundle without an owner.
 _LOOK_AGAIN_S = 2.0
 
 
@@ -89,7 +89,7 @@ class UnownedBundles:
         self._looked_at: dict[str, float] = {}
 
     def add(self, bundle: str) -> None:
-        """Nobody owns it. Raises SinkError."""
+        """No broker owns it. Raises SinkError."""
         if self._hold_ms:
             self._journal.add_unowned(bundle, self._clock_ms())
 
@@ -115,7 +115,7 @@ class UnownedBundles:
             return False
 
 
-class Guard:
+class MoveGuard:
     """Threads may share it."""
 
     def __init__(
@@ -127,7 +127,7 @@ class Guard:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`admin`: with one attempt, and `rules.gate.facts_ms` as deadline. Raises SinkError."""
-        self.gate = Gate(admin, rules.gate, clock)
+        self.gate = MoveGate(admin, rules.gate, clock)
         self.breaker = Breaker(journal, rules, clock_ms)
         self.unowned = UnownedBundles(journal, admin, rules.unowned_hold_ms, clock_ms, clock)
         self._rules, self._journal, self._clock_ms = rules, journal, clock_ms

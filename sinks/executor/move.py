@@ -38,7 +38,7 @@ class Allowance:
 
 
 @dataclass(slots=True)
-class Move:
+class MoveOnItsWay:
     """`command` after `unloads` calls that may have unloaded its bundle. `released_s`: when the
     last of them was answered; `owned_s`: when a broker was first seen to own the bundle after it;
     `lost_to`: the broker that had the bundle before a repair; `unrepaired`: why there was none.

@@ -1,5 +1,5 @@
 """The part of the journal that concerns moves on their way: how often a bundle was unloaded for a
-command, results for the breaker, repairs, and bundles that nobody owns after a move.
+command, results for the breaker, repairs, and bundles without an owner after a move.
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ class MoveJournal:
             return bool(taken < most)
 
     def unowned(self, namespace: str) -> list[tuple[str, int]]:
-        """Bundles of a namespace that nobody owned after a move, and since when (ms since the
-        epoch).
-        """
+        """Bundles of a namespace without an owner after a move; since when, in ms since 1970."""
         rows = self.journal.rows("SELECT bundle, since_ms FROM unowned ORDER BY since_ms, bundle")
         return [
             (bundle, since_ms)
@@ -77,7 +75,7 @@ class MoveJournal:
         ]
 
     def add_unowned(self, bundle: str, since_ms: int) -> None:
-        """Nobody owns this bundle, which had clients."""
+        """No broker owns this bundle, which had clients."""
         with self.journal.writing() as db:
             db.execute("INSERT OR REPLACE INTO unowned VALUES (?, ?)", (bundle, since_ms))
 

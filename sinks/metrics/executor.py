@@ -12,10 +12,12 @@ from sinks.executor.intake import RefusedRecord
 from sinks.executor.publish import Done
 from sinks.metrics.labels import code_of
 from sinks.metrics.liveness import Liveness
+from strategies.model import Outcome
 
 _MOVE_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 #: Reason codes of moves that did not end where the command said.
-_CAME_BACK, _ELSEWHERE = "came-back", "elsewhere"
+_CAME_BACK, _ELSEWHERE, _REPAIRED = "came-back", "elsewhere", "repaired"
+_BREAKER = {"open": 1.0, "trying": 0.5}
 
 
 class ExecutorMetrics:
@@ -69,6 +71,7 @@ class ExecutorMetrics:
             by,
             registry=registry,
         ).labels(cluster)
+        self._guarded = _GuardMetrics(registry, cluster)
         self._in_flight = Gauge(
             "pulsar_rebalancer_commands_in_flight",
             "Commands that are being applied",
@@ -97,6 +100,9 @@ class ExecutorMetrics:
         is_paused: Callable[[], bool],
         journal_bytes: Callable[[], int],
         held: Callable[[], int] = lambda: 0,
+        *,
+        is_gate_closed: Callable[[], bool] = lambda: False,
+        breaker: Callable[[], str] = lambda: "closed",
     ) -> None:
         """Reads these figures at every request from now on, instead of those of an earlier
         executor.
@@ -105,6 +111,8 @@ class ExecutorMetrics:
         self._paused.set_function(is_paused)
         self._journal.set_function(journal_bytes)
         self._held.set_function(held)
+        self._guarded.gate.set_function(is_gate_closed)
+        self._guarded.breaker.set_function(lambda: _BREAKER.get(breaker(), 0.0))
 
     def stepped(self) -> None:
         """Records a step of the executor's loop that did not fail."""
@@ -122,6 +130,7 @@ class ExecutorMetrics:
             self._came_back.inc()
         if code == _ELSEWHERE:
             self._lost.inc()
+        self._guarded.published(outcome, code)
 
     def answered(self, answer: Answered) -> None:
         """Takes a published answer to an approval."""
@@ -132,3 +141,53 @@ class ExecutorMetrics:
     def refused(self, record: RefusedRecord) -> None:
         """Takes a record that is no command, after it was published as rejected."""
         self._unreadable.labels(self._cluster, code_of(record.error.code)).inc()
+
+
+class _GuardMetrics:
+    """What guards the cluster from moves, and what moves cost."""
+
+    def __init__(self, registry: CollectorRegistry, cluster: str) -> None:
+        by = ["cluster"]
+        self._repaired = Counter(
+            "pulsar_rebalancer_repaired_moves_total",
+            "Moves whose bundle was unloaded once more because its destination was lost",
+            by,
+            registry=registry,
+        ).labels(cluster)
+        self._unowned_seconds = Histogram(
+            "pulsar_rebalancer_move_unowned_seconds",
+            "Time in which a moved bundle had no owner",
+            by,
+            buckets=_MOVE_SECONDS,
+            registry=registry,
+        ).labels(cluster)
+        self._first_message_seconds = Histogram(
+            "pulsar_rebalancer_move_first_message_seconds",
+            "Time from the release of a moved bundle until its first message",
+            by,
+            buckets=_MOVE_SECONDS,
+            registry=registry,
+        ).labels(cluster)
+        self.gate = Gauge(
+            "pulsar_rebalancer_gate_closed",
+            "1 if the gate was closed when it was last asked, otherwise 0",
+            by,
+            registry=registry,
+        ).labels(cluster)
+        self.breaker = Gauge(
+            "pulsar_rebalancer_breaker_open",
+            "1 while failures pause the executor, 0.5 while it waits for one move to succeed, "
+            "otherwise 0",
+            by,
+            registry=registry,
+        ).labels(cluster)
+
+    def published(self, outcome: Outcome, code: str) -> None:
+        """Takes a published outcome and the code of its reason."""
+        cost = outcome.cost
+        if code == _REPAIRED:
+            self._repaired.inc()
+        if cost.unowned_ms is not None:
+            self._unowned_seconds.observe(cost.unowned_ms / 1000)
+        if cost.first_message_ms is not None:
+            self._first_message_seconds.observe(cost.first_message_ms / 1000)

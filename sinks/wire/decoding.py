@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from sinks.wire.contracts.fields import UNKNOWN_SPEED
 from sinks.wire.contracts.outcomes import OutcomeRecord
@@ -42,6 +42,7 @@ from sinks.wire.names import (
 )
 from strategies import model
 from strategies.errors import WireError
+from strategies.move_cost import MoveCost
 
 #: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
 _SMALLEST_LIMIT = 1e-6
@@ -214,16 +215,18 @@ def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
         record.owner_after,
         record.took_ms,
         record.ts,
-        *(
-            None if cost is UNSET else cost
-            for cost in (
-                record.unowned_ms,
-                record.first_message_ms,
-                record.topics,
-                record.unloads,
-            )
+        MoveCost(
+            _measured(record.unowned_ms),
+            _measured(record.first_message_ms),
+            _measured(record.topics),
+            _measured(record.unloads),
+            None if record.manager is UNSET else record.manager,
         ),
     )
+
+
+def _measured(cost: int | UnsetType) -> int | None:
+    return None if isinstance(cost, UnsetType) else cost
 
 
 _READERS: dict[type, Callable[[Any, bytes], model.TelemetryRecord]] = {

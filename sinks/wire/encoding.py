@@ -224,10 +224,11 @@ def _outcome(outcome: Outcome) -> OutcomeRecord:
         owner_after=outcome.owner_after,
         took_ms=outcome.took_ms,
         ts=outcome.ts,
-        unowned_ms=_set(outcome.unowned_ms),
-        first_message_ms=_set(outcome.first_message_ms),
-        topics=_set(outcome.topics),
-        unloads=_set(outcome.unloads),
+        unowned_ms=_set(outcome.cost.unowned_ms),
+        first_message_ms=_set(outcome.cost.first_message_ms),
+        topics=_set(outcome.cost.topics),
+        unloads=_set(outcome.cost.unloads),
+        manager=UNSET if outcome.cost.manager is None else outcome.cost.manager,
     )
 
 

@@ -72,8 +72,7 @@ def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
     if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
         return intents
     drain = intents.drains[move.source]
-    answers = replace(drain.answers, expired=0)
-    owner = outcome.owner_after or outcome.owner_before
+    answers, owner = replace(drain.answers, expired=0), outcome.owner_after or outcome.owner_before
     if outcome.status != "dry-run" and owner not in (None, move.source):
         # Also of a refused command: the bundle had left before.
         answers = Answers()

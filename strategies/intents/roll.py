@@ -130,16 +130,19 @@ def next_step(facts: RollFacts) -> RollStep:
 
 
 def _answer(facts: RollFacts) -> RollStep | None:
-    """What became of the record that this process wrote last."""
+    """What became of the records that this process wrote."""
     pending, view = facts.memory.pending, facts.rounds.view
-    if pending is None:
-        return None
-    refused = view.refused.get(pending.id)
+    # Also of a drain that was accepted, and then refused by its first round.
+    refused = next(
+        (view.refused[id_] for id_ in sorted(view.refused) if id_ in facts.memory.ids), None
+    )
     if refused is not None:
         return _refused(facts, refused)
+    if pending is None:
+        return None
     if facts.memory.in_charge and _other_record(facts):
         return _ended(facts)
-    if facts.rounds.after(pending.ts) >= _UNANSWERED:
+    if facts.rounds.after(facts.memory.answered_after_ms) >= _UNANSWERED:
         return EndProcess(
             "unanswered",
             f"{_UNANSWERED} rounds do not mention the record that this process wrote",
@@ -153,13 +156,11 @@ def _answer(facts: RollFacts) -> RollStep | None:
 
 
 def _refused(facts: RollFacts, refused: IntentStatus) -> RollStep:
-    """A roll that this process carries out halts; else there is nothing to halt."""
-    text = f"a record was refused: {refused.text}"
+    text = f"the record to {refused.action} was refused: {refused.text}"
     status = facts.rounds.view.status
-    rolls_on = status is not None and status.state == "rolling" and not _other_record(facts)
-    if rolls_on and facts.memory.in_charge:
-        return HaltRoll(f"{refused.broker}: {text}", f"{refused.advice} Then {_RESUME[5:]}.")
-    return EndProcess("refused", text, refused.advice)
+    if status is None or status.state != "rolling" or not facts.memory.in_charge:
+        return EndProcess("refused", text, refused.advice)
+    return HaltRoll(text, f"{refused.advice} Then `rebalancer roll --resume`, or `--cancel`.")
 
 
 def _ended(facts: RollFacts) -> RollStep | None:
@@ -244,7 +245,8 @@ def _lost(facts: RollFacts) -> list[str]:
     if facts.seen.live is None:
         return []
     phases = facts.rounds.view.phases
-    expected = {*phases, *facts.rounds.brokers}
+    # Rounds forget a broker after a while; this process does not.
+    expected = {*phases, *facts.rounds.brokers, *facts.seen.missing_ms}
     return sorted(
         name
         for name in expected
@@ -295,7 +297,8 @@ def _comes_back(facts: RollFacts, broker: str, run: RestartRun | None) -> RollSt
 def _in_time(facts: RollFacts, broker: str, since_ms: int, what: str) -> RollStep:
     for_ms = facts.now_ms - since_ms
     if for_ms < facts.rules.restart_timeout_ms:
-        return KeepWaiting(f"waits for {broker} {what}, for {_seconds(for_ms)}")
+        most = _seconds(facts.rules.restart_timeout_ms)
+        return KeepWaiting(f"waits for {broker} {what}: {_seconds(for_ms)} of at most {most}")
     return HaltRoll(
         f"{broker} did not come back within {_seconds(facts.rules.restart_timeout_ms)}",
         f"Look at its log and start it, {_RESUME}; to run the command once more: `rebalancer roll "
@@ -395,7 +398,8 @@ def _work(facts: RollFacts, broker: str) -> str:
 
 def _drain_line(drain: IntentStatus) -> str:
     advice = f". {drain.advice}" if drain.state == "blocked" and drain.advice else ""
-    return f"{drain.broker}: {drain.text}{advice}"
+    left = f"; about {_seconds(drain.left_ms)} left" if drain.left_ms else ""
+    return f"{drain.broker}: {drain.text}{left}{advice}"
 
 
 def _finish(facts: RollFacts) -> RollStep:

@@ -172,22 +172,30 @@ class RestartRun:
 @dataclass(frozen=True, slots=True)
 class RollMemory:
     """What the process has done, lost with it. `since_ms`: when it began; `pending`: its record
-    that no round has answered yet; `ids`: of all its records; `in_charge`: a round has accepted
-    one; `due`: brokers whose restart a round has acknowledged to this process, or that a person
-    wants to have restarted again; `ran`: restarts that this process has run.
+    that no round has answered yet, and `answered_after_ms`: the time that rounds with an answer
+    are later than; `ids`: of all its records; `in_charge`: a round has accepted one; `due`: brokers
+    whose restart a round has acknowledged to this process, or that a person wants to have restarted
+    again; `ran`: restarts that this process has run.
     """
 
     since_ms: int
     pending: Intent | None = None
+    answered_after_ms: int = 0
     ids: frozenset[str] = frozenset()
     in_charge: bool = False
     due: frozenset[str] = frozenset()
     ran: Mapping[str, RestartRun] = field(default_factory=dict)
 
 
-def with_record(memory: RollMemory, record: Intent) -> RollMemory:
-    """After this process has written a record; until it is answered, it does nothing else."""
-    return replace(memory, pending=record, ids=memory.ids | {record.id})
+def with_record(
+    memory: RollMemory, record: Intent, rounds: RollRounds = RollRounds()
+) -> RollMemory:
+    """After this process has written a record; until it is answered, it does nothing else.
+    `rounds`: those before: the cluster's clock may be ahead of this machine's.
+    """
+    after_ms = max(record.ts, *rounds.times, 0)
+    ids = memory.ids | {record.id}
+    return replace(memory, pending=record, answered_after_ms=after_ms, ids=ids)
 
 
 def with_answer(memory: RollMemory, view: RollView) -> RollMemory:

@@ -7,11 +7,12 @@ sweeps decide.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from strategies.model import Sweep
-from strategies.rivals.ownership import AGE_MS, HALF_MS, explains
+from strategies.rivals.own_moves import without_old_commands
+from strategies.rivals.ownership import AGE_MS, HALF_MS, NEW_MS, ended, explains
 from strategies.rivals.state import ForeignMove, Rivals, Suspect
 
 #: Number of sweeps that must find the source alive.
@@ -29,25 +30,58 @@ def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -
         rivals = replace(rivals, watching_ms=sweep.ts, left={}, arrived={}, suspects=())
     there = {*sweep.brokers, *sweep.answering}
     away = {broker: sweep.ts for broker in sorted(known) if broker not in there}
-    # From the list of the sweep before: a broker that was gone already may be known no more.
     oldest = sweep.ts - HALF_MS
     absent = {
-        broker: ts for broker, ts in rivals.absent.items() if ts >= oldest and broker not in away
+        broker: ts
+        for broker, ts in rivals.absent.items()
+        if ts >= sweep.ts - NEW_MS and broker not in away
     }
     rivals = replace(
         rivals,
-        pass_ms=max(passed, 3 * rivals.pass_ms // 4) if last_ms >= 0 else 0,
+        pass_ms=_usual(passed, rivals.pass_ms) if last_ms >= 0 else 0,
         absent={**absent, **away},
         left={
             bundle: one
             for bundle, one in rivals.left.items()
             if one.ts >= oldest and one.broker in there
         },
-        arrived={bundle: one for bundle, one in rivals.arrived.items() if one.ts >= oldest},
+        arrived={
+            bundle: one
+            for bundle, one in rivals.arrived.items()
+            if one.ts >= sweep.ts - NEW_MS and one.broker in there
+        },
         leader=sweep.leader,
         shedding=sweep.shedding,
     )
     return _judged(rivals, there, sweep.ts)
+
+
+def is_calm(rivals: Rivals, now_ms: int) -> bool:
+    """Whether sweeps of all brokers with the same bundles would show nothing: no bundle is between
+    two brokers, no command is open, and nothing rests or yields.
+    """
+    evidence = (rivals.absent, rivals.left, rivals.arrived, rivals.suspects)
+    findings = (rivals.news, rivals.moves, rivals.against_ms)
+    open_until = max((own.until_ms for some in rivals.ours.values() for own in some), default=-1)
+    return not any((*evidence, *findings)) and rivals.yielding_ms is None and open_until < now_ms
+
+
+def after_calm(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Sweep) -> Rivals:
+    """The evidence after such sweeps, the newest of which is `last`; each of them closed a round.
+    `last_ms`: time of the one before.
+    """
+    for ts in times_ms:
+        passed, last_ms = ts - last_ms, ts
+        if _is_gap(passed, rivals.pass_ms):
+            rivals = replace(rivals, watching_ms=ts)
+        rivals = replace(rivals, pass_ms=_usual(passed, rivals.pass_ms))
+    return without_old_commands(
+        replace(rivals, leader=last.leader, shedding=last.shedding), last_ms
+    )
+
+
+def _usual(passed_ms: int, usual_ms: int) -> int:
+    return max(passed_ms, 3 * usual_ms // 4)
 
 
 def _is_gap(passed_ms: int, usual_ms: int) -> bool:
@@ -59,16 +93,16 @@ def _judged(rivals: Rivals, there: Collection[str], now_ms: int) -> Rivals:
         return rivals
     waiting, found, ours = list[Suspect](), list[ForeignMove](), dict(rivals.ours)
     for suspect in rivals.suspects:
-        move, own = suspect.move, rivals.ours.get(suspect.move.bundle)
-        explained = explains(own, move, now_ms)
+        move, own = suspect.move, rivals.ours.get(suspect.move.bundle, ())
+        explained = explains(own, suspect, now_ms)
         was_away = rivals.absent.get(move.source, -1) >= move.ts - AGE_MS
         if explained or move.source not in there or was_away:
             continue
         passes = suspect.passes + 1
         if explained is None or passes < _PASSES:
-            waiting.append(Suspect(move, passes))
+            waiting.append(replace(suspect, passes=passes))
             continue
-        found.append(replace(move, against=own is not None and own.issued_ms < move.ts))
-        if own is not None:
-            ours[move.bundle] = replace(own, until_ms=-1)
+        found.append(replace(move, against=any(one.issued_ms < move.ts for one in own)))
+        if own:
+            ours[move.bundle] = ended(own)
     return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *found), ours=ours)

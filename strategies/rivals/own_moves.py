@@ -4,7 +4,7 @@ commands of another epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from strategies.model import Command, Outcome
@@ -13,55 +13,70 @@ from strategies.rivals.state import ForeignMove, OwnMove, Rivals
 
 #: Time after which all lists of bundles show a move: twice the age of a list.
 _SHOWN_MS = 2 * AGE_MS
+HOUR_MS = 3_600_000
+#: Number of commands for one bundle that are remembered.
+_PER_BUNDLE = 4
 
 
 def commanded(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
     """The evidence after a round's commands."""
-    moves = {
-        command.bundle: OwnMove(
-            command.id,
-            command.source,
-            command.destination,
-            command.issued_at_ms,
-            command.expires_at_ms + _SHOWN_MS,
-        )
-        for command in commands
-        if command.is_move
-    }
-    if not moves:
-        return rivals
-    others = {bundle: own for bundle, own in rivals.ours.items() if bundle not in moves}
-    return replace(rivals, ours=newest({**others, **moves}, MOST))
+    ours = dict(rivals.ours)
+    for command in commands:
+        if command.is_move:
+            own = OwnMove(
+                command.id,
+                command.source,
+                command.destination,
+                command.issued_at_ms,
+                command.expires_at_ms + _SHOWN_MS,
+            )
+            # Last, because the oldest are forgotten first.
+            ours[command.bundle] = (*ours.pop(command.bundle, ()), own)[-_PER_BUNDLE:]
+    return replace(rivals, ours=newest(ours, MOST))
 
 
 def answered(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
     """The evidence after an outcome of time `ts`. A command that is not carried out explains
     nothing; one that failed may have released its bundle.
     """
-    own = rivals.ours.get(outcome.bundle)
+    some = rivals.ours.get(outcome.bundle, ())
+    own = next((one for one in some if one.command_id == outcome.command_id), None)
     if outcome.status in ("refused", "expired", "dry-run"):
-        if own is None or own.command_id != outcome.command_id or own.answered_ms is not None:
+        if own is None or own.answered_ms is not None:
             return rivals
-        others = {name: one for name, one in rivals.ours.items() if name != outcome.bundle}
-        return replace(rivals, ours=others)
+        return _with(rivals, outcome.bundle, [one for one in some if one is not own])
     source = outcome.owner_before or (None if own is None else own.source)
     if source is None:
         return rivals
-    began_ms = min(ts - outcome.took_ms, ts if own is None else own.issued_ms)
     moved = OwnMove(
         outcome.command_id,
         source,
         outcome.owner_after or (None if own is None else own.destination),
-        began_ms,
+        min(ts - outcome.took_ms, ts if own is None else own.issued_ms),
         ts + _SHOWN_MS,
         ts,
-        confirmed=outcome.status == "applied" and outcome.owner_after is not None,
+        confirmed=outcome.status == "applied" and outcome.owner_after not in (None, source),
     )
-    return _without_moves_of(
-        replace(rivals, ours=newest({**rivals.ours, outcome.bundle: moved}, MOST)),
-        outcome.bundle,
-        moved,
-    )
+    others = [one for one in some if one is not own]
+    rivals = _with(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
+    return _without_moves_of(rivals, outcome.bundle, moved)
+
+
+def without_old_commands(rivals: Rivals, now_ms: int) -> Rivals:
+    """Without the commands of more than an hour ago."""
+    ours = {
+        bundle: some
+        for bundle, some in rivals.ours.items()
+        if max(some[-1].issued_ms, some[-1].until_ms) >= now_ms - HOUR_MS
+    }
+    return rivals if len(ours) == len(rivals.ours) else replace(rivals, ours=ours)
+
+
+def _with(rivals: Rivals, bundle: str, some: Sequence[OwnMove]) -> Rivals:
+    ours = {name: own for name, own in rivals.ours.items() if name != bundle}
+    if some:
+        ours[bundle] = tuple(some)
+    return replace(rivals, ours=newest(ours, MOST))
 
 
 def _without_moves_of(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:

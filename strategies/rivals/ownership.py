@@ -21,9 +21,11 @@ AGE_MS = 90_000
 #: How long the first half of a move waits for the second one.
 HALF_MS = 600_000
 #: How long a bundle is new: its broker may unload it before all lists show it.
-_NEW_MS = 2 * AGE_MS
+NEW_MS = 2 * AGE_MS
 #: Difference between the clocks of a broker and the collector that a restart may hide behind.
 _CLOCKS_MS = 30_000
+#: A loss of at least this number of bundles, and of more than this part, is no work of a shedder.
+_MANY, _LARGE_PART = 3, 1 / 3
 #: Maximum number of bundles between two brokers, of suspicions, and of commands that are kept:
 #: further ones replace the oldest.
 MOST = 10_000
@@ -49,21 +51,25 @@ def listed(rivals: Rivals, listing: Listing) -> Rivals:
     """The evidence after a broker's list has changed."""
     if rivals.ours:
         rivals = _with_takings_back(rivals, listing)
-    if listing.before == listing.now:
-        return rivals
-    before, now = frozenset(listing.before or ()), frozenset(listing.now)
     restarted = _restarted(listing)
     if restarted:
         rivals = replace(rivals, absent={**rivals.absent, listing.broker: listing.ts})
+    if listing.before == listing.now:
+        return rivals
+    before, now = frozenset(listing.before or ()), frozenset(listing.now)
     matching = _Matching(listing, dict(rivals.left), dict(rivals.arrived))
     matching.loses(_movable(before - now), explained=restarted or _explained(rivals, listing))
     matching.gains(_movable(now - before))
-    found = [one for one in matching.moves if not _is_ours(rivals.ours.get(one.bundle), one)]
+    found = [
+        one
+        for one in matching.moves
+        if explains(rivals.ours.get(one.move.bundle, ()), one, listing.ts) is not True
+    ]
     return replace(
         rivals,
         left=newest(matching.left, MOST),
         arrived=newest(matching.arrived, MOST),
-        suspects=(*rivals.suspects, *map(Suspect, found))[-MOST_SUSPECTS:],
+        suspects=(*rivals.suspects, *found)[-MOST_SUSPECTS:],
     )
 
 
@@ -74,7 +80,7 @@ class _Matching:
     listing: Listing
     left: dict[str, Sighting]
     arrived: dict[str, Sighting]
-    moves: list[ForeignMove] = field(default_factory=list)
+    moves: list[Suspect] = field(default_factory=list)
 
     def loses(self, bundles: Sequence[str], *, explained: bool) -> None:
         """A bundle that appeared from nowhere a short while ago is a new one, such as the half of a
@@ -84,10 +90,11 @@ class _Matching:
         for bundle in bundles:
             there = self.arrived.pop(bundle, None)
             if there is None or there.broker == broker:
-                new = there is not None and ts - there.ts <= _NEW_MS
+                new = there is not None and ts - there.ts <= NEW_MS
                 self.left[bundle] = Sighting(broker, ts, explained or new)
             elif not explained:
-                self.moves.append(ForeignMove(bundle, broker, there.broker, ts))
+                move = ForeignMove(bundle, broker, there.broker, ts)
+                self.moves.append(Suspect(move, there.ts, ts))
 
     def gains(self, bundles: Sequence[str]) -> None:
         """The first list of a broker does not show when it got its bundles, but that it has them
@@ -100,18 +107,20 @@ class _Matching:
                 if self.listing.before is not None:
                     self.arrived[bundle] = Sighting(broker, ts)
             elif gone.broker != broker and not gone.explained:
-                self.moves.append(ForeignMove(bundle, gone.broker, broker, ts))
+                move = ForeignMove(bundle, gone.broker, broker, ts)
+                self.moves.append(Suspect(move, gone.ts, gone.ts))
 
 
 def _restarted(listing: Listing) -> bool:
     """Whether the broker has started since its last report, or, where reports do not say it, has
-    lost all of its bundles at once, as only a restart or a shutdown does.
+    lost all or many of its bundles at once, as in a restart or a shutdown.
     """
     if listing.before is None:
         return False
     if listing.started_ms is not None:
         return listing.started_ms > listing.seen_ms - _CLOCKS_MS
-    return len(listing.before) > 1 and not set(listing.before) & set(listing.now)
+    had, lost = len(listing.before), len(set(listing.before) - set(listing.now))
+    return lost > 0 and (lost == had or (lost >= _MANY and lost > had * _LARGE_PART))
 
 
 def _explained(rivals: Rivals, listing: Listing) -> bool:
@@ -123,58 +132,70 @@ def _explained(rivals: Rivals, listing: Listing) -> bool:
 
 
 def _with_takings_back(rivals: Rivals, listing: Listing) -> Rivals:
-    """Suspects bundles that the broker still or again has although an outcome, old enough to be
-    visible in its list, named another owner.
+    """Suspects bundles that the broker still has although an outcome, old enough to be visible in
+    its list, named another owner. Where two commands may have moved it, nothing is clear.
     """
     broker, ts = listing.broker, listing.ts
     still = frozenset(listing.before or ()) & frozenset(listing.now)
     back = {
-        bundle: own
-        for bundle, own in rivals.ours.items()
-        if own.confirmed
-        and own.answered_ms is not None
-        and own.answered_ms + AGE_MS <= ts <= own.until_ms
-        and own.destination not in (None, broker)
-        and bundle in still
+        bundle: live[0]
+        for bundle, some in rivals.ours.items()
+        if bundle in still
+        and len(live := [own for own in some if own.until_ms >= ts]) == 1
+        and _must_be_visible(live[0], rivals, broker, ts)
     }
+    if not back:
+        return rivals
     known = {
         move.bundle
         for move in (*rivals.moves, *rivals.news, *(one.move for one in rivals.suspects))
-        if back and move.bundle in back and move.ts > back[move.bundle].issued_ms
+        if move.bundle in back and move.ts > back[move.bundle].issued_ms
     }
     back = {bundle: own for bundle, own in back.items() if bundle not in known}
-    if not back:
-        return rivals
     found = [
-        Suspect(ForeignMove(bundle, str(own.destination), broker, ts))
+        Suspect(ForeignMove(bundle, str(own.destination), broker, ts), ts, ts)
         for bundle, own in back.items()
     ]
-    ended = {bundle: replace(own, until_ms=-1) for bundle, own in back.items()}
-    return replace(
-        rivals,
-        ours={**rivals.ours, **ended},
-        suspects=(*rivals.suspects, *found)[-MOST_SUSPECTS:],
-    )
+    return replace(rivals, suspects=(*rivals.suspects, *found)[-MOST_SUSPECTS:])
 
 
-def explains(own: OwnMove | None, move: ForeignMove, now_ms: int) -> bool | None:
-    """Whether a command explains a change of owners; None while its outcome may still come.
-
-    An executor may release a bundle twice, so that it passes over a third broker; from the owner
-    that the outcome names no command takes it away. Without an outcome, the bundle may have ended
-    anywhere.
+def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool:
+    """Whether a list of the broker at this time must show that the bundle went elsewhere, and
+    stayed there.
     """
-    if own is None or not own.issued_ms < move.ts <= own.until_ms:
+    if not own.confirmed or own.answered_ms is None or own.destination in (None, broker):
+        return False
+    if rivals.absent.get(str(own.destination), -1) >= own.answered_ms - AGE_MS:
+        return False
+    return own.answered_ms + AGE_MS <= ts
+
+
+def ended(some: Sequence[OwnMove]) -> tuple[OwnMove, ...]:
+    """The commands once something else has moved their bundle: they explain nothing any more."""
+    return tuple(replace(own, until_ms=-1) for own in some)
+
+
+def explains(some: Sequence[OwnMove], suspect: Suspect, now_ms: int) -> bool | None:
+    """Whether commands for its bundle explain a change of owners; None while an outcome may still
+    come.
+    """
+    found = [_explains(own, suspect, now_ms) for own in some]
+    return True if True in found else None if None in found else False
+
+
+def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
+    """An executor may release a bundle twice, so that it passes over a third broker; from the owner
+    that the outcome names no command takes it away. Without an outcome, the bundle may have ended
+    anywhere; so it may after its new owner has died before it listed the bundle.
+    """
+    source = suspect.move.source
+    if not (own.issued_ms < suspect.began_ms and suspect.left_ms <= own.until_ms):
         return False
     if own.answered_ms is not None:
-        return move.source != own.destination
+        return source != own.destination
     if now_ms <= own.until_ms:
         return None
-    return move.source == own.source
-
-
-def _is_ours(own: OwnMove | None, move: ForeignMove) -> bool:
-    return explains(own, move, move.ts) is True
+    return source == own.source
 
 
 def _movable(bundles: Collection[str]) -> list[str]:

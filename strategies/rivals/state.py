@@ -51,11 +51,14 @@ class ForeignMove:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A move that may be foreign. `passes`: number of sweeps since, all of which found the source
+    """A move that may be foreign. `began_ms`: when the first of its two brokers showed it;
+    `left_ms`: when the source did; `passes`: number of sweeps since, all of which found the source
     alive.
     """
 
     move: ForeignMove
+    began_ms: int
+    left_ms: int
     passes: int = 0
 
 
@@ -73,8 +76,8 @@ class Rivals:
     left: Mapping[str, Sighting] = field(default_factory=dict)
     #: Bundle → the broker on which it appeared; no other broker has given it up yet.
     arrived: Mapping[str, Sighting] = field(default_factory=dict)
-    #: Bundle → its newest command of the last hour.
-    ours: Mapping[str, OwnMove] = field(default_factory=dict)
+    #: Bundle → its newest commands of the last hour, oldest first.
+    ours: Mapping[str, tuple[OwnMove, ...]] = field(default_factory=dict)
     #: Moves that wait for more evidence.
     suspects: tuple[Suspect, ...] = ()
     #: Foreign moves since the last round.
@@ -105,6 +108,13 @@ def to_tree(rivals: Rivals) -> dict[str, Any]:
     return {name: value for name, value in tree.items() if value != empty[name]}
 
 
+def used_by_rounds(rivals: Rivals) -> list[Any]:
+    """What a round knows, without the evidence, as JSON values."""
+    moves = [(one.bundle, one.source, one.destination, one.ts) for one in rivals.moves]
+    rest = (rivals.yielding_ms, rivals.settled_ms, rivals.again, rivals.leader, rivals.shedding)
+    return [moves, *rest]
+
+
 def from_tree(tree: Mapping[str, Any]) -> Rivals:
     """Inverse of `to_tree`."""
     typed: dict[str, Any] = {
@@ -112,9 +122,13 @@ def from_tree(tree: Mapping[str, Any]) -> Rivals:
             name: {bundle: Sighting(**one) for bundle, one in tree.get(name, {}).items()}
             for name in ("left", "arrived")
         },
-        "ours": {bundle: OwnMove(**one) for bundle, one in tree.get("ours", {}).items()},
+        "ours": {
+            bundle: tuple(OwnMove(**one) for one in some)
+            for bundle, some in tree.get("ours", {}).items()
+        },
         "suspects": tuple(
-            Suspect(ForeignMove(**one["move"]), one["passes"]) for one in tree.get("suspects", ())
+            Suspect(**{**one, "move": ForeignMove(**one["move"])})
+            for one in tree.get("suspects", ())
         ),
         **{
             name: tuple(ForeignMove(**one) for one in tree.get(name, ()))

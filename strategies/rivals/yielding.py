@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strategies.model import Skip
+from strategies.rivals.own_moves import HOUR_MS, without_old_commands
 from strategies.rivals.settings import RivalSettings
 from strategies.rivals.state import ForeignMove, Rivals
 
-HOUR_MS = 3_600_000
 #: Number of rounds within an hour with moves against the rebalancer's that make it yield.
 _UNDONE_ROUNDS = 2
 #: The calm time doubles at most so often.
@@ -31,12 +31,8 @@ def judged(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -
         news=(),
         moves=moves,
         against_ms=(*(ts for ts in rivals.against_ms if ts >= now_ms - HOUR_MS), *against),
-        ours={
-            bundle: own
-            for bundle, own in rivals.ours.items()
-            if max(own.issued_ms, own.until_ms) >= now_ms - HOUR_MS
-        },
     )
+    rivals = without_old_commands(rivals, now_ms)
     if rivals.yielding_ms is not None:
         newest = max((move.ts for move in moves), default=-1)
         calm = newest <= now_ms - calm_ms(rivals, settings) or settings.moves_per_hour == 0

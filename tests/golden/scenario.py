@@ -17,6 +17,7 @@ what the engine prints.
     in odd rounds hot-1b carries 3000
     at 6 other processes take 20 % of hot-1
     at 7 idle-2 joins
+    at 8 a script moves hot-1a to idle-1
     at 8 Ann drains hot-1
     at 9 Ann undrains hot-1
     rounds 20
@@ -25,7 +26,8 @@ what the engine prints.
 
 A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full;
 its bundles are named after it with a letter each. `limits`, `filters`, `splitting`, `throttling`,
-`placement`, `drains` and `round` set one setting of that table each; `policies` is the snapshot
+`rivals`, `placement`, `drains` and `round` set one setting of that table each; `policies` is the
+snapshot
 that the log begins with. What changes stays so until a later line changes it. Rounds are a minute
 apart. Commands are carried out between rounds, unless told otherwise. `show` names the rounds that
 are printed, without it all are; of the others, the print-out has the number of commands. Below the
@@ -41,6 +43,7 @@ from string import ascii_lowercase
 
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.settings.load import load
+from rebalancer.simulation.clock import PERIOD_S
 from rebalancer.simulation.closed_loop import (
     EngineDecider,
     PolledCluster,
@@ -91,6 +94,7 @@ class Scenario:
     alternating: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     foreign: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
     joins: dict[int, set[str]] = field(default_factory=dict)
+    scripted: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
     intents: dict[int, list[tuple[IntentAction, str, str]]] = field(default_factory=dict)
     rounds: int = 3
     shown: set[int] = field(default_factory=set)
@@ -102,7 +106,9 @@ def read_scenario(text: str) -> Scenario:
     scenario = Scenario()
     for line in setup.splitlines():
         words = line.split()
-        if not any(read(words, scenario) for read in (_read_round, _read_event, _read_line)):
+        if not any(
+            read(words, scenario) for read in (_read_round, _read_script, _read_event, _read_line)
+        ):
             raise ValueError(
                 f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in "
                 "a scenario"
@@ -163,6 +169,10 @@ def _happen(scenario: Scenario, cluster: PolledCluster, number: int) -> None:
         world.foreign[world.fleet.names.index(broker)] = percent
     for broker in scenario.joins.get(number, ()):
         world.present[world.fleet.names.index(broker)] = True
+    for bundle, broker in scenario.scripted.get(number, ()):
+        row = world.names.index(NAMESPACE + bundle)
+        now_s = (number - 1) * PERIOD_S
+        world.move(row, world.fleet.names.index(broker), now_s, now_s)
 
 
 def _intents(
@@ -203,6 +213,8 @@ def _read_round(words: Sequence[str], scenario: Scenario) -> bool:
             | "filters"
             | "splitting"
             | "throttling"
+            | "rivals"
+            | "placement"
             | "placement"
             | "drains"
             | "round" as table,
@@ -236,6 +248,16 @@ def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
             _add_broker(scenario, broker, [float(rate) for rate in rates], float(capacity))
         case _:
             return not words
+    return True
+
+
+def _read_script(words: Sequence[str], scenario: Scenario) -> bool:
+    """What something else moves."""
+    match words:
+        case ["at", number, "a", "script", "moves", bundle, "to", broker]:
+            scenario.scripted.setdefault(int(number), []).append((bundle, broker))
+        case _:
+            return False
     return True
 
 

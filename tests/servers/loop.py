@@ -58,6 +58,8 @@ SETTINGS: Mapping[str, object] = {
     "filters.distribute_evenly": False,
     "collector.pass_interval_ms": 2_000,
     "executor.arrival_timeout_ms": 10_000,
+    # As short as the rounds.
+    "executor.settle_ms": 8_000,
 }
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import shlex
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.control_topic import now_ms
 from tests.servers.pulsar_processes import PulsarProcesses
 
 _EVERY_S = 0.05
@@ -21,11 +21,11 @@ _EVERY_S = 0.05
 
 @dataclass(frozen=True)
 class Absence:
-    """A broker did not serve, from the signal until it was ready again; s, monotonic."""
+    """A broker did not serve, from the signal until it was ready again; ms since the epoch."""
 
     broker: str
-    since: float
-    until: float
+    since: int
+    until: int
 
 
 @dataclass
@@ -74,10 +74,10 @@ class Supervisor:
     def kill(self, broker: str) -> None:
         """As a failure would; and starts it again."""
         with self._locks[broker]:
-            since, server = time.monotonic(), self.processes.servers[broker]
+            since, server = now_ms(), self.processes.servers[broker]
             server.kill()
             self.processes.start([broker])
-            self.killed.append(Absence(broker, since, time.monotonic()))
+            self.killed.append(Absence(broker, since, now_ms()))
 
     def check(self) -> None:
         """Raises what went wrong in a restart."""
@@ -93,10 +93,10 @@ class Supervisor:
     def _restart(self, taken: Path) -> None:
         broker = taken.read_text("utf-8").strip()
         with self._locks[broker]:
-            since = time.monotonic()
+            since = now_ms()
             self.processes.servers[broker].shut_down()
             self.processes.start([broker])
-            self.restarted.append(Absence(broker, since, time.monotonic()))
+            self.restarted.append(Absence(broker, since, now_ms()))
         taken.rename(taken.with_suffix(".done"))
 
 

@@ -258,8 +258,12 @@ def moved_since(number: int, loop: Loop) -> bool:
 
 
 def unloaded_as_often_as_commanded(modular: PulsarProcesses, loop: Loop) -> bool:
-    """By the brokers' own logs: the request that is not passed on is the one that unloads."""
+    """By the brokers' own logs: the request that is not passed on is the one that unloads. A
+    repair, and an unload that a death left in doubt, is a second one.
+    """
     commanded = Counter(bundle for bundle, _ in {(one.bundle, one.id) for one in loop.commands()})
+    again = {(one.bundle, one.command_id) for one in loop.outcomes() if one.cost.unloads == 2}
+    commanded.update(bundle for bundle, _ in sorted(again))
     return all(modular.unloads(bundle) <= count for bundle, count in commanded.items())
 
 

@@ -40,10 +40,15 @@ _WATCHED_MS, _CALM_MS = 95_000, 30_000
 RIVALS = {"rivals__moves_per_hour": _LIMIT, "rivals__calm_ms": _CALM_MS}
 
 
+@pytest.mark.parametrize(
+    ("manager", "fixture"),
+    [("modular", "pulsar"), pytest.param("extensible", "guarded_pulsar", marks=pytest.mark.slow)],
+)
 def test_rounds_yield_to_a_script_and_act_again_when_it_has_ended(
-    pulsar: PulsarCluster, tmp_path: Path
+    manager: Manager, fixture: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    with watched(pulsar, tmp_path, "t/rivalled") as (loop, users):
+    cluster: PulsarCluster = request.getfixturevalue(fixture)
+    with watched(cluster, tmp_path, f"t/rival-{manager}", manager) as (loop, users):
         last = unload_by_script(users, loop)
         first = yields(loop)
         print(f"{first.round - last} rounds after the last unload:\n{words(first)}")

@@ -36,7 +36,7 @@ def test_what_pulsars_own_shedder_unloads_is_seen_and_compared_with_our_rounds(
     with pulsar_cluster(tmp_path / "pulsar", more=SHEDDER) as cluster:
         settings = cluster.settings(tmp_path)
         with (
-            closed_loop(tmp_path / "loop", settings) as loop,
+            closed_loop(tmp_path / "loop", settings, None, rivals__moves_per_hour=0) as loop,
             skewed_users(cluster, tmp_path, "t/shadowed") as users,
         ):
             told("at the start", users)

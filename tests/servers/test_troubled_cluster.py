@@ -20,7 +20,7 @@ def test_a_store_and_then_a_broker_that_hang_for_a_moment(jdk: None, tmp_path: P
     with troubled(tmp_path) as cluster:
         cluster.freeze("storage", _SHORT_S)
         cluster.freeze(cluster.processes.cluster.brokers[1], _SHORT_S)
-        print(cluster.end())
+        print(cluster.traveller.end())
 
 
 @pytest.mark.slow
@@ -33,4 +33,4 @@ def test_a_part_that_hangs_for_a_minute(jdk: None, tmp_path: Path, part: str) ->
             {"storage": "storage", "first broker": brokers[0], "last broker": brokers[-1]}[part],
             _LONG_S,
         )
-        print(cluster.end())
+        print(cluster.traveller.end())

@@ -4,99 +4,25 @@ its outcomes say about when each unload began.
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from sinks.executor.journal import Journal
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.model import Command, Outcome
-from tests.control_topic import command, now_ms
+from tests.control_topic import now_ms
 from tests.faults.real_executor import RealExecutor
-from tests.servers.pulsar_cluster import PulsarCluster
+from tests.faults.traveller import Traveller
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.servers.pulsar_users import Bundles
 from tests.servers.racing import producers_of
-from tests.waiting import eventually
 
 _BUNDLES, _TOPICS = 8, 2
 #: Pulsar's own session timeout, so that a short freeze costs no session, and a long one does.
 SESSION_S = 30
 GATE_MS, SETTLE_MS, PAUSE_MS = 2_000, 5_000, 5_000
-_LONG_S, _EVERY_S = 240.0, 0.5
 #: Between the gate's last look and the call: what the journal and a busy machine take.
 _BUSY_MS = 1_500
-
-
-@dataclass
-class Traveller:
-    """Sends each bundle on, from broker to broker, as soon as its last command has its outcome."""
-
-    cluster: PulsarCluster
-    executor: RealExecutor
-    owners: dict[str, str]
-    open: dict[str, Command] = field(default_factory=dict)
-    sent: list[Command] = field(default_factory=list)
-
-    def outcomes(self) -> dict[str, Outcome]:
-        """By command."""
-        return {told.command_id: told for told in self.executor.control.outcomes()}
-
-    def applied(self) -> int:
-        """Moves that arrived."""
-        return sum(told.status == "applied" for told in self.outcomes().values())
-
-    def send_on(self) -> None:
-        """The next command of every bundle that has none under way."""
-        told = self.outcomes()
-        for bundle in sorted(self.owners):
-            last = self.open.get(bundle)
-            if last is not None and last.id not in told:
-                continue
-            if last is not None:
-                self.owners[bundle] = told[last.id].owner_after or self.owners[bundle]
-            source = self.owners[bundle]
-            place = self.cluster.brokers.index(source) + 1
-            move = command(bundle, source, self.cluster.brokers[place % len(self.cluster.brokers)])
-            self.open[bundle] = move
-            self.sent.append(move)
-            self.executor.control.send(move, key=self.executor.key)
-
-    def go_on_for(self, seconds: float) -> None:
-        """Sends commands for so long."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            self.send_on()
-            time.sleep(_EVERY_S)
-
-    def go_on_until(self, true: Callable[[], bool], what: str) -> None:
-        """Sends commands until something holds."""
-
-        def holds() -> bool:
-            self.send_on()
-            return true()
-
-        eventually(holds, _LONG_S, lambda: f"{what}: {self.summary()}", every_s=_EVERY_S)
-
-    def summary(self) -> dict[str, int]:
-        """How many outcomes of each sort: status and code."""
-        return dict(
-            Counter(
-                f"{told.status} {(told.reason or '').partition(':')[0]}".strip()
-                for told in self.outcomes().values()
-            )
-        )
-
-    def begun(self, after_ms: int, before_ms: int) -> list[Outcome]:
-        """Commands for which a bundle was unloaded first between these times."""
-        return [
-            told
-            for told in self.outcomes().values()
-            if told.unloads and after_ms < told.ts - told.took_ms < before_ms
-        ]
 
 
 @dataclass(frozen=True)
@@ -136,22 +62,6 @@ class Troubled:
             if frozen_ms < told.ts
         ), self.traveller.summary()
 
-    def end(self) -> dict[str, int]:
-        """Stops sending, waits for all outcomes, and checks that nothing is half done."""
-        traveller = self.traveller
-        eventually(
-            lambda: len(traveller.outcomes()) == len({one.id for one in traveller.sent}),
-            _LONG_S,
-            lambda: f"not every command has its outcome: {traveller.summary()}",
-        )
-        traveller.executor.kill()
-        with closing(Journal(traveller.executor.folder / "state")) as journal:
-            assert journal.unfinished() == []
-        for told in traveller.outcomes().values():
-            assert told.status in ("applied", "already-done") or told.reason, told
-            assert (told.unloads or 0) <= 2, told
-        return traveller.summary()
-
 
 @contextmanager
 def troubled(folder: Path) -> Iterator[Troubled]:
@@ -187,4 +97,4 @@ def troubled(folder: Path) -> Iterator[Troubled]:
         )
         executor.start("--apply")
         owners = {bundle: used.owner(bundle) for bundle in used.all}
-        yield Troubled(processes, Traveller(cluster, executor, owners))
+        yield Troubled(processes, Traveller(cluster.brokers, executor, owners))

@@ -24,14 +24,24 @@ from tests.control_topic import Control, now_ms, outcome
 from tests.telemetry_lines import T0, bundle, load_report, sweep
 from tests.waiting import eventually
 
-#: Of real time, between two rounds.
-TURN_S = 0.1
-SETTINGS = ("pulsar.cluster=c", "shedding.strategy=steady", "round.stale_after_ms=60000")
+#: Of real time, between two rounds, and what passes meanwhile on the cluster's clock. A test may
+#: take a minute: then the two differ by as much as a record may (round.max_clock_jump_ms).
+TURN_S, TURN_MS = 0.2, 1_000
+SETTINGS = (
+    "pulsar.cluster=c",
+    "shedding.strategy=steady",
+    "round.interval_ms=1000",
+    "round.lateness_ms=200",
+    "round.stale_after_ms=2000",
+    "round.command_ttl_ms=5000",
+    "round.cool_down_ms=6000",
+)
 
 
 class FoldingJob:
     """`brokers` → whether it runs; `owners`: bundle → broker; `executes`: whether commands are
-    carried out; `intents_key`: see `signing.intents_key_file`. Change them while it runs.
+    carried out; `intents_key`: see `signing.intents_key_file`. Change them while it runs. `now_ms`:
+    of the cluster's clock.
     """
 
     def __init__(self, control: Control, brokers: Sequence[str], bundles: int = 2) -> None:
@@ -50,6 +60,7 @@ class FoldingJob:
         self._stop, self._goes = threading.Event(), threading.Event()
         self._goes.set()
         self.failure = ""
+        self.now_ms = now_ms()
         self._turning = threading.Lock()
         control.folder.joinpath("telemetry").mkdir(exist_ok=True)
 
@@ -120,13 +131,14 @@ class FoldingJob:
 
     def _collect(self) -> None:
         live = [name for name, runs in self.brokers.items() if runs]
-        seconds = (now_ms() - T0) / 1000
+        self.now_ms += TURN_MS
+        seconds = (self.now_ms - T0) / 1000
         reports = [
             load_report(
                 broker,
                 seconds,
                 {name: 100.0 for name, owner in self.owners.items() if owner == broker},
-                cpu=10.0 + 10 * sum(owner == broker for owner in self.owners.values()),
+                cpu=10.0 + 5 * sum(owner == broker for owner in self.owners.values()),
             )
             for broker in live
         ]
@@ -136,6 +148,6 @@ class FoldingJob:
     def _execute(self, command: Command) -> None:
         if command.destination is not None and command.is_move:
             self.owners[command.bundle] = command.destination
-            done = replace(outcome(command, "applied"), ts=now_ms())
+            done = replace(outcome(command, "applied"), ts=self.now_ms)
             self.control.write("outcomes", [encode_outcome(done)])
             self.control.write("telemetry", [encode_outcome_telemetry(done)])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from strategies.engine import Engine, EngineSettings
-from strategies.model import Event, LoadReport, Outcome, OutcomeReport, Round, Skip
+from strategies.model import Event, LoadReport, Outcome, OutcomeReport, Owned, Round, Skip
 from strategies.rivals.own_moves import commanded
 from strategies.rivals.settings import RivalSettings
 from strategies.rivals.state import ForeignMove
@@ -32,12 +32,15 @@ class Life:
     rivals: RivalSettings = RivalSettings()
     cpu: dict[str, float] = field(default_factory=dict)
     started_s: dict[str, int] = field(default_factory=dict)
+    #: Brokers are extensible: reports have figures only, and notes of the collector the bundles.
+    noted: bool = False
     cool_down_ms: int = 1_800_000
     leader: str | None = None
     shedding: bool | None = None
     now_s: int = 0
     store: InMemoryStore = field(default_factory=InMemoryStore)
     events: list[Event] = field(default_factory=list)
+    told: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def passes(
         self, count: int = 1, *, missing: Iterable[str] = (), gone: Iterable[str] = ()
@@ -48,7 +51,8 @@ class Life:
             self.now_s += PASS_S
             there = [name for name in self.owned if name not in away | quiet]
             for number, name in enumerate(there):
-                self.fold(self._report(name, self.now_s - 5 + number))
+                for record in self._records(name, self.now_s - 5 + number):
+                    self.fold(record)
             pass_ = sweep(self.now_s, *there, missing=dict.fromkeys(sorted(quiet), "no answer"))
             self.fold(replace(pass_, leader=self.leader, shedding=self.shedding))
 
@@ -122,6 +126,19 @@ class Life:
         started = self.started_s.get(name)
         return said if started is None else replace(said, started_ms=T0 + started * 1000)
 
+    def _records(self, name: str, second: int) -> list[LoadReport | Owned]:
+        said = self._report(name, second)
+        if not self.noted:
+            return [said]
+        names = tuple(bundle(number) for number in sorted(self.owned[name]))
+        owned = Owned("c", name, T0 + second * 1000 + 500, names)
+        changed = self.told.get(name) != names
+        self.told[name] = names
+        assert said.figures is not None
+        average = replace(said.figures, usage_average=0.5)
+        figures = replace(said, figures=average, bundles=None, started_ms=None)
+        return [figures, *([owned] if changed else [])]
+
     def _engine(self) -> Engine:
         rounds = RoundSettings(interval_ms=PASS_S * 1000, cool_down_ms=self.cool_down_ms)
         return Engine(
@@ -137,6 +154,7 @@ class Life:
 def three_brokers(**parts: object) -> Life:
     """Ten bundles each, whose moves have been watched for a while."""
     owned = {name: [10 * at + n for n in range(10)] for at, name in enumerate((A, B, C))}
+    parts = {"started_s": dict.fromkeys(owned, -900), **parts}
     life = Life(owned, **parts)  # type: ignore[arg-type]
     life.settle()
     return life

@@ -113,7 +113,7 @@ def facts(phases: Mapping[str, RollPhase], **given: Any) -> RollFacts:
         fresh={one: 2 for one, phase in phases.items() if phase == "restarted"},
     )
     seen = Observation(NOW, brokers, brokers[-1], brokers, (), dict.fromkeys(brokers, STARTED))
-    memory = RollMemory(NOW - 30_000, None, frozenset({"mine"}), in_charge=True)
+    memory = RollMemory(NOW - 30_000, ids=frozenset({"mine"}), in_charge=True)
     most = given.pop("max_unavailable", 1)
     rounds = changed(changed(rounds, given, "round_state", "round_text"), given)
     found = RollFacts(
@@ -271,7 +271,7 @@ class RollProcess:
         record = replace(intent(action, broker, f"{self.ids}-{self.count}"), ts=self.world.now_ms)
         if action == "roll":
             record = replace(record, id=ROLL, roll=None, brokers=self.world.brokers)
-        self.memory = with_record(self.memory, record)
+        self.memory = with_record(self.memory, record, self.rounds)
         self.world.write(record)
 
     def look(self) -> Observation:

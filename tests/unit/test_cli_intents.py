@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +16,7 @@ from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_round
 from sinks.wire.signing import SigningKey
 from strategies.intents.contract import Intent
-from tests.control_topic import TOPICS, Control
+from tests.control_topic import TOPICS, Control, now_ms
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.folding_job import FoldingJob
 from tests.waiting import eventually
@@ -31,13 +33,18 @@ class Person:
 
     control: Control
 
-    def types(self, *words: object, **settings: str) -> Answer:
+    def types(self, *words: object, stop_after_s: float | None = None, **more: str) -> Answer:
+        """`stop_after_s`: when the person interrupts; `more`: settings, with __ for dots."""
+        if stop_after_s is not None:
+            Timer(stop_after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return rebalancer(*words, *self.settings(**more))
+
+    def settings(self, **more: str) -> list[str]:
         given = {f"topics.{name}": self.control.uri(name) for name in TOPICS} | {
             "pulsar.cluster": "c",
-            **{name.replace("__", "."): value for name, value in settings.items()},
+            **{name.replace("__", "."): value for name, value in more.items()},
         }
-        overrides = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
-        return rebalancer(*words, *overrides)
+        return [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
 
     def written(self) -> list[Intent]:
         records = [decode(value, b"") for value in self.control.read("telemetry")]
@@ -76,7 +83,7 @@ def test_a_broker_that_cannot_be_drained_is_one_clear_sentence(
     person: Person, job: FoldingJob, broker: str, sentence: str
 ) -> None:
     job.brokers[C] = False
-    eventually(lambda: C in job.rounds()[-1].stale)
+    eventually(lambda: C in job.rounds()[-1].stale, 30)
     answer = person.types("drain", broker, "--reason", "x")
     assert (answer.code, answer.out, person.written()) == (1, "", [])
     assert answer.err.startswith(f"error: {sentence}")
@@ -86,16 +93,16 @@ def test_a_broker_that_cannot_be_drained_is_one_clear_sentence(
 
 def test_the_last_broker_stays(person: Person, job: FoldingJob) -> None:
     for broker in (A, B):
-        job.brokers[broker] = False
-    eventually(lambda: {A, B} <= {*job.rounds()[-1].stale})
-    answer = person.types("drain", C, "--reason", "x")
-    assert (answer.code, person.written()) == (1, [])
+        person.types("drain", broker, "--reason", "x", "--together", "--no-wait")
+    eventually(lambda: len(job.rounds()[-1].intents) == 2)
+    answer = person.types("drain", C, "--reason", "x", "--together")
+    assert (answer.code, len(person.written())) == (1, 2)
     assert "c:1 is the last broker that may take bundles" in answer.err
 
 
 def test_a_drain_beside_another_one_has_to_be_wanted(person: Person, job: FoldingJob) -> None:
     person.types("drain", A, "--reason", "disks", "--by", "anna", "--no-wait")
-    eventually(lambda: bool(job.rounds()[-1].intents))
+    eventually(lambda: bool(job.rounds()[-1].intents), 30)
     for broker, sentence in (
         (A, "a:1 is being drained already: anna asked for it"),
         (B, "a:1 is being drained: anna asked for it"),
@@ -167,7 +174,7 @@ def test_a_cluster_that_is_not_named_is_found_or_asked_for(person: Person, job: 
 def test_a_job_that_stands_still_is_named(person: Person, control: Control) -> None:
     with FoldingJob(control, (A, B, C)).running() as job:
         newest = job.rounds()[-1]
-    late = replace(newest, epoch=newest.epoch + 1, ts=newest.ts - 1_800_000)
+    late = replace(newest, epoch=newest.epoch + 1, ts=now_ms() - 1_830_000)
     control.write("rounds", [encode_round(late)])
     answer = person.types("drain", A, "--reason", "x", "--no-wait")
     assert answer.code == 0
@@ -180,8 +187,10 @@ def test_records_are_signed_with_the_key_of_intents(
     file = tmp_path / "key"
     file.write_bytes(KEY.secret.reveal())
     file.chmod(0o600)
-    given = {"signing__intents_key_file": str(file)}
-    assert person.types("drain", A, "--reason", "x", "--no-wait", **given).code == 0
+    asked = person.types(
+        "drain", A, "--reason", "x", "--no-wait", signing__intents_key_file=str(file)
+    )
+    assert asked.code == 0
     record = next(v for v in person.control.read("telemetry") if b'"intent"' in v)
     assert KEY.check(record) == "signed"
     answer = person.types("drain", B, "--reason", "x", signing__intents_key_file="/nowhere")
@@ -203,9 +212,29 @@ def test_undrain_of_what_is_not_drained(person: Person, job: FoldingJob) -> None
     assert answer.err.startswith(f"error: {A} is not being drained [not-drained]")
 
 
+def test_a_drain_from_the_question_to_the_empty_broker(person: Person, job: FoldingJob) -> None:
+    answer = person.types("drain", A, "--reason", "new disks", "--by", "anna")
+    assert answer.code == 0, answer.words
+    assert answer.out.startswith(f"{A} is drained after ")
+    assert answer.out.endswith(f"It takes no bundle until `rebalancer undrain {A}`.\n")
+    assert "draining: " in answer.err
+    assert A not in job.owners.values()
+    ended = person.types("undrain", A)
+    assert ended.out.startswith(f"the drain of {A} has ended (done): ")
+
+
+def test_who_interrupts_a_drain_leaves_it_going(person: Person, job: FoldingJob) -> None:
+    job.executes = False
+    answer = person.types("drain", A, "--reason", "x", stop_after_s=2)
+    assert answer.code == 130
+    assert "the drain goes on; its progress: rebalancer intents" in answer.err
+    assert f"rebalancer undrain {A}" in answer.err
+    assert any(one.broker == A for one in job.rounds()[-1].intents)
+
+
 def test_undrain_ends_a_drain(person: Person, job: FoldingJob) -> None:
     person.types("drain", A, "--reason", "disks", "--by", "anna", "--no-wait")
-    eventually(lambda: bool(job.rounds()[-1].intents))
+    eventually(lambda: bool(job.rounds()[-1].intents), 30)
     answer = person.types("undrain", A, "--by", "bo")
     assert (answer.code, answer.out.startswith(f"the drain of {A} has ended (")) == (0, True)
     assert "bo ended it: no longer needed" in answer.out
@@ -216,7 +245,7 @@ def test_intents_shows_what_lasts_and_what_was_refused(person: Person, job: Fold
     assert person.types("intents").out == "no drain or roll of c in the last hour\n"
     person.types("drain", A, "--reason", "disks \x1b[31m", "--by", "anna", "--no-wait")
     person.types("drain", A, "--reason", "new disks", "--by", "anna", "--no-wait")
-    eventually(lambda: bool(job.rounds()[-1].intents))
+    eventually(lambda: bool(job.rounds()[-1].intents), 30)
     lines = person.types("intents").out.splitlines()
     assert lines[0].split()[:3] == ["intent", "cluster", "state"]
     assert lines[2].startswith(f"drain {A}")
@@ -229,6 +258,6 @@ def test_intents_shows_what_lasts_and_what_was_refused(person: Person, job: Fold
 def test_records_and_statuses_as_json(person: Person, job: FoldingJob) -> None:
     answer = person.types("drain", A, "--reason", "x", "--no-wait", "--json")
     assert (answer.json["kind"], answer.json["intent"]["action"]) == ("intent", "drain")
-    eventually(lambda: bool(job.rounds()[-1].intents))
+    eventually(lambda: bool(job.rounds()[-1].intents), 30)
     ended = person.types("undrain", A, "--json").json
     assert (ended["kind"], ended["intent"]["broker"]) == ("intent-status", A)

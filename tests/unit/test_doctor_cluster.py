@@ -148,7 +148,11 @@ def test_the_built_in_shedder_must_be_off_unless_it_is_only_compared_with(
     assert (
         "update-dynamic-config --config loadBalancerSheddingEnabled --value false" in found.remedy
     )
-    assert findings(pulsar, shadow=True)["built-in shedding"].status == "ok"
+    never = "rivals.moves_per_hour=0"
+    assert findings(pulsar, never, shadow=True)["built-in shedding"].status == "ok"
+    yields = findings(pulsar, shadow=True)["built-in shedding"]
+    assert yields.status == "warn"
+    assert "rounds yield to it (rivals.moves_per_hour = 10)" in yields.text
     pulsar.cluster.configuration["loadBalancerSheddingEnabled"] = "false"
     assert findings(pulsar, shadow=True)["built-in shedding"].status == "warn"
 

@@ -21,6 +21,7 @@ from strategies.breaker import BreakerRules
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.gate import GateRules
 from strategies.model import Command
+from strategies.move_cost import NOT_MEASURED
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
@@ -315,9 +316,11 @@ def test_what_a_move_costs_is_in_its_outcome(pulsar: FakePulsar, control: Contro
     assert run(pulsar, control, replace(guarded(measure_ms=3_000), at_once=1))[0] == ("applied", "")
 
     moved, other = control.outcomes()
-    assert (moved.topics, moved.unloads, moved.first_message_ms is None) == (2, 1, False)
-    assert moved.unowned_ms is not None
-    assert (other.status, other.topics, other.unloads) == ("already-done", None, None)
+    cost = moved.cost
+    assert (cost.topics, cost.unloads, cost.manager) == (2, 1, pulsar.cluster.manager)
+    assert cost.unowned_ms is not None
+    assert cost.first_message_ms is not None
+    assert (other.status, other.cost) == ("already-done", NOT_MEASURED)
 
 
 def topic_names(bundle: str) -> Iterator[str]:

@@ -16,7 +16,9 @@ import pytest
 
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
+from sinks.executor.move_journal import MoveJournal
 from sinks.wire.position import Position
+from strategies.breaker import MoveResult
 from strategies.errors import SinkError, StateVersionError
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
 
@@ -262,6 +264,53 @@ def test_a_look_at_an_older_journal_leaves_it_to_its_version(tmp_path: Path) -> 
     assert unfinished_commands(tmp_path) == 1
     with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_a_journal_of_version_2_knows_of_no_unloads_yet(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        one.intend(received("open"), "a:1", 1)
+        with one.writing() as db:
+            db.execute("ALTER TABLE commands DROP COLUMN unloads")
+            for table in ("results", "repairs", "unowned"):
+                db.execute(f"DROP TABLE {table}")
+            db.execute("PRAGMA user_version = 2")
+    with journal(tmp_path) as one:
+        moves = MoveJournal(one)
+        assert (moves.unloads(received("open")), moves.results()) == (0, [])
+        moves.begin_unload(received("open"), 1)
+        assert moves.unloads(received("open")) == 1
+
+
+def test_an_intent_that_is_repeated_forgets_no_unload(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        one.intend(received(), "a:1", 1)
+        MoveJournal(one).begin_unload(received(), 1)
+        one.intend(received(), "b:1", 2)
+        assert MoveJournal(one).unloads(received()) == 1
+        assert [entry.owner for entry in one.unfinished()] == ["b:1"]
+
+
+def test_repairs_of_an_hour_are_counted(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        moves = MoveJournal(one)
+        assert [moves.take_repair(at_ms, 2) for at_ms in (0, 1, 2, 3_600_000)] == [
+            True,
+            True,
+            False,
+            True,
+        ]
+
+
+def test_as_many_results_are_kept_as_a_breaker_may_want(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        for at_ms in range(300):
+            MoveJournal(one).add_result(MoveResult(at_ms, failed=at_ms % 2 == 1))
+        kept = MoveJournal(one).results()
+        assert (len(kept), kept[0], kept[-1]) == (
+            256,
+            MoveResult(44, failed=False),
+            MoveResult(299, failed=True),
+        )
 
 
 def test_a_forged_record_is_no_verdict_on_its_id(tmp_path: Path) -> None:

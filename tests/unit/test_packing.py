@@ -34,6 +34,12 @@ from tests.unit.telemetry_builders import T0, outcome, report, sweep
     "record",
     [
         sweep(1, "a:1", "b:1", missing={"ç:1": "timed out"}),
+        replace(
+            sweep(1, "a:1", missing={"b:1": "withdrew"}),
+            answering=("b:1",),
+            leader="a:1",
+            shedding=False,
+        ),
         outcome("id", "t/ns/0x0_0x1", 3, "applied", "b:1"),
         Tombstone("c", "a:1", T0),
         Policies("c", T0, '{"isolation":{}}'),
@@ -51,10 +57,12 @@ def test_a_load_report_survives_packing_with_its_table() -> None:
             "a:1", 5, 33.3, {"t/ü/0x00000000_0x10000000": 1.5, "t/n/0x10000000_0x20000000": 0.1}
         ),
         origin=b"o",
+        started_ms=T0 - 5_000,
     )
     again = unpack_record(pack_record(original))
     assert isinstance(again, LoadReport)
     assert (again.figures, again.digest, again.origin) == (original.figures, original.digest, b"o")
+    assert again.started_ms == T0 - 5_000
     assert again.bundles is not None
     assert original.bundles is not None
     assert again.bundles.names == original.bundles.names

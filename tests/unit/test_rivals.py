@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from strategies.engine import EngineSettings
+from strategies.intents.settings import DrainSettings
 from strategies.rivals.settings import RivalSettings
 from strategies.state import from_bytes, to_bytes
+from tests.unit.intent_builders import drain
+from tests.unit.little_cluster import LittleCluster, spread_out
 from tests.unit.rival_stories import PASS_S, A, B, C, Life, three_brokers
 
 #: Nothing in these stories may yield.
@@ -144,6 +148,35 @@ def test_nothing_is_known_of_the_time_in_which_no_pass_came() -> None:
 def test_system_bundles_do_not_count() -> None:
     life = three_brokers()
     assert life.foreign == []
+
+
+class TestExtensibleBrokers:
+    """Their reports list some bundles only; the collector notes all of them, where they change."""
+
+    def test_a_bundle_that_another_broker_owns_now_was_moved(self) -> None:
+        life = three_brokers(noted=True)
+        life.move(3, B)
+        life.passes(2)
+        assert life.foreign == [(3, A, B)]
+
+    def test_many_bundles_that_a_broker_loses_at_once_were_not_unloaded(self) -> None:
+        life = three_brokers(noted=True)
+        for number in range(6):
+            life.move(number, B)
+        life.passes(1)
+        life.move(7, B)
+        life.passes(5)
+        assert life.foreign == []
+
+    def test_our_moves_and_those_of_dead_brokers_are_none(self) -> None:
+        life = three_brokers(noted=True)
+        life.command(3, A, B)
+        life.move(3, B)
+        life.outcome(3, "applied", A, B)
+        life.move(21, A)
+        life.passes(3, gone=[C])
+        life.passes(5)
+        assert life.foreign == []
 
 
 class TestOurMoves:
@@ -314,6 +347,24 @@ class TestYielding:
         life.passes(1)
         assert life.last.commands == ()
         assert "rounds-yield" in {skip.code for skip in life.last.skips}
+
+    def test_the_drain_of_an_operator_goes_on(self) -> None:
+        names = ("a:1", "b:1", "c:1", "d:1")
+        settings = EngineSettings(
+            rivals=RivalSettings(moves_per_hour=2), drains=DrainSettings(bundles_at_a_time=1)
+        )
+        made = LittleCluster(spread_out(names, 12), settings)
+        made.passes(5)
+        for bundle in list(made.brokers["b:1"])[:3]:
+            made.move(bundle, "b:1", "c:1")
+        made.passes(2)
+        made.tell(drain(1, made.seconds + 5, "a:1"))
+        states = [made.passes().state for _ in range(4)]
+        assert len(made.brokers["a:1"]) < 12
+        assert {one.code for one in made.commands} == {"drain"}
+        assert states[0] is not None
+        assert states[0].code == "acting"
+        assert made.store.get_cluster().rivals.yielding_ms is not None
 
     def test_a_rate_of_zero_never_yields(self) -> None:
         life = three_brokers(rivals=RivalSettings(moves_per_hour=0))

@@ -189,7 +189,7 @@ class TestRestart:
         said = waits(ONE_GOES, ran={A: RestartRun(NOW - 9_000_000)}, by_hand=True)
         assert said == f"restart {A} now; waits for it to go and come back"
         gone = {"live": (B, C), "ran": {A: RestartRun(NOW - 9_000_000)}, "by_hand": True}
-        assert "for 7 s" in waits(ONE_GOES, missing_ms={A: NOW - 7_000}, **gone)
+        assert ": 7 s of at most" in waits(ONE_GOES, missing_ms={A: NOW - 7_000}, **gone)
         halts(ONE_GOES, missing_ms={A: NOW - 600_000}, **gone)
 
 
@@ -287,6 +287,10 @@ class TestAlarms:
         assert says in found.text
         assert "rebalancer roll --resume" in found.advice
 
+    def test_a_broker_that_rounds_have_forgotten_is_still_missing(self) -> None:
+        assert "e:1 is missing" in waits(ALL_WAIT, missing_ms={"e:1": NOW - 1})
+        assert "e:1 is missing" in halts(ALL_WAIT, missing_ms={"e:1": NOW - 30_000}).text
+
     def test_a_frozen_broker_halts_at_once(self) -> None:
         assert halts(ALL_WAIT, frozen=(B,)).text.startswith(f"{B}: frozen")
 
@@ -300,25 +304,25 @@ class TestAlarms:
 
 
 class TestAnswers:
-    def test_a_refused_record_halts_the_roll_with_its_reason(self) -> None:
-        refused = drain_status(A, "refused", id="mine", text="a:1 is not known", advice="Go.")
-        view = RollView(roll_status(ALL_WAIT), {}, {"mine": refused})
-        assert step(ALL_WAIT, view=view, pending=intent("drain", A)) == HaltRoll(
-            "a:1: a record was refused: a:1 is not known", "Go. Then `rebalancer roll --resume`."
+    @pytest.mark.parametrize("pending", [None, intent("drain", A)])
+    def test_a_refused_record_halts_the_roll_with_its_reason(self, pending: object) -> None:
+        """Also a drain that was accepted, and refused by its first round."""
+        refused = roll_status(
+            {}, id="mine", action="drain", state="refused", text="no other broker", advice="Go."
         )
-
-    def test_a_drain_that_is_refused_by_the_round_that_begins_it_is_not_written_again(self) -> None:
-        """Its round knows the drain's record as the roll's newest, and refuses it."""
-        refused = drain_status(A, "refused", id="mine", text="no other broker may take it")
-        view = roll_view([roll_status(ALL_WAIT), refused], ROLL)
-        memory = with_answer(with_record(RollMemory(NOW), intent("drain", A)), view)
-        assert "no other broker" in halts(ALL_WAIT, view=view, pending=memory.pending).text
-
-    def test_a_refused_record_of_a_roll_in_other_hands_ends_the_process(self) -> None:
-        refused = roll_status({}, id="mine", state="refused", text="c:1 is not known", advice="Go.")
         view = RollView(roll_status(ALL_WAIT), {}, {"mine": refused})
-        found = step(ALL_WAIT, view=view, pending=intent("resume"), in_charge=False)
-        assert found == EndProcess("refused", "a record was refused: c:1 is not known", "Go.")
+        found = halts(ALL_WAIT, view=view, pending=pending)
+        assert found.text == "the record to drain was refused: no other broker"
+        assert found.advice.startswith("Go. Then `rebalancer roll --resume`")
+
+    def test_a_process_whose_first_record_is_refused_ends(self) -> None:
+        refused = roll_status({}, id="mine", state="refused", text="c:1 is unknown", advice="Go.")
+        for status in (None, roll_status(ALL_WAIT, record="theirs")):
+            view = RollView(status, {}, {"mine": refused})
+            found = step(ALL_WAIT, view=view, pending=intent("roll"), in_charge=False)
+            assert found == EndProcess(
+                "refused", "the record to roll was refused: c:1 is unknown", "Go."
+            )
 
     def test_it_waits_for_an_answer(self) -> None:
         asked = replace(intent("drain", A), ts=NOW - 90_000)
@@ -331,10 +335,28 @@ class TestAnswers:
 
     def test_an_answer_that_five_rounds_do_not_bring_never_comes(self) -> None:
         asked = replace(intent("drain", A), ts=NOW - 90_000)
-        found = step(ALL_WAIT, pending=asked, times=(NOW - 90_000, *range(NOW - 5, NOW)))
+        found = step(
+            ALL_WAIT,
+            pending=asked,
+            answered_after_ms=asked.ts,
+            times=(NOW - 90_000, *range(NOW - 5, NOW)),
+        )
         assert isinstance(found, EndProcess)
         assert found.code == "unanswered"
-        waits(ALL_WAIT, pending=asked, times=(NOW - 90_000, *range(NOW - 4, NOW)))
+        waits(
+            ALL_WAIT,
+            pending=asked,
+            answered_after_ms=asked.ts,
+            times=(NOW - 90_000, *range(NOW - 4, NOW)),
+        )
+
+    def test_rounds_from_before_the_record_are_no_answer(self) -> None:
+        """Also where the cluster's clock is ahead of this machine's."""
+        known = RollRounds(times=tuple(range(NOW, NOW + 8)))
+        record = replace(intent("drain", A), ts=NOW - 90_000)
+        memory = with_record(RollMemory(NOW, in_charge=True), record, known)
+        assert known.after(memory.answered_after_ms) == 0
+        assert with_record(RollMemory(NOW), record).answered_after_ms == record.ts
 
     def test_another_process_has_taken_over(self) -> None:
         for pending in (None, intent("drain", A, "later")):

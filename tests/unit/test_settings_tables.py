@@ -13,6 +13,7 @@ from tests.unit.strategies_page import PAGE, rows
 
 SECTIONS = {
     "limits": "## Limits",
+    "rivals": "## Rivals",
     "throttling": "## Throttle advice",
     "filters": "## Filters",
     "splitting": "## Splitting bundles: when",

@@ -58,7 +58,7 @@ def test_a_lost_destination_is_repaired_with_the_reason_in_the_outcome(
     assert run(pulsar, control, REPAIRS) == [("applied", "repaired")]
 
     (outcome,) = control.outcomes()
-    assert (outcome.owner_after, outcome.unloads) == (two, 2)
+    assert (outcome.owner_after, outcome.cost.unloads) == (two, 2)
     assert (one if thief == "source" else three) in reason_of(control)
     assert pulsar.cluster.owners[ONE] == two
 
@@ -138,7 +138,7 @@ def test_a_repair_that_a_broker_refuses_is_no_second_unload(
 
     assert run(pulsar, control, REPAIRS) == [("applied", "elsewhere")]
     assert len(pulsar.cluster.applied) == 1
-    assert control.outcomes()[0].unloads == 1
+    assert control.outcomes()[0].cost.unloads == 1
     assert "not unloaded once more" in reason_of(control)
     assert "answered 500" in reason_of(control)
 

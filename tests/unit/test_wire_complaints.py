@@ -189,6 +189,12 @@ def refusal(
             'The sweep lists broker "b1:1" twice; list each as answered or as missing, once.',
         ),
         (
+            sweep(1, "b1:1")[:-1] + b',"answering":["b1:1"]}',
+            "broker-not-missing",
+            '$.answering[0] is "b1:1", which $.missing does not contain; list only brokers without '
+            "figures.",
+        ),
+        (
             changed(sweep(1, "b1:1"), "missing", to={"b2:1": "late", "b3:1": 4}),
             "wrong-type",
             '$.missing["b3:1"] is an integer where a string belongs; write it as docs/schemas '

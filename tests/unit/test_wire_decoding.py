@@ -129,6 +129,17 @@ def test_the_other_kinds() -> None:
         "c", T0 + 2000, 2, ("b1:1", "b2:1"), {"b3:1": "refused"}
     )
     assert read(sweep(2)) == model.Sweep("c", T0 + 2000, 2, (), {})
+    said = sweep(2, "b1:1", missing={"b2:1": "withdrew"})[:-1]
+    assert read(said + b',"answering":["b2:1"],"leader":"b1:1","shedding":true}') == model.Sweep(
+        "c",
+        T0 + 2000,
+        2,
+        ("b1:1",),
+        {"b2:1": "withdrew"},
+        answering=("b2:1",),
+        leader="b1:1",
+        shedding=True,
+    )
     applied = model.Outcome("c-1", "c", bundle(0), "applied", None, "b1:8080", "b2:8080", 12, T0)
     assert read(outcome(3)) == model.OutcomeReport("c", T0 + 3000, applied)
     assert read(b'{"v":1,"kind":"note","cluster":"c"}') == model.Note("c", 0)

@@ -40,6 +40,7 @@ from sinks.wire.signing import SigningKey
 from strategies.approvals import Approval, ApprovalOutcome, ApprovedCommand
 from strategies.errors import ContractError, WireError
 from strategies.model import Command, Expected, Note, Outcome, OutcomeReport, Rejection, Round, Skip
+from strategies.move_cost import MoveCost
 from strategies.round_figures import Certificate, Forecast, Spread
 from tests.telemetry_lines import T0, bundle
 
@@ -148,6 +149,18 @@ def test_the_bytes_of_an_outcome_on_both_topics() -> None:
     assert (
         encode_outcome_telemetry(OUTCOME).decode()
         == '{"kind":"outcome","v":1,"cluster":"c","ts":1795000000900,"report":' + told + "}"
+    )
+
+
+def test_what_a_move_cost_is_behind_the_rest_of_its_outcome_and_comes_back() -> None:
+    measured = replace(OUTCOME, cost=MoveCost(16, 310, 12, 2, "modular"))
+    assert encode_outcome(measured).decode() == (
+        encode_outcome(OUTCOME).decode()[:-1] + ',"unowned_ms":16,"first_message_ms":310,'
+        '"topics":12,"unloads":2,"manager":"modular"}'
+    )
+    assert decode_outcome(encode_outcome(measured)) == measured
+    assert decode(encode_outcome_telemetry(measured), b"") == OutcomeReport(
+        "c", measured.ts, measured
     )
 
 

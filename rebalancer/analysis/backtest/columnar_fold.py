@@ -25,7 +25,9 @@ from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
 from strategies.intents.state import NO_INTENTS
-from strategies.model import NO_MEMORY, Event, Figures, Memory, Skip
+from strategies.model import NO_MEMORY, Event, Figures, Memory, Skip, Sweep
+from strategies.rivals.census import after_calm, is_calm
+from strategies.state import ClusterState
 from strategies.store import BrokerState, InMemoryStore
 
 #: Maximum number of rounds that are examined together.
@@ -175,6 +177,7 @@ class _SkippedRounds:
             or state.in_flight
             or state.departed
             or state.intents != NO_INTENTS
+            or not is_calm(state.rivals, state.round_at_ms)
             or state.gained
             or state.reported
             or state.clock is None
@@ -248,6 +251,7 @@ class _SkippedRounds:
             known=known,
             settled=replace(
                 old,
+                state=self._state_after(block, regular, count),
                 memory=memory,
                 round=old.round + count,
                 sampled_at=sampled_at,
@@ -257,6 +261,14 @@ class _SkippedRounds:
             newest=newest,
             counts=counts,
         )
+
+    def _state_after(self, block: Block, regular: Regular, count: int) -> ClusterState:
+        """The state of the cluster with what the sweeps of the rounds say about rivals."""
+        state, last = self.settled.state, block.record(int(regular.ends[count - 1]))
+        assert isinstance(last, Sweep)
+        times = regular.sweeps_ms[:count].tolist()
+        rivals = after_calm(state.rivals, self.known.sweep_at_ms, times, last)
+        return replace(state, rivals=rivals)
 
     def absorbed(self, store: InMemoryStore) -> _SkippedRounds:
         """The progress with up-to-date averages of bundles, which are built from the store's tables

@@ -117,7 +117,10 @@ def _rare_garbage_collection() -> Iterator[None]:
 
 class _Run:
     def __init__(self, job: BacktestJob, leap: bool) -> None:
-        self._job, self._engine = job, job.settings.engine
+        engine = job.settings.engine
+        # The shedder of the recorded cluster is what a back-test replaces, not a rival.
+        never = replace(engine.rivals, moves_per_hour=0)
+        self._job, self._engine = job, replace(engine, rivals=never)
         self._goal: Goal = goal_of(self._engine)
         self._loop = ColumnarFold(self._engine, leap=leap)
         self._tracers: dict[str, Tracer] = {}

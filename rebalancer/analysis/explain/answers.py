@@ -55,7 +55,7 @@ def in_short(outcome: Outcome) -> str:
     """Status, new owner and reason."""
     match outcome.status:
         case "applied":
-            return f"applied{_where(outcome)}{_why(outcome)}"
+            return f"applied{_where(outcome)}{_costs(outcome)}{_why(outcome)}"
         case "dry-run":
             return "dry run, no bundle was moved"
         case status:
@@ -64,6 +64,18 @@ def in_short(outcome: Outcome) -> str:
 
 def _where(outcome: Outcome) -> str:
     return f", now on {outcome.owner_after}" if outcome.owner_after else ""
+
+
+def _costs(outcome: Outcome) -> str:
+    """What it cost the clients, as far as it was measured."""
+    parts = []
+    if outcome.cost.topics is not None:
+        parts.append(f"{outcome.cost.topics} topics")
+    if outcome.cost.unowned_ms is not None:
+        parts.append(f"without owner for {outcome.cost.unowned_ms / 1000:.2f} s")
+    if outcome.cost.first_message_ms is not None:
+        parts.append(f"first message after {outcome.cost.first_message_ms / 1000:.2f} s")
+    return f"; {', '.join(parts)}" if parts else ""
 
 
 def _why(outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from rebalancer.analysis.explain.answers import in_short, verdict_counts, verdict_words, why_missing
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.subject import ExplainedSubject, Located
+from rebalancer.analysis.move_costs import move_costs
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.simulation.tracing import proof_of
 from strategies.describe import counted, describe_intent, describe_skip
@@ -40,7 +41,8 @@ def explain(
                 for line in round_lines(one, history)
             ]
         case "latest":
-            return [line for one in history.newest_rounds() for line in round_lines(one, history)]
+            newest = [line for one in history.newest_rounds() for line in round_lines(one, history)]
+            return [*newest, *cost_lines(history)]
         case "broker" | "bundle":
             lines_of = broker_lines if subject.kind == "broker" else bundle_lines
             about = [(one, lines_of(subject.name, one, history)) for one in history.rounds]
@@ -105,6 +107,12 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
         *(f"  command {name}: its record was not found" for name in _missing(done, commands)),
         *(f"  {describe_skip(skip)}" for skip in done.skips if skip not in proof.advice),
     ]
+
+
+def cost_lines(history: DecisionHistory) -> list[str]:
+    """What moves have cost their clients; empty if no executor has measured it."""
+    found = move_costs(history.outcomes)
+    return ["what moves have cost:", *(f"  {one.line}" for one in found)] if found else []
 
 
 def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str]:

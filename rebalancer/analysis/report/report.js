@@ -263,14 +263,14 @@
     return rows.map((row, line) => row.map((text, column) => (best[column].includes(line) ? `● ${text}` : text)));
   }
 
-  function showTables() {
-    for (const one of data.tables) {
+  function showTables(tables, place) {
+    for (const one of tables) {
       const frame = element("div", undefined, "wide");
       Object.assign(frame, { tabIndex: 0, role: "region", ariaLabel: one.title });
       const table = element("table");
       fillTable(table, one.heads, marked(one), one.heads.map((_, column) => (column < one.names ? "name" : "right")));
       frame.append(table);
-      byId("tables").append(element("h3", one.title), frame, element("p", one.hint, "hint"));
+      byId(place).append(element("h3", one.title), frame, element("p", one.hint, "hint"));
     }
   }
 
@@ -290,7 +290,7 @@
   function showComparison() {
     if (!compared) return;
     byId("compared").hidden = false;
-    showTables();
+    showTables(data.tables, "tables");
     byId("comparison-frame").hidden = byId("comparison-hint").hidden = !data.comparison;
     if (data.comparison) {
       const { heads } = data.comparison;
@@ -308,6 +308,7 @@
 
   showVerdict();
   showComparison();
+  showTables(data.costs, "costs");
   if (data.runs.length) showRun(0);
   byId("more").addEventListener("click", () => showMoves(data.runs[shown], true));
   byId("more-proofs").addEventListener("click", () => showProofs(data.runs[shown], true));

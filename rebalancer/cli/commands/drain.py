@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -15,6 +17,7 @@ from rebalancer.cli.intents import (
     progress_of,
     say_record,
     say_status,
+    without_durations,
 )
 from sinks.collector.collector import wall_clock_ms
 from strategies.intents.contract import Intent, IntentStatus
@@ -61,25 +64,31 @@ def drain_command(
             say_record(record, what, as_json=as_json)
             return
         session.note(f"asked to drain {broker} as {record.by}; waits for the next round", "asked")
-        session.answered(record)
-        _until_drained(session, record, as_json=as_json)
+        first = session.answered(record)
+        _end(_drained(session, record, first), session.cluster, record, as_json=as_json)
 
 
-def _until_drained(session: IntentSession, record: Intent, *, as_json: bool) -> None:
-    """Shows the progress of a drain until it is drained, or has ended."""
+def _drained(session: IntentSession, record: Intent, first: IntentStatus | None) -> IntentStatus:
+    """Shows the progress of a drain until it is drained, or has ended. `first`: its first status.
+    Raises typer.Exit.
+    """
     last = ""
     how = f"the drain goes on; its progress: rebalancer intents; to end it: {_undrain(record)}"
+    for status in chain([] if first is None else [first], _statuses(session, record, how)):
+        if status.state in ("drained", "done", "cancelled"):
+            return status
+        line = progress_of(status)
+        if (news := without_durations(line)) != last:
+            session.note(line, status.state, left=status.left, total=status.total)
+            last = news
+    raise AssertionError("rounds have no end")
+
+
+def _statuses(session: IntentSession, record: Intent, how: str) -> Iterator[IntentStatus]:
+    """The status of a drain in each new round."""
     for done in session.rounds(how):
         for one in done:
-            status = next((found for found in one.intents if found.id == record.id), None)
-            if status is None:
-                continue
-            if status.state == "drained" or status.state in ("done", "cancelled"):
-                _end(status, session.cluster, record, as_json=as_json)
-                return
-            if (line := progress_of(status)) != last:
-                session.note(line, status.state, left=status.left, total=status.total)
-                last = line
+            yield from (status for status in one.intents if status.id == record.id)
 
 
 def _end(status: IntentStatus, cluster: str, record: Intent, *, as_json: bool) -> None:

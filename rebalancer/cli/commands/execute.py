@@ -201,6 +201,8 @@ def _work(
         lambda: executor.is_paused,
         ready.journal.size_bytes,
         lambda: executor.held,
+        is_gate_closed=lambda: bool(executor.gate_closed_by),
+        breaker=lambda: executor.breaker,
     )
     try:
         executor.recover()

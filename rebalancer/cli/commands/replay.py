@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -29,6 +29,9 @@ from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.errors import WireError
 from strategies.model import Outcome
+
+if TYPE_CHECKING:
+    from rebalancer.analysis.report.page import PageTable
 
 app = typer.Typer()
 
@@ -220,9 +223,21 @@ def _write_html(
             timelines(made, settings, verdicts),
             title=f"Replay of {name}",
             made_by=f"rebalancer replay {name}",
+            costs=_costs(verdicts.values()),
         ),
     )
     return {"html": html}
+
+
+def _costs(outcomes: Iterable[Outcome]) -> PageTable | None:
+    """What moves have cost, if executors have measured it."""
+    from rebalancer.analysis.move_costs import HEADS, move_costs
+    from rebalancer.analysis.report.page import PageTable
+
+    rows = [one.row for one in move_costs(outcomes)]
+    hint = "As executors have measured it, by the load manager and the topics of the moved bundle."
+    best: list[list[int]] = [[] for _ in HEADS]
+    return PageTable("What moves have cost", hint, HEADS, rows, best, names=2) if rows else None
 
 
 def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:

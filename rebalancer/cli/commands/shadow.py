@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -157,7 +157,9 @@ def _moves(
 
 
 def _decided(recording: str, settings: Settings) -> DecisionHistory:
-    rows = plain.decide(plain.of_recording(recording), settings.engine, settings.connections.wire)
+    # Pulsar's shedder is what is compared with, not a rival.
+    engine = replace(settings.engine, rivals=replace(settings.engine.rivals, moves_per_hour=0))
+    rows = plain.decide(plain.of_recording(recording), engine, settings.connections.wire)
     made = decisions.collect(row for answer in rows for row in answer)
     return DecisionHistory(
         tuple(decode_round(row.value) for row in made.rounds),

@@ -129,5 +129,10 @@ def _round(step: Step, goal: Goal) -> dict[str, Any]:
             }
             for one in step.commands
         ],
-        "outcomes": [asdict(outcome) for outcome in step.outcomes],
+        "outcomes": [_without_cost(asdict(outcome)) for outcome in step.outcomes],
     }
+
+
+def _without_cost(outcome: dict[str, Any]) -> dict[str, Any]:
+    """A model measures no cost of moves."""
+    return {name: value for name, value in outcome.items() if name != "cost"}

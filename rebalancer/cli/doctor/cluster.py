@@ -179,8 +179,12 @@ def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
     return ok("filters", f"destinations are filtered for {counted} brokers")
 
 
-def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Iterator[Finding]:
-    """Reports whether brokers move and split bundles themselves."""
+def check_rivals(
+    listed: Sequence[Broker], splitting: bool, shadow: bool, moves_per_hour: int = 0
+) -> Iterator[Finding]:
+    """Reports whether brokers move and split bundles themselves. `moves_per_hour`: above which
+    rounds yield.
+    """
     known = [broker for broker in listed if broker.manager]
     balancing = [
         broker for broker in known if broker.configuration.get("loadBalancerEnabled") != "false"
@@ -196,6 +200,14 @@ def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Ite
             f"is on at {_some(shedding)}: brokers and executors would move the same bundles",
             f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with "
             "it: rebalancer shadow, doctor --shadow",
+        )
+    elif shadow and shedding and moves_per_hour:
+        yield Finding(
+            "built-in shedding",
+            "warn",
+            f"is on at {_some(shedding)}, as shadow mode requires, and rounds yield to it "
+            f"(rivals.moves_per_hour = {moves_per_hour})",
+            "set rivals.moves_per_hour to 0 in shadow mode",
         )
     elif shadow and not shedding:
         yield Finding(
@@ -379,7 +391,8 @@ def _findings(
     yield check_load_manager(listed, pulsar)
     yield from check_shedder(listed)
     yield check_filters(listed, settings.engine)
-    yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
+    engine = settings.engine
+    yield from check_rivals(listed, engine.splitting.enabled, shadow, engine.rivals.moves_per_hour)
     yield check_freezes(names, pulsar)
     yield check_rhythm(listed, settings.engine.round.interval_ms)
     if settings.engine.entry.sample_key is not None:

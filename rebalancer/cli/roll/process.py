@@ -4,12 +4,11 @@ It may be killed at any point; another one goes on (decision 0242).
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from rebalancer.cli.intents import IntentSession
+from rebalancer.cli.intents import IntentSession, without_durations
 from rebalancer.cli.roll.observe import ClusterEyes
 from rebalancer.cli.roll.restarts import RestartCommands
 from sinks.collector.collector import wall_clock_ms
@@ -39,10 +38,18 @@ from strategies.intents.roll_view import (
 )
 from strategies.model import Round
 
-#: Durations in a sentence, which alone are no news.
-_DURATIONS = re.compile(r"\b[0-9]+ (?:s|min|h|d)\b")
 #: Pause between two looks, and after which the same wait is reported again (s).
-LOOK_S, _AGAIN_S = 1.0, 60.0
+LOOK_S, _AGAIN_S = 0.5, 60.0
+
+#: What the process says when it writes a record.
+_DOES: Mapping[str, str] = {
+    "drain": "drains {}",
+    "restarting": "announces the restart of {}",
+    "restarted": "{} has gone and come back",
+    "end": "all brokers are restarted: ends the roll",
+}
+#: Phases of a broker that it reports when a round has them.
+_REPORTED = ("drained", "restarted")
 
 RollEnd = HaltRoll | EndProcess
 
@@ -89,7 +96,7 @@ class RollProcess:
                 self._outage.wait_or_raise(error)
             else:
                 self._outage.succeeded()
-                self._memory = with_record(self._memory, record)
+                self._memory = with_record(self._memory, record, self._rounds)
                 return
 
     def run(self) -> RollEnd | None:
@@ -119,7 +126,7 @@ class RollProcess:
             )
             self._memory = with_answer(self._memory, self._rounds.view)
             for broker, phase in self._rounds.view.phases.items():
-                if before and before.get(broker) != phase:
+                if before and before.get(broker) != phase and phase in _REPORTED:
                     self._session.note(f"{broker} is {phase}", "phase", broker=broker, phase=phase)
 
     def _look(self) -> Observation:
@@ -143,17 +150,16 @@ class RollProcess:
                 reason = self._session.reason if action == "drain" else reason
                 given = {"roll": self._plan.roll} | ({"together": True} if together else {})
                 self.write(self._session.record(action, broker, reason=reason, **given))
-                self._say(f"asked to {action} {broker or 'the roll'}")
+                self._session.note(_DOES[action].format(broker), action, broker=broker)
             case RunRestart(broker):
                 self._restart(broker, seen)
             case KeepWaiting(text):
                 self._say(text)
 
     def _restart(self, broker: str, seen: Observation) -> None:
-        if self._plan.rules.by_hand:
-            self._session.note(f"RESTART {broker} NOW: it is drained", "restart", broker=broker)
-        else:
-            self._session.note(f"restarts {broker}", "restart", broker=broker)
+        by_hand = self._plan.rules.by_hand
+        what = f"RESTART {broker} NOW: it is empty" if by_hand else f"runs the restart of {broker}"
+        self._session.note(what, "restart", broker=broker)
         run = RestartRun(wall_clock_ms(), seen.started_ms.get(broker, 0))
         self._memory = self._commands.begin(self._memory, broker, run)
 
@@ -165,7 +171,7 @@ class RollProcess:
 
     def _say(self, text: str) -> None:
         """One line when it differs in more than its numbers, and once a minute."""
-        kind, now = _DURATIONS.sub("", text), time.monotonic()
+        kind, now = without_durations(text), time.monotonic()
         if kind != self._said or now - self._said_at >= _AGAIN_S:
             self._session.note(text, "waiting")
             self._said, self._said_at = kind, now

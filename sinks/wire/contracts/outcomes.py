@@ -55,3 +55,7 @@ class OutcomeRecord(Struct, frozen=True):
         Annotated[Count, Meta(description="how often the bundle was unloaded, a repair included")]
         | UnsetType
     ) = UNSET
+    manager: (
+        Annotated[Literal["modular", "extensible"], Meta(description="load manager of the cluster")]
+        | UnsetType
+    ) = UNSET
