@@ -128,10 +128,22 @@ def _forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, R
 def _under_way(broker: str, names: Sequence[str], given: Draining) -> tuple[str, ...]:
     """The bundles that the broker still lists and that have a command from an earlier round. A
     bundle that a broker of the extensible load manager does not report counts until its note shows
-    that it has left.
+    that it has left: that its busiest bundles do not include it shows nothing.
     """
     flights = given.in_flight
-    return tuple(name for name in names if name in flights and flights[name].source == broker)
+    return tuple(
+        name
+        for name in names
+        if (flights[name].source == broker if name in flights else _is_ordered(name, given))
+    )
+
+
+def _is_ordered(bundle: str, given: Draining) -> bool:
+    """Whether a command to move the bundle has no outcome yet, and may still be carried out."""
+    order = given.orders.get(bundle)
+    return (
+        order is not None and order.throughput is not None and given.now_ms < order.expires_at_ms
+    )
 
 
 def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:

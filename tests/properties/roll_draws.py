@@ -24,11 +24,17 @@ _WINDOWS = ("", "", "", "11:00-12:00", "11:00-11:40, 12:00-12:20", "11:30-12:30"
 class Faults:
     """Probabilities per command, report, broker, round or look; the defaults: nothing goes wrong.
 
+    `top`: brokers are of the extensible load manager and report this number of bundles, None: all;
+    `notes`: the collector notes the others; `withdraws`: figures are withdrawn while bundles move;
     `late_rounds`: how late a late report or answer is; `never_back`: a restarted broker stays away;
     `slow_s`: longest time that a restart takes; `says_start`: brokers say since when they run;
-    `drops`: a process that dies takes the records of its last look with it.
+    `doubles`: a person starts another process beside the first; `drops`: a process that dies takes
+    the records of its last look with it; `again`: a person has a restart run once more.
     """
 
+    top: int | None = None
+    notes: bool = True
+    withdraws: float = 0.0
     refuses: float = 0.0
     fails: float = 0.0
     silent: float = 0.0
@@ -42,6 +48,7 @@ class Faults:
     job_restarts: float = 0.0
     process_dies: float = 0.0
     drops: float = 0.5
+    doubles: float = 0.0
     never_back: float = 0.0
     slow_s: int = 60
     command_fails: float = 0.0
@@ -60,6 +67,9 @@ def drawn_faults(chance: Random) -> Faults:
         return Faults(job_restarts=0.3, slow_s=chance.choice((10, 60)))
     maybe = _Maybe(chance)
     return Faults(
+        top=chance.choice((None, None, None, 1, 3)),
+        notes=chance.random() < 0.9,
+        withdraws=maybe(0.3, 1.0),
         refuses=maybe(0.2, 0.5),
         fails=maybe(0.1, 0.4),
         silent=maybe(0.1, 0.5, 1.0),
@@ -72,6 +82,7 @@ def drawn_faults(chance: Random) -> Faults:
         repeated=maybe(0.05, 0.3),
         job_restarts=maybe(0.1, 0.5),
         process_dies=maybe(0.02, 0.1),
+        doubles=maybe(0.03, 0.1),
         never_back=maybe(0.1, 0.5),
         slow_s=chance.choice((10, 60, 300, 900)),
         command_fails=maybe(0.1),

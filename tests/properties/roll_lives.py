@@ -10,21 +10,26 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from random import Random
 
+import numpy as np
+
 from rebalancer.simulation.intents.modelled_roll import ModelledEyes, ModelledRoll, RollActs
 from strategies.bundles.system_bundles import is_system_bundle
 from strategies.engine import Engine, EngineSettings
 from strategies.intents.contract import Intent, IntentAction
-from strategies.intents.roll_view import RollRules
+from strategies.intents.roll_view import Observation, RollRules
 from strategies.model import (
+    BundleStats,
     Command,
     Event,
     LoadReport,
     Outcome,
     OutcomeReport,
     OutcomeStatus,
+    Owned,
     Policies,
     Round,
     TelemetryRecord,
+    Tombstone,
 )
 from strategies.store import InMemoryStore
 from tests.properties.roll_draws import (
@@ -41,7 +46,9 @@ from tests.unit.telemetry_builders import T0, report, sweep
 #: A process looks this often in a minute, in ms after the round.
 LOOKS_MS = (1_000, 21_000, 41_000)
 #: A person gives up after this number of halts.
-_TRIES = 3
+_TRIES = 2
+#: Rounds within which a process notices that another one goes on with its roll.
+_NOTICES = 6
 _POLICY = (
     '{{"isolation": [{{"name": "apart", "namespaces": ["t/apart"], "primary": ["{}"], '
     '"secondary": [], "auto_failover_policy": {{"policy_type": "min_available", "parameters": '
@@ -99,6 +106,7 @@ class RollLife:
     broken: list[str] = field(default_factory=list)
     roll: str = ""
     most: int = 1
+    _others: list[tuple[int, ModelledRoll]] = field(default_factory=list)
     _eyes: ModelledEyes = field(default_factory=ModelledEyes)
     _waiting: list[TelemetryRecord] = field(default_factory=list)
     _late: list[tuple[int, TelemetryRecord]] = field(default_factory=list)
@@ -180,8 +188,8 @@ class RollLife:
                 self._go(name, one)
             if one.back_ms is not None and one.back_ms <= ms:
                 one.up, one.started_ms, one.back_ms = True, one.back_ms, None
-                if self.process is not None:
-                    self.process.command_ended(name)
+                for process in self._processes():
+                    process.command_ended(name)
         due = [command for at, command in self._due if at <= ms]
         self._due = [one for one in self._due if one[0] > ms]
         for command in due:
@@ -212,14 +220,23 @@ class RollLife:
         for record in records:
             events += engine.fold(record, self.store)
         if self.chance.random() < self.faults.job_restarts:
-            self.store = reopened(self.store)
+            self.store = self._reopened()
         rounds = [event for event in events if isinstance(event, Round)]
         commands = tuple(event for event in events if isinstance(event, Command))
         assert len(rounds) == 1, f"seed {self.seed}: {len(rounds)} rounds"
         self.rounds.append(Decided(tuple(records), tuple(events), rounds[0], commands))
-        if self.process is not None:
-            self.process.heard(rounds[0])
+        for process in self._processes():
+            process.heard(rounds[0])
         self._due += [(self._starts_ms(), one) for one in commands if one.is_move]
+
+    def _reopened(self) -> InMemoryStore:
+        """The state as Spark stores and reads it."""
+        found = reopened(self.store)
+        for name in self.brokers:
+            owned = self.store.get_owned(name)
+            if owned is not None:
+                found.put_owned(name, owned)
+        return found
 
     def _records(self) -> Iterator[TelemetryRecord]:
         if not self.rounds and self.apart:
@@ -234,7 +251,7 @@ class RollLife:
                 self._late.append((self.now_ms + faults.late_rounds * MINUTE_MS, one))
             elif dice < 1 - faults.lost_report:
                 heard.append(one)
-        for record in (*found, *heard):
+        for record in (*found, *(part for one in heard for part in self._parts(one))):
             yield record
             if self.chance.random() < self.faults.repeated:
                 yield record
@@ -246,6 +263,23 @@ class RollLife:
         own = {bundle: self.traffic[bundle] for bundle, one in self.owners.items() if one == name}
         cpu = min(99.0, 5.0 + 3.0 * sum(own.values()) / self.brokers[name].power)
         return report(name, (self.now_ms - T0) / 1000, cpu, own)
+
+    def _parts(self, whole: LoadReport) -> Iterator[TelemetryRecord]:
+        """A report in the parts in which the extensible load manager publishes it."""
+        top, figures, stats = self.faults.top, whole.figures, whole.bundles
+        if top is None or figures is None or stats is None:
+            yield whole
+            return
+        order = np.argsort(-stats.traffic.sum(axis=1), kind="stable")[:top]
+        names = tuple(stats.names[row] for row in order)
+        busiest = BundleStats(
+            names, stats.traffic[order], stats.topics[order], stats.sessions[order]
+        )
+        average = replace(figures, usage_average=figures.cpu.usage / 100)
+        yield replace(whole, figures=average, bundles=None)
+        yield replace(whole, figures=None, bundles=busiest, digest=f"{whole.digest}{top}")
+        if self.faults.notes:
+            yield Owned("c", whole.broker, whole.ts, stats.names)
 
     # The executor
 
@@ -275,6 +309,9 @@ class RollLife:
         else:
             self.owners[command.bundle] = destination
             self._answer(command, "applied", destination)
+            if self.faults.top is not None and self.chance.random() < faults.withdraws:
+                for name in (command.source, destination):
+                    self._waiting.append(Tombstone("c", name, self.now_ms + 600))
 
     def _answer(self, command: Command, status: OutcomeStatus, owner: str | None) -> None:
         reason = None if status in ("applied", "already-done", "dry-run") else f"{status}: drawn"
@@ -301,11 +338,14 @@ class RollLife:
         self.roll = self.process.roll
         self.allowed = dict.fromkeys(some, 1)
 
+    def _processes(self) -> list[ModelledRoll]:
+        """The process of the roll, and those that have not noticed yet that it took over."""
+        mine = [] if self.process is None else [self.process]
+        return [*mine, *(one for _, one in self._others)]
+
     def _look(self) -> None:
-        process = self.process
-        if process is None:
+        if self.process is None:
             self._start_again()
-            return
         started = {name: one.started_ms for name, one in self.brokers.items()}
         seen = self._eyes.look(
             self.now_ms,
@@ -314,29 +354,35 @@ class RollLife:
             leader=min(self.up, key=lambda name: started[name], default=None),
             started_ms=started if self.faults.says_start else {},
         )
+        for process in self._processes():
+            self._act(process, seen)
+        self._others = [one for one in self._others if one[1].ended is None]
+        if any(len(self.rounds) > since + _NOTICES for since, _ in self._others):
+            self.broken.append(f"minute {len(self.rounds)}: two processes run the roll")
+
+    def _act(self, process: ModelledRoll, seen: Observation) -> None:
         acts = process.act(seen)
         if not process.said:
             self.broken.append(f"minute {len(self.rounds)}: a process says nothing")
-        if self.chance.random() < self.faults.process_dies:
+        if process is self.process and self.chance.random() < self.faults.process_dies:
             if self.chance.random() < self.faults.drops:
                 acts = RollActs()
             self.process, self._resumes_ms = None, self.now_ms + self.chance.choice((0, 90_000))
         self._waiting += acts.records
         for name in acts.restarts:
-            self._run_restart(name)
-        if process.ended is not None and self.process is not None:
+            self._run_restart(name, process)
+        if process.ended is not None and process is self.process:
             if not process.ended.advice.endswith("."):
                 self.broken.append(f"no advice: {process.ended}")
             self.ended.append(getattr(process.ended, "code", "halted"))
             self.process, self._resumes_ms = None, self.now_ms + 2 * MINUTE_MS
 
-    def _run_restart(self, name: str) -> None:
+    def _run_restart(self, name: str, process: ModelledRoll) -> None:
         chance, faults = self.chance, self.faults
         if self._phases().get(name) != "restarting":
             self.broken.append(f"{name} is restarted, and the newest round does not know it")
         if chance.random() < faults.command_fails:
-            if self.process is not None:
-                self.process.command_ended(name, "exit code 1")
+            process.command_ended(name, "exit code 1")
             return
         one = self.brokers[name]
         one.goes_ms = self.now_ms + chance.choice((0, 1_000, 25_000))
@@ -364,14 +410,11 @@ class RollLife:
         for name in again:
             self.allowed[name] += 1
         self._eyes, self._resumes_ms = ModelledEyes(), None
+        self._resume(frozenset(again))
+
+    def _resume(self, again: frozenset[str] = frozenset()) -> None:
         self.process = ModelledRoll(
-            "c",
-            self._next_id,
-            self.now_ms,
-            self.roll,
-            self.rules,
-            self.most,
-            frozenset(again),
+            "c", self._next_id, self.now_ms, self.roll, self.rules, self.most, again
         )
         self._waiting.append(self.process.resume(self.now_ms))
 
@@ -389,6 +432,9 @@ class RollLife:
             together = chance.random() < 0.5
             until = self.now_ms + 5 * MINUTE_MS
             self._person("drain", chance.choice(names), "disk", together=together, until_ms=until)
+        if self.process is not None and chance.random() < faults.doubles:
+            self._others.append((len(self.rounds), self.process))
+            self._resume()
         if chance.random() < faults.cancels:
             self._person("end", None, "not today")
         if self.owners and chance.random() < faults.rival:

@@ -19,6 +19,7 @@ from strategies.model import (
     LoadReport,
     Outcome,
     OutcomeReport,
+    Owned,
     Round,
     TelemetryRecord,
 )
@@ -53,6 +54,7 @@ class RollPromises:
     broken: list[str] = field(default_factory=list)
     _intents: dict[str, Intent] = field(default_factory=dict)
     _reports: dict[str, LoadReport] = field(default_factory=dict)
+    _left: dict[str, set[str]] = field(default_factory=dict)
     _open: dict[str, Command] = field(default_factory=dict)
     _moved: list[tuple[int, str, float]] = field(default_factory=list)
     _phases: dict[str, str] = field(default_factory=dict)
@@ -70,6 +72,8 @@ class RollPromises:
                     self._new.append(record)
             case LoadReport():
                 self._reported(record)
+            case Owned():
+                self._listed(record.broker, record.ts, record.bundles, whole=True)
             case OutcomeReport():
                 self._answered(record.outcome)
 
@@ -95,29 +99,40 @@ class RollPromises:
         self.broken += [f"round {done.round}: {one}" for one in found]
 
     def _reported(self, report: LoadReport) -> None:
+        """A report without figures lists the busiest bundles only."""
         known = self._reports.get(report.broker)
-        if known is not None and known.ts >= report.ts:
+        if report.bundles is None or (known is not None and known.ts > report.ts):
             return
         self._reports[report.broker] = report
-        names = {*(() if report.bundles is None else report.bundles.names)}
+        whole = report.figures is not None
+        self._listed(report.broker, report.ts, report.bundles.names, whole=whole)
+
+    def _listed(self, broker: str, ts: int, names: Sequence[str], *, whole: bool) -> None:
+        if whole:
+            self._left[broker] = {name for name in names if not is_system_bundle(name)}
         for bundle, command in list(self._open.items()):
-            is_source = report.broker == command.source
-            # Shown elsewhere, or no longer where it was.
-            moved = bundle not in names if is_source else bundle in names
-            if moved and report.ts >= command.issued_at_ms:
+            gone = whole and broker == command.source and bundle not in names
+            there = broker != command.source and bundle in names
+            if (gone or there) and ts >= command.issued_at_ms:
                 del self._open[bundle]
 
     def _answered(self, outcome: Outcome) -> None:
         command = self._open.get(outcome.bundle)
         if command is not None and command.id == outcome.command_id:
             del self._open[outcome.bundle]
+        owner = outcome.owner_after or outcome.owner_before
+        source = outcome.owner_before if command is None else command.source
+        if outcome.status != "dry-run" and source is not None and owner not in (None, source):
+            self._left.get(source, set()).discard(outcome.bundle)
         if outcome.status == "dry-run":
             self._moved = [one for one in self._moved if one[1] != outcome.command_id]
 
     def _after_refusals(self, done: Round) -> Iterator[str]:
         """A process whose record was refused does not go on as if it were not."""
         for said in done.intents:
-            if said.state == "refused" and said.roll is not None and said.by != PERSON:
+            mine = said.roll is not None and said.by != PERSON
+            # A wrong phase is the sign of two processes: one of them goes on.
+            if said.state == "refused" and mine and "[wrong-phase]" not in said.text:
                 self._refused.setdefault(said.id, done.round)
         for one in self._new:
             if one.action == "resume":
@@ -233,19 +248,15 @@ class RollPromises:
     ) -> Iterator[str]:
         """A broker is only called drained if its newest report lists nothing that could move."""
         for name, one in drains.items():
-            report = self._reports.get(name)
-            fresh = name in done.usage and report is not None and report.bundles is not None
-            if (
-                one.state != "drained"
-                or not fresh
-                or (roll and roll.phases.get(name) in _ORDER[3:])
-            ):
+            restarts = roll is not None and roll.phases.get(name) in _ORDER[3:]
+            if one.state != "drained" or name not in done.usage or restarts:
                 continue
-            assert report is not None
-            assert report.bundles is not None
-            left = [bundle for bundle in report.bundles.names if not is_system_bundle(bundle)]
-            if left:
-                yield f"{name} is called drained, and its newest report lists {left[0]}"
+            report, left = self._reports.get(name), self._left.get(name, set())
+            if report is not None and report.bundles is not None:
+                left = left | {*report.bundles.names}
+            moves = [bundle for bundle in sorted(left) if not is_system_bundle(bundle)]
+            if moves:
+                yield f"{name} is called drained, and its newest report lists {moves[0]}"
 
     def _progress(self, drains: dict[str, IntentStatus]) -> Iterator[str]:
         """A drain that is neither drained nor blocked has fewer bundles after some rounds. Rounds

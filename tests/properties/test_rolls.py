@@ -25,7 +25,7 @@ from tests.properties.roll_lives import Decided, RollLife
 from tests.properties.roll_promises import RollPromises
 
 #: A person cancels a roll that has not ended by then.
-MINUTES = 45
+MINUTES = 40
 #: Lives of `make check`, and all of them, in parts for several processes.
 QUICK, ALL, PARTS = 40, 1_000, 20
 

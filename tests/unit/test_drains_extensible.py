@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from strategies.settings import Mode
+from tests.unit.intent_builders import drain
 from tests.unit.little_cluster import LittleCluster, applies, spread_out
 from tests.unit.test_drains import NAMES, PACE, draining, said
 
@@ -87,3 +88,27 @@ def test_without_notes_no_broker_of_that_kind_is_called_drained() -> None:
     status = said(made.passes(2))
     assert status.state == "blocked"
     assert "[bundles-unknown]" in status.text
+
+
+def test_a_drain_of_a_noted_broker_ends_by_itself_while_another_one_lasts() -> None:
+    made = LittleCluster(spread_out(NAMES, 2), replace(PACE, strategy="transfer"), top=1)
+    made.passes()
+    made.tell(drain(1, made.seconds, "a:1", until_ms=made.now_ms + 150_000))
+    made.tell(drain(2, made.seconds, "b:1", together=True))
+    assert [said(made.passes()).state for _ in range(3)] == ["draining", "drained", "done"]
+
+
+def test_a_bundle_that_is_among_the_busiest_no_more_gets_no_second_command() -> None:
+    """Its command names no destination, so a report that does not list it looks like a departure;
+    but the report lists only some bundles.
+    """
+    settings = replace(PACE, strategy="transfer", placement="none")
+    made = LittleCluster(spread_out(NAMES, 5), settings, top=2)
+    made.passes()
+    made.executor = lambda _: None
+    draining(made).passes()
+    assert len(made.commands) == 4
+    made.brokers["a:1"] = dict(reversed(made.brokers["a:1"].items()))
+    status = said(made.passes())
+    assert len(made.commands) == 4
+    assert status.text == "5 of 5 bundles are left, 4 on their way"
