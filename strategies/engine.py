@@ -327,6 +327,7 @@ class Engine:
             now_ms,
             self._settings,
         )
+        intents = without_passed(state.intents, now_ms)
         given = RoundInput(
             cluster=record.cluster,
             number=state.round + 1,
@@ -347,13 +348,14 @@ class Engine:
             spent=state.spent,
             advised=state.advised,
             strays=state.strays,
-            intents=without_passed(state.intents, now_ms),
+            intents=intents,
             orders=state.orders,
             expired=_expired(state, now_ms),
             rivals=state.rivals,
-            owned=owned_by(state.intents.drains, store),
+            owned=owned_by(intents.drains, store),
             listed=listed,
             gone=state.gone,
+            pauses=state.pauses,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)

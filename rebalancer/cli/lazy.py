@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, str] = {
     "drain": "Move all bundles off a broker, and keep it empty.",
     "undrain": "End a drain: the broker may take bundles again.",
     "roll": "Restart brokers one after another: drain, restart, wait; the leader last.",
-    "intents": "Show drains and rolls: state, progress, and what stands in the way.",
+    "intents": "Show drains and rolls: state, progress, and what is in the way.",
     "explain": "Explain a command, or why a broker, bundle or round has none.",
     "shadow": "Compare our decisions with the moves of Pulsar's own shedder.",
     "conformance": "Compare decisions with those of Pulsar's own classes.",

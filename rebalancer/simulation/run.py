@@ -17,8 +17,10 @@ from rebalancer.simulation.closed_loop import EngineDecider, RoundAnswer, outcom
 from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.disturbances import DisturbedReports, Rival
 from rebalancer.simulation.executor_model import BundlePlaced, CommandDone, ExecutorModel
+from rebalancer.simulation.intents.operators import Operators
 from rebalancer.simulation.leader import Leader
 from rebalancer.simulation.metrics.figures import RunFigures, Truth, Yardstick, figures_of
+from rebalancer.simulation.metrics.operations import Operation, operations_of
 from rebalancer.simulation.report_trigger import ReportTrigger
 from rebalancer.simulation.scenarios.catalog import Named
 from rebalancer.simulation.scenarios.noise_schema import Disturbances
@@ -29,10 +31,13 @@ from rebalancer.simulation.world import World
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.engine import EngineSettings, placement_of
 from strategies.filters.policies import read_policies
+from strategies.intents.contract import IntentStatus
 from strategies.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.store import InMemoryStore
 
 _ANSWER_MS = 100
+#: Kind of a happening → why a broker left, as reports show it.
+_WHY_LEFT = {"leave": "drained", "kill": "killed"}
 _LIMITED = (
     "Brokers send no more than the dispatch limits of the scenario; {:,.0f} messages were "
     "unread at the end."
@@ -71,7 +76,7 @@ class SimulatedRun:
     """The result of a task. `snapshots`: the first and last round, and all rounds with moves or
     events.
 
-    `backlog`: unread messages at the end.
+    `backlog`: unread messages at the end; `operations`: the drains and rolls of the scenario.
     """
 
     scenario: Scenario
@@ -79,6 +84,7 @@ class SimulatedRun:
     world: World
     snapshots: tuple[Snapshot, ...]
     backlog: float = 0.0
+    operations: tuple[Operation, ...] = ()
 
     @property
     def truth(self) -> Truth:
@@ -159,6 +165,8 @@ class _Running:
             ),
         )
         self._due = _due(self._scenario)
+        self._operators = Operators(self._cluster, self._world.fleet.names)
+        self._said: dict[int, tuple[IntentStatus, ...]] = {}
         self._loads: list[tuple[float, Happening]] = []
         self._snapshots: list[Snapshot] = []
         self._pending: list[CommandDone] = []
@@ -173,6 +181,9 @@ class _Running:
             usage, traffic = self._world.lasting(now_s)
             self._trace(answer, usage, now_s)
             done = self._executor.carry_out(() if answer is None else answer.commands, now_s)
+            if answer is not None and answer.round.intents:
+                self._said[number] = answer.round.intents
+                placed += self._roll_on(answer.round, now_s)
             for one in done:
                 self._tracer.outcome(one.outcome, one.topics, int(one.blip_s * 1000))
             self._pending += done
@@ -189,7 +200,14 @@ class _Running:
         timeline = self._tracer.timeline(len(self._world.names))
         if self._world.dispatching is not None:
             timeline = replace(timeline, notes=(*timeline.notes, _LIMITED.format(backlog)))
-        return SimulatedRun(self._scenario, timeline, self._world, tuple(self._snapshots), backlog)
+        return SimulatedRun(
+            self._scenario,
+            timeline,
+            self._world,
+            tuple(self._snapshots),
+            backlog,
+            operations_of(timeline, self._said),
+        )
 
     def _decided(self, records: Sequence[TelemetryRecord]) -> RoundAnswer | None:
         """The answer to a pass; None if no round closed, which only disturbances may cause."""
@@ -221,7 +239,8 @@ class _Running:
             tuple(report.broker for report in reports if report.broker not in missing),
             dict.fromkeys(missing, "no answer"),
         )
-        return [*policies, *outcome_reports(done), *arriving, sweep]
+        records = self._operators.records()
+        return [*policies, *outcome_reports(done), *records, *arriving, sweep]
 
     def _trace(self, answer: RoundAnswer | None, usage: Floats, now_s: float) -> None:
         totals = self._world.totals
@@ -248,6 +267,9 @@ class _Running:
     def _happen(self, now_s: float) -> list[BundlePlaced]:
         """Applies all happenings that are due, in order of time."""
         placed: list[BundlePlaced] = []
+        back = self._operators.back(START_MS + int(now_s * 1000))
+        self._executor.join(back)
+        self._member(back, now_s, "joined", "restarted")
         while self._due and self._due[0].minute * 60.0 <= now_s:
             placed += self._one(self._due.pop(0))
         self._world.foreign = np.zeros(len(self._world.present))
@@ -257,6 +279,18 @@ class _Running:
         for _, load in self._loads:
             for name in load.brokers:
                 self._world.foreign[self._world.fleet.names.index(self._id(name))] += load.points
+        self._note_placed(placed, now_s)
+        return placed
+
+    def _roll_on(self, done: Round, now_s: float) -> list[BundlePlaced]:
+        """Lets the processes of rolls act on a round: brokers leave, to restart."""
+        now_ms = START_MS + int(now_s * 1000)
+        leaving = self._operators.restarts(done, self._present(), now_ms)
+        placed = self._leave(leaving, now_s, "restarts") if leaving else []
+        self._note_placed(placed, now_s)
+        return placed
+
+    def _note_placed(self, placed: Iterable[BundlePlaced], now_s: float) -> None:
         for one in placed:
             self._tracer.add(
                 Move(
@@ -274,7 +308,6 @@ class _Running:
                     blip_ms=int(one.blip_s * 1000),
                 )
             )
-        return placed
 
     def _one(self, happening: Happening) -> list[BundlePlaced]:
         brokers = [self._id(name) for name in happening.brokers]
@@ -286,13 +319,28 @@ class _Running:
             case "join":
                 self._executor.join(brokers)
                 self._member(brokers, at_s, "joined", "joined")
+                for name in brokers:
+                    self._operators.joined(name, START_MS + int(at_s * 1000))
                 return []
             case "leave" | "kill":
-                for name in brokers:
-                    self._reports.forget(self._world.fleet.names.index(name))
-                killed = happening.kind == "kill"
-                self._member(brokers, at_s, "left", "killed" if killed else "drained")
-                return self._executor.leave(brokers, at_s, killed)
+                return self._leave(brokers, at_s, _WHY_LEFT[happening.kind])
+            case "drain" | "undrain" | "roll":
+                now_ms = START_MS + int(at_s * 1000)
+                self._operators.happen(happening, brokers, self._present(), now_ms)
+                return []
+
+    def _leave(self, brokers: Sequence[str], at_s: float, why: str) -> list[BundlePlaced]:
+        for name in brokers:
+            self._reports.forget(self._world.fleet.names.index(name))
+        self._member(brokers, at_s, "left", why)
+        return self._executor.leave(brokers, at_s, why == _WHY_LEFT["kill"])
+
+    def _present(self) -> list[str]:
+        return [
+            name
+            for name, there in zip(self._world.fleet.names, self._world.present, strict=True)
+            if there
+        ]
 
     def _id(self, name: str) -> str:
         """The broker with this name in the scenario."""

@@ -13,7 +13,15 @@ from typing import Any
 
 from rebalancer.simulation.clock import PERIOD_MS
 from rebalancer.simulation.closed_loop import PolledCluster
-from strategies.model import BundleStats, Figures, LoadReport, OutcomeReport, Sweep, TelemetryRecord
+from strategies.model import (
+    BundleStats,
+    Figures,
+    LoadReport,
+    Outcome,
+    OutcomeReport,
+    Sweep,
+    TelemetryRecord,
+)
 from strategies.usage import unweighted_usage
 
 MANAGER = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
@@ -45,7 +53,7 @@ class TelemetryWriter:
                 }
             case OutcomeReport():
                 return _envelope("outcome", record.cluster, None, record.ts) | {
-                    "report": {"v": 1, **asdict(record.outcome)}
+                    "report": {"v": 1, **_known(record.outcome)}
                 }
             case Sweep():
                 done = {
@@ -105,6 +113,11 @@ class TelemetryWriter:
         return [name for name in names if name not in before], sorted(
             before - now, key=self._cluster.world.names.index
         )
+
+
+def _known(outcome: Outcome) -> dict[str, Any]:
+    """The fields of an outcome, without costs: a model measures none."""
+    return {name: value for name, value in asdict(outcome).items() if name != "cost"}
 
 
 def _envelope(kind: str, cluster: str, broker: str | None, ts: int) -> dict[str, Any]:

@@ -57,6 +57,11 @@ class Move:
         """
         return self.outcome in (None, "applied", "already-done")
 
+    @property
+    def is_drain(self) -> bool:
+        """Whether an operator's drain moves the bundle, not the strategy."""
+        return self.code == "drain"
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:

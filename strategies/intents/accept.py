@@ -198,16 +198,16 @@ def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefus
         for one in intents.drains.values()
         if intent.roll is None or (one.roll != intent.roll and not one.together)
     ]
-    if others and not intent.together:
-        other = others[0]
-        return IntentRefusal(
-            "another-drain",
-            f"{other.broker} is being drained: {other.by} asked for it "
-            f"{_ago(other.asked_ms, now_ms)} ago ({other.reason})",
-            f"Wait, end it with `rebalancer undrain {other.broker}`, or drain both with "
-            "--together.",
-        )
-    return None
+    return _another_drain(others[0], now_ms) if others and not intent.together else None
+
+
+def _another_drain(other: Drain, now_ms: int) -> IntentRefusal:
+    return IntentRefusal(
+        "another-drain",
+        f"{other.broker} is being drained: {other.by} asked for it "
+        f"{_ago(other.asked_ms, now_ms)} ago ({other.reason})",
+        f"Wait, end it with `rebalancer undrain {other.broker}`, or drain both with --together.",
+    )
 
 
 def _last_one(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusal | None:
@@ -256,6 +256,9 @@ def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> 
         why = _unfit(broker, fleet) or _already(intents, broker, now_ms)
         if why is not None:
             return why
+    alone = [one for one in intents.drains.values() if not one.together]
+    if alone:  # the first drain of the roll would be refused
+        return _another_drain(alone[0], now_ms)
     willing = {*fleet.live} - {*fleet.excluded} - {*intents.drains}
     if len(willing) <= intent.max_unavailable:
         return IntentRefusal(

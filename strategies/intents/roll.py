@@ -245,7 +245,8 @@ def _lost(facts: RollFacts) -> list[str]:
     if facts.seen.live is None:
         return []
     phases = facts.rounds.view.phases
-    expected = {*phases, *facts.rounds.brokers}
+    # Rounds forget a broker after a while; this process does not.
+    expected = {*phases, *facts.rounds.brokers, *facts.seen.missing_ms}
     return sorted(
         name
         for name in expected

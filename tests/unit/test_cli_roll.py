@@ -116,7 +116,8 @@ def test_a_roll_over_all_brokers(person: Person, fleet: RestartingFleet) -> None
         assert steps == sorted(steps)
     assert the_roll(fleet).state == "done"
     assert {one.by for one in person.written()} == {"anna"}
-    assert person.types(*words(fleet, "--resume")).err.startswith("error: no roll of c is active")
+    again = person.types(*words(fleet, "--resume"))
+    assert (again.code, again.out) == (0, answer.out), "there is nothing left to do"
 
 
 def test_the_process_dies_at_the_restart_and_nobody_is_restarted_twice(
@@ -216,6 +217,9 @@ def test_a_roll_is_cancelled(person: Person, fleet: RestartingFleet) -> None:
     assert (taken.code, "a roll is active" in taken.err) == (1, True), taken.err
     answer = person.types("roll", "--cancel", "--by", "bo", "--reason", "next week")
     assert answer.code == 0, answer.words
+    for gone in ("--resume", "--cancel"):
+        late = person.types(*words(fleet, gone))
+        assert (late.code, "error: no roll of c is active" in late.err) == (1, True), late.words
     assert answer.out.startswith("the roll has ended (cancelled): bo ended it: next week")
     assert [one.state for one in fleet.job.rounds()[-1].intents if one.action == "drain"] == [
         "done"

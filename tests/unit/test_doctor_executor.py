@@ -12,6 +12,7 @@ import pytest
 from rebalancer.cli.doctor.approvals import check_approvals
 from rebalancer.cli.doctor.executor import check_executor
 from rebalancer.cli.doctor.finding import Finding
+from rebalancer.cli.doctor.intents import check_intents
 from rebalancer.cli.doctor.signing import check_signing
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
@@ -233,3 +234,24 @@ def test_approvals_without_a_key_of_their_own_are_a_failure(tmp_path: Path) -> N
     assert (found.status, "could approve its own plans" in found.text) == ("fail", True)
     (found,) = approvals(tmp_path, approvals_key_file="/nowhere")
     assert (found.status, "cannot be read" in found.text) == ("fail", True)
+
+
+def intents_key(folder: Path, mode: int = 0o600, **more: str) -> list[Finding]:
+    """The finding about a key of intents in a file of the folder."""
+    file = folder / "intents-key"
+    file.write_text("0123456789abcdef-intents")
+    file.chmod(mode)
+    return list(check_intents(SigningSettings(**{"intents_key_file": str(file), **more})))
+
+
+def test_the_key_of_intents_is_checked_if_there_is_one(tmp_path: Path) -> None:
+    assert list(check_intents(SigningSettings())) == []
+    (good,) = intents_key(tmp_path)
+    assert (good.check, good.status) == ("intents key", "ok")
+    (readable,) = intents_key(tmp_path, mode=0o644)
+    assert (readable.status, "0644" in readable.text) == ("warn", True)
+    assert readable.remedy.startswith("chmod 600 ")
+    (same,) = intents_key(tmp_path, key_file=str(tmp_path / "intents-key"))
+    assert (same.status, "the same key as signing.key_file" in same.text) == ("fail", True)
+    (missing,) = intents_key(tmp_path, intents_key_file=str(tmp_path / "nothing"))
+    assert missing.status == "fail"

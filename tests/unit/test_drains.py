@@ -119,82 +119,6 @@ def test_every_strategy_drains(strategy: str, mode: Mode) -> None:
     assert {command.destination for command in made.commands} <= {"b:1", "c:1", "d:1"}
 
 
-@pytest.mark.parametrize("mode", ["fixed", "parity"])
-def test_brokers_that_report_their_busiest_bundles_only(mode: Mode) -> None:
-    """The collector's notes list the others."""
-    made = LittleCluster(
-        spread_out(NAMES, 10), replace(PACE, strategy="transfer", mode=mode), top=3
-    )
-    made.passes()
-    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(4)]
-    assert [(one.state, one.left) for one in states] == [
-        ("draining", 10),
-        ("draining", 6),
-        ("draining", 2),
-        ("drained", 0),
-        ("drained", 0),
-    ]
-    assert len(made.commands) == 10
-
-
-def test_brokers_that_withdraw_their_figures_when_a_bundle_moves() -> None:
-    """They are still there, and what they own is known."""
-    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
-    made.withdraws = True
-    made.passes()
-    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(3)]
-    assert [(one.state, one.left) for one in states] == [
-        ("draining", 10),
-        ("draining", 6),
-        ("draining", 2),
-        ("drained", 0),
-    ]
-
-
-def test_a_broker_without_figures_has_not_left_while_the_sweep_lists_it() -> None:
-    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
-    made.withdraws = True
-    made.passes()
-    draining(made).passes()
-    made.silent = {"a:1"}
-    status = said(made.passes())
-    assert (status.state, status.left) == ("draining", 10)
-    assert "it has withdrawn its figures" in status.text
-    made.silent, made.down = set(), {"a:1"}
-    status = said(made.passes())
-    assert (status.state, status.text) == ("drained", "has left the cluster with 10 bundles")
-
-
-def test_notes_that_are_late() -> None:
-    """Owners are looked up in turn: the outcome is newer, and says where the bundle is."""
-    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=0)
-    made.passes()
-    made.notes = False
-    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(3)]
-    assert [one.left for one in states] == [10, 6, 2, 0]
-    assert states[-1].state == "drained"
-    assert len(made.commands) == 10
-    made.notes = True
-    made.passes(2)
-    drained = made.store.get_cluster().intents.drains["a:1"]
-    assert (drained.state, drained.gone) == ("drained", ())
-
-
-def test_without_notes_no_broker_of_that_kind_is_called_drained() -> None:
-    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
-    made.notes = False
-    made.passes()
-    made.executor = applies
-    status = said(draining(made).passes(9))
-    assert status.state in ("draining", "drained")
-    assert made.brokers["a:1"] == {}
-    made.top = 0
-    made.brokers["a:1"] = {"t/ns/0xff000000_0xff800000": 1.0}
-    status = said(made.passes(2))
-    assert status.state == "blocked"
-    assert "[bundles-unknown]" in status.text
-
-
 def test_without_a_placement_pulsar_places_the_bundles() -> None:
     made = draining(cluster(replace(PACE, strategy="threshold", placement="none")))
     made.passes()
@@ -346,9 +270,7 @@ def test_commands_that_are_not_carried_out(status: OutcomeStatus) -> None:
 
 
 def test_commands_that_nobody_answers() -> None:
-    """They expire after five minutes; every round from then on says so, also while the next ones
-    wait for an answer, until a bundle leaves.
-    """
+    """They expire after five minutes; each later round says so, until a bundle leaves."""
     made = draining(cluster())
     made.executor = lambda _: None
     states = [said(made.passes()) for _ in range(12)]

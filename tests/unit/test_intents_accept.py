@@ -101,6 +101,8 @@ def test_records_of_a_roll_that_are_refused() -> None:
     assert code(of_roll(3, "drain", 0, BEGUN, "a:1"), draining) == "already-drained"
     assert code(undrain(3, 0, "a:1"), draining) == "part-of-roll"
     assert code(roll(3, 0, "a:1"), after(drain(2, 0, "a:1"))) == "already-drained"
+    assert code(roll(3, 0, "b:1"), after(drain(2, 0, "c:1"))) == "another-drain"
+    assert after(drain(2, 0, "c:1", together=True), BEGUN).roll is not None
     assert code(drain(2, 0, "c:1"), rolling) == "another-roll"
     beside = after(drain(2, 0, "c:1", together=True), intents=rolling)
     assert after(of_roll(3, "drain", 0, BEGUN, "a:1"), intents=beside).drains.keys() == {

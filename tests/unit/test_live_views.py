@@ -19,6 +19,7 @@ from rebalancer.analysis.status import CollectionPass
 from sinks.wire.encoding import encode_command
 from sinks.wire.plans import command_digest
 from strategies.approvals import ApprovalOutcome
+from strategies.intents.contract import IntentStatus
 from tests.live_topics import MadeUpCluster
 
 NOW = 1_795_000_000_000
@@ -242,3 +243,27 @@ def test_commands_without_an_answer_say_that_no_executor_runs() -> None:
     assert "4 commands of the newest plan expired without an answer" in executor["fresh"]
     assert "`rebalancer execute`" in executor["fresh"]
     assert executor["doubt"]
+
+
+def test_drains_and_rolls_are_those_of_the_newest_round() -> None:
+    made, fold = MadeUpCluster(NOW, cluster="c", waits=False), LiveFold()
+    rounds = [done for done, _, _ in made.made()]
+    drain = IntentStatus(
+        "d", "drain", "blocked", "none may move [budget]", "Wait.", "anna", "disks", 1, 2, "a:1",
+        left=3, total=9,
+    )  # fmt: skip
+    roll = IntentStatus(
+        "r", "roll", "rolling", "0 of 2 brokers are restarted", "Nothing to do.", "bo", "4.2.5",
+        1, 2, phases={"b:1": "waiting", "a:1": "draining"},
+    )  # fmt: skip
+    for done in (*rounds[:-1], replace(rounds[-1], intents=(roll, drain))):
+        fold.add_round(done)
+    (one,) = fold.clusters(NOW).values()
+    first, second = views.overview(one, SETTINGS, None)["intents"]
+    assert (first["what"], first["phases"]) == (
+        "roll of 2 brokers",
+        {"a:1": "draining", "b:1": "waiting"},
+    )
+    assert (second["what"], second["state"], second["advice"]) == ("drain a:1", "blocked", "Wait.")
+    assert (second["left"], second["total"], second["by"]) == (3, 9, "anna")
+    assert views.overview(cluster(MadeUpCluster(NOW)), SETTINGS, None)["intents"] == []

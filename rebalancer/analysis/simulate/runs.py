@@ -9,6 +9,7 @@ from functools import partial
 from rebalancer.analysis.processes import run_each
 from rebalancer.analysis.simulate.run_requests import RunRequest
 from rebalancer.simulation.metrics.figures import RunFigures
+from rebalancer.simulation.metrics.operations import Operation
 from rebalancer.simulation.run import run
 from rebalancer.simulation.timeline import Timeline
 
@@ -18,7 +19,7 @@ class Made:
     """The result of a requested run, with its timeline if that is kept. `backlog`: unread messages
     at the end.
 
-    `limited`: whether the scenario states dispatch limits.
+    `limited`: whether the scenario states dispatch limits; `operations`: its drains and rolls.
     """
 
     request: RunRequest
@@ -28,6 +29,7 @@ class Made:
     backlog: float
     limited: bool
     timeline: Timeline | None = None
+    operations: tuple[Operation, ...] = ()
 
 
 def make(request: RunRequest, keep: bool = False) -> Made:
@@ -42,6 +44,7 @@ def make(request: RunRequest, keep: bool = False) -> Made:
         done.backlog,
         done.world.dispatching is not None,
         done.timeline if keep else None,
+        done.operations,
     )
 
 

@@ -53,7 +53,7 @@ class RollOptions:
 def roll_command(
     brokers: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[BROKERS]", help="Brokers, host:port; default: all."),
+        typer.Argument(metavar="BROKER", help="Brokers, host:port; default: all."),
     ] = None,
     *,
     reason: Annotated[
@@ -155,6 +155,11 @@ def _begin(session: IntentSession, wanted: RollOptions) -> None:
 
 
 def _resume(session: IntentSession, wanted: RollOptions) -> None:
+    rolls = [one for one in session.newest.intents if one.action == "roll"]
+    if active_roll(session.newest) is None and rolls and rolls[-1].state == "done":
+        # The process before may have died when there was nothing more to do.
+        _finish(session, EndProcess("done", rolls[-1].text, rolls[-1].advice), wanted)
+        return
     status = _active(session)
     waiting = [one for one in sorted(wanted.again) if status.phases.get(one) != "restarting"]
     if waiting:

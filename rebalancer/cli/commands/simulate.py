@@ -15,7 +15,7 @@ from rebalancer.analysis.report.target import check_target
 from rebalancer.analysis.simulate import published_comparison, runs, shedder_ratings
 from rebalancer.analysis.simulate.run_requests import checked, run_requests
 from rebalancer.cli import console, options
-from rebalancer.cli.simulate import published_tables, rating_tables, tables
+from rebalancer.cli.simulate import operation_tables, published_tables, rating_tables, tables
 from rebalancer.simulation.scenarios import catalog
 
 app = typer.Typer()
@@ -146,7 +146,7 @@ def _show(made: Sequence[runs.Made], as_json: bool) -> None:
         rated = {} if found is None else {"ratings": rating_tables.as_json(found)}
         console.print_json("simulate", 1, {**tables.as_json(made), **rated})
         return
-    console.show(*tables.by_scenario(made), tables.LEGEND)
+    console.show(*tables.by_scenario(made), tables.LEGEND, *operation_tables.operations(made))
     if found is not None:
         console.show(
             rating_tables.table(found), rating_tables.legend(found), rating_tables.verdict(found)

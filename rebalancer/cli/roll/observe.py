@@ -29,8 +29,8 @@ T = TypeVar("T")
 _LOOK_MS, _PROBE_MS = 5_000, 10_000
 #: Brokers that are asked for a read of metadata, until one answers.
 _READERS = 2
-#: Codes of outcomes after which a bundle may have no owner though clients look for it.
-_UNOWNED = ("unowned-bundle", "unowned")
+#: Code of outcomes after which a bundle has no owner though it had clients.
+_UNOWNED = "unowned"
 _MOST_UNOWNED = 20
 
 
@@ -40,15 +40,21 @@ class ClusterEyes:
     """
 
     def __init__(
-        self, connections: Connections, known: KnownBrokers, wait: Wait, since_ms: int
+        self,
+        connections: Connections,
+        known: KnownBrokers,
+        wait: Wait,
+        since_ms: int,
+        *,
+        probe_ms: int = _PROBE_MS,
     ) -> None:
-        """Opens no connection yet. `since_ms`: older outcomes are not read. Raises
-        SettingsError.
+        """Opens no connection yet. `since_ms`: older outcomes are not read; `probe_ms`: after which
+        a read of metadata counts as unfinished. Raises SettingsError.
         """
         pulsar = connections.pulsar
         self._opened = ExitStack()
         self._admin = self._client(_hasty(pulsar), wait, known)
-        self._freezes = FreezeWatch(self._client(probing(pulsar, _PROBE_MS), wait, known))
+        self._freezes = FreezeWatch(self._client(probing(pulsar, probe_ms), wait, known))
         self._lost = LostBundles(connections, self._admin, since_ms)
         self._opened.callback(self._lost.close)
         self._missing_ms: dict[str, int] = {}
@@ -172,8 +178,7 @@ class LostBundles:
 
     def _learn(self, outcome: Outcome, now_ms: int, phases: Mapping[str, RollPhase]) -> None:
         code = (outcome.reason or "").partition(":")[0]
-        lost = outcome.status == "failed" or code in _UNOWNED
-        if lost and outcome.owner_after is None and outcome.owner_before in phases:
+        if code == _UNOWNED and outcome.owner_before in phases:
             self._since_ms.setdefault(outcome.bundle, min(now_ms, outcome.ts))
 
     def _is_unowned(self, bundle: str) -> bool:

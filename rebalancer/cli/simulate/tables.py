@@ -95,6 +95,11 @@ def as_json(made: Sequence[Made]) -> dict[str, Any]:
                     name for name, value in asdict(one.figures).items() if value == inf
                 ),
                 "backlog_messages": one.backlog,
+                **(
+                    {"operations": [each.known() for each in one.operations]}
+                    if one.operations
+                    else {}
+                ),
             }
             for one in made
         ]

@@ -51,8 +51,9 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """NaN: unknown; ∞: never happened. Spreads are in points, times in rounds after the onset
-    unless stated otherwise.
+    """Of the strategy's moves, without those of drains, which `client_cost` alone counts. NaN:
+    unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated
+    otherwise.
 
     `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`,
     `rate_ratio_…`: largest ÷ smallest throughput and message rate. `largest_bundle`: at the end, ÷
@@ -116,7 +117,7 @@ def figures_of(
     """All figures of a run; without `truth`, figures that need it are NaN."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
-    moves = [move for move in timeline.moved() if move.round >= onset]
+    moves = [move for move in timeline.moved() if move.round >= onset and not move.is_drain]
     rounds = sorted({move.round for move in moves})
     balanced = _balanced(lasting <= 100 * by.target + 1e-9, onset)
     attainable = nan if truth is None else _attainable(timeline, truth)

@@ -222,13 +222,28 @@ class Start(StrictModel):
 
 
 class Happening(StrictModel):
-    """An event at a given minute. `points`, `minutes`: foreign load on brokers (`load`)."""
+    """An event at a given minute. `points`, `minutes`: foreign load on brokers (`load`).
+
+    `drain`, `undrain`, `roll`: records of an operator; several brokers are drained together. Of a
+    roll, `brokers` may be left out: all; `minutes`: how long a broker is away when it restarts.
+    """
 
     minute: Minute
-    kind: Literal["leave", "kill", "join", "load"]
-    brokers: Annotated[tuple[str, ...], Field(min_length=1)]
+    kind: Literal["leave", "kill", "join", "load", "drain", "undrain", "roll"]
+    brokers: tuple[str, ...] = ()
     points: float = 0
     minutes: NotNegative = 1
+    max_unavailable: Whole | None = None
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if not self.brokers and self.kind != "roll":
+            raise ValueError(
+                "brokers = [...] is missing; only a roll may leave it out: all brokers"
+            )
+        if self.max_unavailable is not None and self.kind != "roll":
+            raise ValueError('max_unavailable = ... is allowed with kind = "roll" only')
+        return self
 
 
 class Strategy(StrictModel):
