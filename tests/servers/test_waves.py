@@ -135,18 +135,25 @@ def test_a_list_of_the_topics_of_one_bundle_freezes_a_broker_that_has_just_start
     namespace = cluster.namespace("t/listed", 4)
     for number in range(8):
         cluster.put(f"persistent/{namespace}/topic-{number}", None)
-    own_brokers.servers[two].kill()
-    own_brokers.start([two])
-    with closing(PulsarAdmin(replace(settings, admin_urls=f"http://{two}"))) as admin:
+    with closing(PulsarAdmin(settings)) as admin:
         bundles = [f"{namespace}/{range_}" for range_ in admin.ranges(namespace)]
-        found = [topic for bundle in bundles for topic in admin.bundle_topics(bundle)]
-        assert len(found) == len(set(found)) == 8
-        assert not stuck_brokers(settings)
 
+    restart(own_brokers, two)
+    with closing(PulsarAdmin(replace(settings, admin_urls=f"http://{two}"))) as admin:
+        found = [topic for bundle in bundles for topic in admin.bundle_topics(bundle)]
+    assert len(found) == len(set(found)) == 8
+    assert not stuck_brokers(settings)
+
+    restart(own_brokers, two)
     range_ = bundles[0].rpartition("/")[2]
     with httpx.Client(timeout=10) as client, pytest.raises(httpx.ReadTimeout):
         client.get(f"http://{two}/admin/v2/persistent/{namespace}?bundle={range_}")
     assert stuck_brokers(settings).brokers == (two,)
+
+
+def restart(processes: PulsarProcesses, broker: str) -> None:
+    processes.servers[broker].kill()
+    processes.start([broker])
 
 
 def test_half_an_hour_of_waves_and_a_thousand_moves_freeze_nothing(
