@@ -137,9 +137,7 @@ def _under_way(broker: str, names: Sequence[str], given: Draining) -> tuple[str,
 def _is_ordered(bundle: str, given: Draining) -> bool:
     """Whether a command to move the bundle has no outcome yet, and may still be carried out."""
     order = given.orders.get(bundle)
-    return (
-        order is not None and order.throughput is not None and given.now_ms < order.expires_at_ms
-    )
+    return order is not None and order.throughput is not None and given.now_ms < order.expires_at_ms
 
 
 def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
