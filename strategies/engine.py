@@ -355,6 +355,7 @@ class Engine:
             owned=owned_by(intents.drains, store),
             listed=listed,
             gone=state.gone,
+            pauses=state.pauses,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)

@@ -1,9 +1,13 @@
-"""What a move cost the clients of its bundle, as far as its executor has measured it."""
+"""What moves cost the clients of their bundles, as far as executors have measured it, and what the
+next one is expected to cost.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +28,45 @@ class MoveCost:
 
 
 NOT_MEASURED = MoveCost()
+#: Largest number of topics of a class of bundles; the last one has no end.
+TOPIC_CLASSES = (1, 9, 99, 999)
+#: Moves that are remembered: the newest.
+_REMEMBERED = 64
+#: Pause (ms) that is expected before any was measured.
+_UNKNOWN_MS = 1_000.0
+
+
+class MeasuredPause(NamedTuple):
+    """The pause (ms) of one move, and when its outcome was published (ms since the epoch)."""
+
+    ts: int
+    command_id: str
+    topics: int
+    pause_ms: int
+
+
+def topic_class(topics: int) -> int:
+    """Number of the class of a bundle with this number of topics."""
+    return bisect_left(TOPIC_CLASSES, topics)
+
+
+def remembered(
+    pauses: tuple[MeasuredPause, ...], ts: int, command_id: str, cost: MoveCost
+) -> tuple[MeasuredPause, ...]:
+    """The newest pauses with that of one more move; neither the order of outcomes nor their
+    repetition matters. Without a first message, the time without owner counts.
+    """
+    pause_ms = cost.unowned_ms if cost.first_message_ms is None else cost.first_message_ms
+    if pause_ms is None or cost.topics is None:
+        return pauses
+    one = MeasuredPause(ts, command_id, cost.topics, pause_ms)
+    return tuple(sorted({*pauses, one})[-_REMEMBERED:])
+
+
+def expected_pause_ms(pauses: Sequence[MeasuredPause], topics: int) -> float:
+    """Mean pause of bundles with about as many topics, or of all moves, or a second before any was
+    measured.
+    """
+    alike = [one.pause_ms for one in pauses if topic_class(one.topics) == topic_class(topics)]
+    known = alike or [one.pause_ms for one in pauses]
+    return sum(known) / len(known) if known else _UNKNOWN_MS

@@ -14,6 +14,7 @@ from typing import TypeVar
 from strategies.intents.progress import heard
 from strategies.limits.budget import Spent, given_back
 from strategies.model import Command, Outcome, OutcomeReport
+from strategies.move_cost import remembered
 from strategies.rivals.own_moves import answered, commanded
 from strategies.round_input import RoundResult
 from strategies.state import ClusterState, InFlight, Order, Rehearsal
@@ -31,6 +32,9 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
         move = state.in_flight.get(outcome.bundle)
         state = replace(state, intents=heard(state.intents, outcome, move))
     state = replace(state, rivals=answered(state.rivals, outcome, record.ts))
+    if outcome.status == "applied":
+        pauses = remembered(state.pauses, outcome.ts, outcome.command_id, outcome.cost)
+        state = replace(state, pauses=pauses)
     if outcome.status == "dry-run":
         return _rehearsed(outcome, state)
     state = _answered(outcome, _carried_out_after_all(outcome, state))

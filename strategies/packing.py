@@ -19,6 +19,7 @@ import numpy as np
 from strategies import model
 from strategies.errors import ContractError
 from strategies.intents.contract import Intent
+from strategies.move_cost import NOT_MEASURED, MoveCost
 
 _LENGTH = struct.Struct("<I")
 
@@ -111,7 +112,7 @@ def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
                 },
             }
         case model.OutcomeReport():
-            head["outcome"] = asdict(record.outcome)
+            head["outcome"] = _outcome_tree(record.outcome)
         case model.Policies():
             head["snapshot"] = record.snapshot
         case model.Owned():
@@ -163,7 +164,16 @@ def _sweep(header: dict[str, Any], _body: bytes) -> model.Sweep:
 
 
 def _outcome(header: dict[str, Any], _body: bytes) -> model.OutcomeReport:
-    return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**header["outcome"]))
+    given = dict(header["outcome"])
+    cost = MoveCost(**given.pop("cost", {}))
+    return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**given, cost=cost))
+
+
+def _outcome_tree(outcome: model.Outcome) -> dict[str, Any]:
+    tree = asdict(outcome)
+    if outcome.cost == NOT_MEASURED:
+        del tree["cost"]  # as in versions before it
+    return tree
 
 
 def _intent(header: dict[str, Any], _body: bytes) -> Intent:

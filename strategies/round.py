@@ -358,6 +358,8 @@ def _digest(given: RoundInput) -> str:
         inputs.append([asdict(intents), {name: one.bundles for name, one in given.owned.items()}])
     if given.rivals.moves:
         inputs.append(used_by_rounds(given.rivals))
+    if given.intents.drains and given.pauses:  # only the pace of drains uses them
+        inputs.append(given.pauses)
     seen = json.dumps(inputs, ensure_ascii=False)
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
     # decisions.

@@ -14,6 +14,7 @@ from strategies.limits.budget import Spent
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
 from strategies.model import ClusterMemory, Command, Memory, Owned, Round
+from strategies.move_cost import MeasuredPause
 from strategies.placement.destinations import DestinationRules
 from strategies.rivals.settings import RivalSettings
 from strategies.rivals.state import NO_RIVALS, Rivals
@@ -97,6 +98,8 @@ class RoundInput:
     gone: Mapping[str, int] = field(default_factory=dict)
     #: Moves of bundles by something else, and whether this round yields to it.
     rivals: Rivals = NO_RIVALS
+    #: Measured pauses of the newest moves.
+    pauses: tuple[MeasuredPause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from strategies.limits.budget import Spent
 from strategies.load_history import Episode, RecentMove
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
+from strategies.move_cost import MeasuredPause
 from strategies.rivals.state import NO_RIVALS, Rivals, from_tree, to_tree
 
 #: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses
@@ -139,6 +140,8 @@ class ClusterState:
     intents: Intents = NO_INTENTS
     #: Moves of bundles by something else.
     rivals: Rivals = NO_RIVALS
+    #: Measured pauses of the newest moves, ascending.
+    pauses: tuple[MeasuredPause, ...] = ()
 
 
 def to_bytes(state: ClusterState) -> bytes:
@@ -150,6 +153,8 @@ def to_bytes(state: ClusterState) -> bytes:
         del tree["rivals"]
     else:
         tree["rivals"] = to_tree(state.rivals)
+    if not state.pauses:
+        del tree["pauses"]  # as in versions that measured none
     tree["early"] = None if state.early is None else list(map(_early_to_list, state.early))
     if state.intents == NO_INTENTS:
         del tree["intents"]  # as in versions before intents
@@ -204,6 +209,7 @@ def from_bytes(data: bytes) -> ClusterState:
         overtaken=tree.get("overtaken", {}),
         intents=_intents(tree.get("intents")),
         rivals=from_tree(tree.get("rivals", {})),
+        pauses=tuple(MeasuredPause(*one) for one in tree.get("pauses", ())),
         memory=_memory(tree["memory"]),
         **{
             name: tree[name]

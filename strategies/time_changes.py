@@ -105,6 +105,7 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
             sweep=record.sweep,
             missing=dict(record.missing),
             rivals=at_another_time(state.rivals, record.ts),
+            pauses=(),
         )
     )
     text = (

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sinks.metrics.labels import OTHER, BoundedLabel, code_of, set_all
 from sinks.metrics.liveness import Liveness
+from strategies.intents.contract import LASTING
 from strategies.round_state import STATES
 from streaming.outputs.facts import (
     BatchFacts,
@@ -205,6 +206,12 @@ class RoundMetrics:
             [*by, "broker"],
             registry=registry,
         )
+        self._intents = Gauge(
+            "pulsar_rebalancer_intents",
+            "Drains and rolls in the last round that have not ended",
+            [*by, "state"],
+            registry=registry,
+        )
         self._states, self._forecasts = StateMetrics(registry), ForecastMetrics(registry)
         self._cluster = BoundedLabel()
         self._brokers: dict[str, list[str]] = {}
@@ -240,6 +247,8 @@ class RoundMetrics:
             self._forecasts.take(cluster, newest.forecast)
         if newest.state is not None:
             self._states.take(cluster, newest.state)
+        for code in LASTING:
+            self._intents.labels(cluster, code).set(newest.intents.get(code, 0))
         self._brokers[cluster] = set_all(
             self._usage, cluster, newest.usage.items(), self._brokers.get(cluster, ())
         )

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from strategies.model import Outcome
-from strategies.move_cost import MoveCost
-
-#: Largest number of topics of a class; the last one has no end.
-_CLASSES = (1, 9, 99, 999)
+from strategies.move_cost import TOPIC_CLASSES, MoveCost, topic_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +84,17 @@ def move_costs(outcomes: Iterable[Outcome]) -> list[CostsOfMoves]:
 
 def _class_of(topics: int | None) -> int:
     if topics is None:
-        return len(_CLASSES) + 1
-    return next((number for number, most in enumerate(_CLASSES) if topics <= most), len(_CLASSES))
+        return len(TOPIC_CLASSES) + 1
+    return topic_class(topics)
 
 
 def _words(number: int) -> str:
-    if number > len(_CLASSES):
+    if number > len(TOPIC_CLASSES):
         return "unknown"
-    if number == len(_CLASSES):
-        return f"{_CLASSES[-1] + 1} or more"
-    low = 0 if number == 0 else _CLASSES[number - 1] + 1
-    return f"{low}–{_CLASSES[number]}"
+    if number == len(TOPIC_CLASSES):
+        return f"{TOPIC_CLASSES[-1] + 1} or more"
+    low = 0 if number == 0 else TOPIC_CLASSES[number - 1] + 1
+    return f"{low}–{TOPIC_CLASSES[number]}"
 
 
 def _spread(figures: Sequence[int | None]) -> tuple[int, int] | None:

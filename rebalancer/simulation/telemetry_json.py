@@ -28,7 +28,6 @@ MANAGER = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 VERSION = "4.2.4"
 #: Bytes in the broker's cache per message/s, about as in recordings of real brokers.
 CACHE_SECONDS = 2.0
-_COSTS = ("unowned_ms", "first_message_ms", "topics", "unloads")
 
 
 class TelemetryWriter:
@@ -117,9 +116,8 @@ class TelemetryWriter:
 
 
 def _known(outcome: Outcome) -> dict[str, Any]:
-    """The fields of an outcome, without costs that were not measured."""
-    fields = asdict(outcome).items()
-    return {name: value for name, value in fields if value is not None or name not in _COSTS}
+    """The fields of an outcome, without costs: a model measures none."""
+    return {name: value for name, value in asdict(outcome).items() if name != "cost"}
 
 
 def _envelope(kind: str, cluster: str, broker: str | None, ts: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from strategies.errors import AdminError, Unauthorized
 from strategies.gate import GateFacts, GateRules, ProbeResult, gate_objection
 
 T = TypeVar("T")
-#: Brokers that are probed at a time; of a larger cluster, every move probes others.
+#: Brokers that are probed at a time; of a larger cluster, others each time.
 _AT_ONCE = 16
 
 
@@ -42,11 +42,17 @@ class _Recent(Generic[T]):
         with self._lock:
             asking = self._asking.setdefault(key, threading.Lock())
         with asking:
-            known = self._answers.get(key)
-            began = self._clock()
-            if known is None or began - known[0] > self._age_s:
-                known = self._answers[key] = (began, ask())
-            return known[1]
+            known = self.known(key)
+            if known is None:
+                began = self._clock()
+                known = ask()
+                self._answers[key] = (began, known)
+            return known
+
+    def known(self, key: str) -> T | None:
+        """The answer, if it is not too old."""
+        kept = self._answers.get(key)
+        return None if kept is None or self._clock() - kept[0] > self._age_s else kept[1]
 
 
 class MoveGate:
@@ -64,7 +70,7 @@ class MoveGate:
         self._lock = threading.Lock()
         self._listed: frozenset[str] = frozenset()
         self._lost_at: dict[str, float] = {}
-        self._closed_by, self._turn = "", 0
+        self._closed_by = ""
 
     @property
     def closed_by(self) -> str:
@@ -100,15 +106,18 @@ class MoveGate:
 
     def _probed(self, named: Sequence[str], listed: Sequence[str]) -> dict[str, ProbeResult]:
         """These brokers and, in turns, as many others as are probed at once: one that hangs is
-        about to be lost.
+        about to be lost. The others change when answers are too old, not with each move.
         """
         room = max(0, _AT_ONCE - len(named))
-        first = self._turn % len(listed) if len(listed) > room else 0
-        self._turn += room
+        turn = int(self._clock() * 1000) // self._rules.facts_ms
+        first = turn * room % len(listed) if len(listed) > room else 0
         others = [*listed[first:], *listed[:first]][:room]
-        brokers = list(dict.fromkeys([*named, *others]))
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="gate") as pool:
-            return dict(zip(brokers, pool.map(self._probe, brokers), strict=True))
+        found = {broker: self._probes.known(broker) for broker in (*named, *others)}
+        unknown = [broker for broker, result in found.items() if result is None]
+        if unknown:
+            with ThreadPoolExecutor(len(unknown), thread_name_prefix="gate") as pool:
+                found |= zip(unknown, pool.map(self._probe, unknown), strict=True)
+        return {broker: result for broker, result in found.items() if result is not None}
 
     def _probe(self, broker: str) -> ProbeResult:
         return self._probes.get(broker, partial(look, self._admin, broker))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 #: drain, undrain: of `broker`. roll: begins a roll of `brokers`. restarting, restarted: the roll's
 #: process is about to restart `broker`, and has seen it go and come back. halt, resume, end: of the
@@ -31,6 +31,12 @@ IntentStateCode = Literal[
     "refused",
 ]
 
+#: States of what has ended, and has no effect any more.
+ENDED: tuple[IntentStateCode, ...] = ("done", "cancelled", "refused")
+#: The others.
+LASTING: tuple[IntentStateCode, ...] = tuple(
+    one for one in get_args(IntentStateCode) if one not in ENDED
+)
 #: Of one broker of a roll, in this order.
 RollPhase = Literal["waiting", "draining", "drained", "restarting", "restarted"]
 

@@ -17,6 +17,7 @@ from strategies.intents.settings import DrainSettings
 from strategies.intents.state import Drain
 from strategies.limits.budget import Budget
 from strategies.model import MIB, BrokerLoad, Decision, Skip
+from strategies.move_cost import MeasuredPause, expected_pause_ms
 from strategies.placement.destinations import Destinations
 from strategies.state import Gained, InFlight, Order
 
@@ -27,13 +28,15 @@ WAITS = "waits-for-drain"
 @dataclass(frozen=True)
 class DrainRules:
     """Rules by which bundles of draining brokers stay. `budget`: of the whole round; `closed`: why
-    no bundle may leave now, or None; `is_excluded`: whether a bundle's namespace is.
+    no bundle may leave now, or None; `is_excluded`: whether a bundle's namespace is; `pauses`:
+    measured ones, of moves of any broker.
     """
 
     settings: DrainSettings
     budget: Budget
     is_excluded: Callable[[str], bool]
     closed: Refusal | None = None
+    pauses: Sequence[MeasuredPause] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class _Candidate:
     throughput: float
     bundle: str
     source: str
+    topics: int = 0
 
 
 def bundles_left(broker: BrokerLoad, owned: Collection[str]) -> tuple[str, ...]:
@@ -143,16 +147,13 @@ def _is_ordered(bundle: str, given: Draining) -> bool:
 def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
     """The bundles with their weights; those that the broker does not report have none."""
     table = load.bundles
-    weights = zip(
-        (table.sessions + table.topics).tolist(), table.msg_throughput.tolist(), strict=True
-    )
-    known = dict(zip(table.names, weights, strict=True))
+    columns = (table.sessions.tolist(), table.topics.tolist(), table.msg_throughput.tolist())
+    known = dict(zip(table.names, zip(*columns, strict=True), strict=True))
     found = []
     for name in names:
-        disturbance, throughput = known.get(name, (0, 0.0))
-        found.append(
-            _Candidate(disturbance, throughput if isfinite(throughput) else inf, name, broker)
-        )
+        sessions, topics, throughput = known.get(name, (0, 0, 0.0))
+        weight = throughput if isfinite(throughput) else inf
+        found.append(_Candidate(sessions + topics, weight, name, broker, topics))
     return found
 
 
@@ -168,6 +169,7 @@ class _DrainGate:
     throughputs: dict[str, float] = field(default_factory=dict)
     bundles: int = 0
     throughput: float = 0.0
+    pause_ms: float = 0.0
 
     def count(self, some: Sequence[_Candidate]) -> None:
         """Counts bundles that are on their way."""
@@ -220,7 +222,14 @@ class _DrainGate:
             return Refusal(
                 WAITS, f"waits until others have arrived (drains.mib_at_a_time = {most:g})"
             )
+        longest = settings.pause_ms_per_round
+        if 0 < longest < self.pause_ms + self._pause_ms(one) and self.leaving:
+            limit = f"drains.pause_ms_per_round = {longest}"
+            return Refusal(WAITS, f"waits for a later round, to spare its clients ({limit})")
         return None
+
+    def _pause_ms(self, one: _Candidate) -> float:
+        return expected_pause_ms(self.rules.pauses, one.topics)
 
     def _send(self, one: _Candidate) -> Refusal | None:
         """Names the destination and counts the move; why there is none, if there is none."""
@@ -233,5 +242,6 @@ class _DrainGate:
         self.leaving[one.bundle] = named
         self.throughputs[one.bundle] = one.throughput if isfinite(one.throughput) else 0.0
         self.count([one])
+        self.pause_ms += self._pause_ms(one)
         self.rules.budget.spend([one.throughput])
         return None

@@ -31,3 +31,14 @@ class DrainSettings:
             le=1e12,
         ),
     ] = 0.0
+    pause_ms_per_round: Annotated[
+        int,
+        Setting(
+            "Expected pauses of clients, added over the bundles that leave in a round, by what "
+            "moves of bundles with as many topics have cost; one bundle may always leave; 0 = no "
+            "limit",
+            "ms",
+            ge=0,
+            le=86_400_000,
+        ),
+    ] = 0

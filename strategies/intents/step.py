@@ -76,7 +76,7 @@ def drain_step(
     done = evacuate(
         _draining(given, list(brokers.values())),
         destinations,
-        DrainRules(rules.drains, budget, view.is_excluded, closed),
+        DrainRules(rules.drains, budget, view.is_excluded, closed, given.pauses),
     )
     moves = _moves(given, brokers, done, rules.round.command_ttl_ms)
     return DrainStep(draining, done, moves, destinations.memory)
@@ -117,6 +117,7 @@ def _draining(given: RoundInput, brokers: Sequence[BrokerLoad]) -> Draining:
         {
             broker: frozenset(note.bundles) - frozenset(given.intents.drains[broker].gone)
             for broker, note in given.owned.items()
+            if broker in given.intents.drains  # its time may have passed with this round
         },
         given.intents.moves_nothing,
         given.in_flight,

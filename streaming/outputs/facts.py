@@ -15,6 +15,7 @@ from itertools import takewhile
 import msgspec
 
 from sinks.wire.output_rows import OutputRow
+from strategies.intents.contract import ENDED
 
 #: Kind of a row with facts.
 FACTS = "facts"
@@ -44,7 +45,8 @@ class StateFigures(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class RoundFigures(msgspec.Struct, frozen=True, omit_defaults=True):
     """A cluster's newest round. `ts`: ms since the epoch, by the cluster's clock; spreads and usage
-    are fractions. `usage`: per broker, empty unless requested.
+    are fractions. `usage`: per broker, empty unless requested; `intents`: number of drains and
+    rolls that have not ended, by state.
     """
 
     ts: int
@@ -53,6 +55,7 @@ class RoundFigures(msgspec.Struct, frozen=True, omit_defaults=True):
     usage: dict[str, float] = {}
     forecast: ForecastFigures | None = None
     state: StateFigures | None = None
+    intents: dict[str, int] = {}
 
 
 class ClusterCounts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,6 +84,10 @@ class _Coded(msgspec.Struct):
     code: str
 
 
+class _Stated(msgspec.Struct):
+    state: str
+
+
 class _Command(msgspec.Struct):
     action: str
 
@@ -98,6 +105,7 @@ class _RoundFields(msgspec.Struct):
     skips: list[_Coded]
     forecast: ForecastFigures | None = None
     state: _Coded | None = None
+    intents: list[_Stated] = []
 
 
 class _RoundFieldsAndUsage(_RoundFields, kw_only=True):
@@ -158,6 +166,7 @@ def _figures_of(rounds: Sequence[_RoundFields]) -> RoundFigures:
         newest.usage if isinstance(newest, _RoundFieldsAndUsage) else {},
         newest.forecast,
         _state_of(rounds),
+        dict(Counter(one.state for one in newest.intents if one.state not in ENDED)),
     )
 
 

@@ -264,6 +264,16 @@ def little_disk(_: Path) -> Scrapes:
     return there.scrapes
 
 
+def drain_blocked(_: Path) -> Scrapes:
+    """A person drains a broker, and the others have no room for all of its bundles."""
+    full = (0.8, 0.8, 0.8, 0.8)
+    there = Installation(cluster(full))
+    there.minutes(HEALTHY_MIN)
+    there.asks("drain", there.cluster.world.fleet.names[0])
+    there.minutes(60)
+    return there.scrapes
+
+
 STOPS = "PulsarRebalancerTelemetryStops"
 CLOCK = "PulsarRebalancerClockWrong"
 REFUSES = "PulsarRebalancerExecutorRefuses"
@@ -272,6 +282,7 @@ CANNOT_HELP = "PulsarRebalancerCannotHelp"
 YIELDS = "PulsarRebalancerYields"
 USELESS = "PulsarRebalancerMovesDoNotHelp"
 DISK = "PulsarRebalancerDiskFull"
+BLOCKED = "PulsarRebalancerDrainBlocked"
 
 INCIDENTS = (
     Incident("balanced-hour", balanced_hour),
@@ -290,6 +301,7 @@ INCIDENTS = (
     Incident("greedy-process", greedy_process, USELESS, 12, 25),
     Incident("another-shedder", another_shedder, YIELDS, 10, 30),
     Incident("a-script-unloads", a_script_unloads, YIELDS, HEALTHY_MIN, 30),
+    Incident("drain-blocked", drain_blocked, BLOCKED, HEALTHY_MIN, 45),
     Incident("little-disk", little_disk, DISK, 5, 7),
     Incident("disk-fills", disk_fills, DISK, HEALTHY_MIN, 40),
 )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
 from pyspark.sql import Row
 
@@ -29,11 +30,12 @@ from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.settings import MetricsSettings
-from sinks.wire.codec import decode_command, read_command
+from sinks.wire.codec import decode_command, encode_intent, read_command
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningSettings
 from sinks.wire.size_limits import WireLimits
 from strategies.engine import EngineSettings
+from strategies.intents.contract import Intent, IntentAction
 from strategies.model import Outcome, OutcomeStatus, Sweep
 from streaming.decode import decoding
 from streaming.metrics import JobMetrics
@@ -148,6 +150,13 @@ class Installation:
         """Lets this number of minutes pass."""
         for _ in range(count):
             self._minute()
+
+    def asks(self, action: IntentAction, broker: str) -> None:
+        """A person writes an intent."""
+        record = Intent(
+            self.cluster.name, 1_000 * self.now_s, uuid4().hex, action, "anna", "disks", broker
+        )
+        self.job.telemetry.append(encode_intent(record))
 
     def _minute(self) -> None:
         self.every_minute()

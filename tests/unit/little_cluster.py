@@ -21,6 +21,7 @@ from strategies.model import (
     TelemetryRecord,
     Tombstone,
 )
+from strategies.move_cost import NOT_MEASURED, MoveCost
 from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
 
@@ -54,6 +55,8 @@ class LittleCluster:
     #: Whether a collector publishes what these brokers own.
     notes: bool = True
     _noted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: What executors measure of each move.
+    cost: MoveCost = NOT_MEASURED
     down: set[str] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
 
@@ -126,15 +129,14 @@ class LittleCluster:
         to = command.destination or self._emptiest()
         if status == "applied":
             self.move(command.bundle, command.source, to)
-        self.tell(
-            outcome(
-                command.id,
-                command.bundle,
-                self.seconds + 5,
-                status,
-                to if status == "applied" else None,
-            )
+        told = outcome(
+            command.id,
+            command.bundle,
+            self.seconds + 5,
+            status,
+            to if status == "applied" else None,
         )
+        self.tell(replace(told, outcome=replace(told.outcome, cost=self.cost)))
         if status == "applied" and self.withdraws:
             ts = T0 + 1000 * self.seconds + 6_000
             self.tell(*(Tombstone("c", name, ts) for name in (command.source, to)))

@@ -107,6 +107,21 @@ class TestTheGate:
         assert calls(pulsar, lambda request: "leaderBroker" in request.target) == 1
         assert calls(pulsar, reads_metadata) == 3 * 2, "two reads of each broker"
 
+    def test_of_a_large_cluster_some_others_are_probed_beside_those_concerned(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
+        for _ in range(20):
+            pulsar.join()
+        one, two, *_ = pulsar.cluster.brokers
+        pulsar.cluster.owners.update(dict.fromkeys(BUNDLES, one))
+        control.send(*(command(bundle, one, two) for bundle in BUNDLES))
+
+        patient = guarded(gate=GateRules(facts_ms=600_000))
+        assert run(pulsar, control, patient) == [("applied", "")] * 4
+        probed = {request.broker for request, _ in pulsar.calls if reads_metadata(request)}
+        assert {one, two} <= probed
+        assert len(probed) <= 16
+
     def test_no_move_begins_until_the_cluster_has_settled_after_a_broker_was_lost(
         self, pulsar: FakePulsar, control: Control
     ) -> None:

@@ -18,6 +18,7 @@ from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.liveness import Liveness
 from sinks.wire.output_rows import OutputRow
+from strategies.intents.contract import LASTING
 from strategies.round_state import STATES
 from streaming.metrics import JobMetrics
 from streaming.outputs.facts import (
@@ -302,6 +303,16 @@ class TestJob:
                 ("c", state): state == code for state in STATES
             }
             assert samples(registry, "round_state_since_timestamp_seconds") == {("c",): since}
+
+    def test_drains_and_rolls_are_counted_by_state(self) -> None:
+        registry = CollectorRegistry()
+        metrics = JobMetrics(registry, 0, patient())
+        for intents in ({"blocked": 1, "draining": 2}, {"rolling": 1}, {}):
+            newest = RoundFigures(60_000, 0.5, 0.25, intents=intents)
+            metrics.take(a_batch(BatchFacts({}, [ClusterCounts("c", 1, newest_round=newest)])))
+            assert samples(registry, "intents") == {
+                ("c", state): intents.get(state, 0) for state in LASTING
+            }
 
     def test_useless_moves_and_returns_are_those_of_the_newest_round(self) -> None:
         registry = CollectorRegistry()

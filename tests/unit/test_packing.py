@@ -14,7 +14,16 @@ import pytest
 from strategies.clock import Clock
 from strategies.errors import StateVersionError
 from strategies.log_start import EarlyRecord
-from strategies.model import ClusterMemory, LoadReport, Note, Policies, TelemetryRecord, Tombstone
+from strategies.model import (
+    ClusterMemory,
+    LoadReport,
+    Note,
+    OutcomeReport,
+    Policies,
+    TelemetryRecord,
+    Tombstone,
+)
+from strategies.move_cost import MoveCost
 from strategies.packing import pack_record, unpack_record
 from strategies.state import (
     STATE_VERSION,
@@ -30,6 +39,12 @@ from strategies.state import (
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
 
 
+def measured(record: OutcomeReport) -> OutcomeReport:
+    """The same with what the move cost."""
+    cost = MoveCost(16, 310, 12, 2, "modular")
+    return replace(record, outcome=replace(record.outcome, cost=cost))
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -41,6 +56,7 @@ from tests.unit.telemetry_builders import T0, outcome, report, sweep
             shedding=False,
         ),
         outcome("id", "t/ns/0x0_0x1", 3, "applied", "b:1"),
+        measured(outcome("id", "t/ns/0x0_0x1", 3, "applied", "b:1")),
         Tombstone("c", "a:1", T0),
         Policies("c", T0, '{"isolation":{}}'),
         Note("c", T0),

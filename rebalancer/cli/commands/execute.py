@@ -189,7 +189,8 @@ def _still_s(settings: Settings) -> float:
     """
     given = settings.executor
     turns_s = given.max_concurrent * 60 / given.max_per_minute if given.max_per_minute else 0.0
-    return _STILL_S + turns_s + given.arrival_timeout_ms / 1000
+    # A repaired move is looked for twice.
+    return _STILL_S + turns_s + (2 * given.arrival_timeout_ms + given.measure_ms) / 1000
 
 
 def _work(

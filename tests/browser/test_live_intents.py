@@ -1,0 +1,67 @@
+"""Drains and rolls on the live page in a real browser."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.encoding import encode_round
+from strategies.intents.contract import IntentStatus
+from tests.browser.live import OpenLive, opener
+from tests.live_server import page_of
+from tests.live_topics import MadeUpCluster, publish
+
+pytestmark = pytest.mark.browser
+HOSTILE = "<img/src=x/onerror=alert(1)>"
+
+
+@pytest.fixture
+def open_live(browser: Browser) -> Iterator[OpenLive]:
+    with opener(browser) as open_:
+        yield open_
+
+
+def statuses(now_ms: int) -> tuple[IntentStatus, ...]:
+    drain = IntentStatus(
+        "d" * 32, "drain", "blocked", "3 of 9 bundles are left, and none may move now [budget]",
+        "Wait, or raise `limits.moves_per_round`.", "anna", HOSTILE, now_ms, now_ms, "b-1:8080",
+        left=3, total=9, left_ms=240_000,
+    )  # fmt: skip
+    roll = IntentStatus(
+        "a" * 32, "roll", "rolling", "0 of 2 brokers are restarted", "Nothing to do.", "bo", "4.2",
+        now_ms, now_ms, phases={"b-1:8080": "draining", "b-2:8080": "waiting"},
+    )  # fmt: skip
+    return roll, drain
+
+
+def test_drains_and_rolls_are_shown_while_there_are_any(
+    tmp_path: Path, open_live: OpenLive
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    made = MadeUpCluster(now_ms, waits=False)
+    publish(tmp_path, made)
+    *_, (newest, _, _) = made.made()
+    with page_of(tmp_path) as running:
+        page = open_live(running)
+        page.locator("html[data-drawn]").wait_for()
+        assert page.is_hidden("#intents")
+
+        asked = replace(newest, round=newest.round + 1, intents=statuses(now_ms))
+        with closing(FileTopicWriter(tmp_path / "rounds")) as writer:
+            writer.append([encode_round(asked)])
+        page.locator("#intents").wait_for()
+
+        roll, drain = page.locator("#intents .plan").all()
+        assert "roll of 2 brokers: rolling, " in roll.inner_text()
+        assert roll.locator("tbody tr").count() == 2
+        assert f"about 4 min left; anna: {HOSTILE}" in drain.inner_text()
+        assert "none may move now [budget]. Wait, or raise limits.moves" in drain.inner_text()
+        assert drain.locator("progress").get_attribute("value") == "6"
+        assert page.locator("img").count() == 0, "names are text"

@@ -1,0 +1,80 @@
+"""What a move costs, measured on real brokers of both load managers while messages flow."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from sinks.executor.applier import Applier, RetryPolicy
+from sinks.executor.costs import CostMeter
+from sinks.executor.move import Allowance
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.wire.codec import encode_command, read_command
+from tests.control_topic import command
+from tests.servers.pulsar_cluster import PulsarCluster
+from tests.servers.pulsar_users import Bundles
+from tests.servers.racing import topics_in
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.servers
+_TOPICS, _LONG_S, _MEASURE_MS = 3, 120.0, 60_000
+
+
+@pytest.mark.parametrize("kind", ["modular", "extensible"])
+def test_topics_and_the_first_message_are_measured(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    fixture = "pulsar" if kind == "modular" else "guarded_pulsar"
+    cluster: PulsarCluster = request.getfixturevalue(fixture)
+    namespace = cluster.namespace(f"t/costs-{kind}", 4)
+    wait = threading.Event().wait
+    with closing(PulsarAdmin(cluster.settings(tmp_path))) as admin:
+        used = Bundles(cluster, admin, namespace)
+        bundle = used.all[0]
+        meter = CostMeter(admin, _MEASURE_MS, wait)
+        with sending(cluster, topics_in(bundle, _TOPICS)):
+            source = used.owner(bundle)
+            eventually(
+                lambda: meter.before(bundle, source).busiest is not None,
+                _LONG_S,
+                lambda: f"no topic has traffic: {meter.before(bundle, source)}",
+            )
+            use = meter.before(bundle, source)
+            assert (use.topics, use.had_clients, use.manager) == (_TOPICS, True, kind)
+
+            move = command(bundle, source, used.others(bundle)[0])
+            allowance = Allowance(refuse_repair=lambda _: "")
+            effect = Applier(admin, RetryPolicy(30_000), wait).apply(
+                read_command(encode_command(move)), allowance
+            )
+            first_ms = meter.first_message_ms(use, effect.owner_after, effect.released_s)
+
+    assert (effect.status, effect.owner_after) == ("applied", move.destination)
+    assert effect.unowned_ms is not None
+    assert first_ms is not None
+    print(kind, "unowned", effect.unowned_ms, "ms, first message", first_ms, "ms")
+
+
+@contextmanager
+def sending(cluster: PulsarCluster, topics: list[str]) -> Iterator[None]:
+    """Producers of these topics, each with some messages a second."""
+    ended = threading.Event()
+    with closing(cluster.client()) as client:
+        producers = [client.create_producer(topic) for topic in topics]
+
+        def send() -> None:
+            while not ended.wait(0.05):
+                for producer in producers:
+                    producer.send_async(b"x", None)
+
+        sender = threading.Thread(target=send, name="sending")
+        sender.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            sender.join()
