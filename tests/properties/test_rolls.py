@@ -199,6 +199,7 @@ def test_a_spoilt_life_breaks_a_promise(
         ({"limits": LimitSettings(moves_per_hour=2)}, "moves within an hour; the limit is 2"),
         ({"limits": LimitSettings(moved_mib_per_round=0.1)}, "MiB/s in one round"),
         ({"limits": LimitSettings(windows="03:00-04:00")}, "moves outside 03:00-04:00"),
+        ({"limits": LimitSettings(excluded_namespaces="t/ns")}, "to an excluded namespace"),
         ({"drains": DrainSettings(1)}, "bundles on their way; the limit is 1"),
         ({"drains": DrainSettings(10, 0.1)}, "MiB/s on their way; the limit is 0.1"),
     ],
