@@ -3,7 +3,7 @@ unload, transfer and split.
 
 No call here but `claim` loads a bundle, as topic look-ups do: the owner is found by a read of the
 bundle's topics. The list of all bundles that a broker owns is never read: that call can freeze a
-modular broker (docs/PULSAR_FAULTS.md).
+modular broker, and so can a list of the persistent topics of one bundle (docs/PULSAR_FAULTS.md).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.names import is_broker
+from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import (
     AdminError,
     BrokerUnavailable,
@@ -224,10 +225,19 @@ class PulsarAdmin:
         return any(url is not None and self._http.broker_at(url, [broker]) for url in urls)
 
     def bundle_topics(self, bundle: str) -> tuple[str, ...]:
-        """Names of the persistent topics of a bundle, loaded or not."""
-        namespace, _, range_ = bundle.rpartition("/")
-        path = _path("persistent", *namespace.split("/")) + f"?bundle={range_}"
-        return self._names(Call(f"the topics of {bundle}", "GET", path))
+        """Names of the persistent topics of a bundle, loaded or not; of the namespace's topics,
+        which a broker lists anyway. None for a name that is no bundle's.
+
+        A broker is never asked to choose those of a bundle: that can freeze it
+        (docs/PULSAR_FAULTS.md).
+        """
+        parsed = parse_bundle(bundle)
+        if parsed is None:
+            return ()
+        namespace, range_ = parsed
+        path = _path("persistent", *namespace.split("/"))
+        names = self._names(Call(f"the topics of {namespace}", "GET", path))
+        return tuple(name for name in names if topic_hash(name) in range_)
 
     def topic_figures(self, topic: str, broker: str) -> dict[str, Any]:
         """Figures of a persistent topic since its owner has loaded it, from the broker that owns

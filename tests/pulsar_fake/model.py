@@ -240,17 +240,10 @@ class Cluster:
     def _get_topics(self, request: Request, name: list[str]) -> Answer:
         match name:
             case [tenant, namespace]:
-                return _ok(self._topics_in(f"{tenant}/{namespace}", request.query("bundle")))
+                return _ok(list(self.topics.get(f"{tenant}/{namespace}", ())))
             case [tenant, namespace, topic, "stats"]:
                 return self._figures(request, f"{tenant}/{namespace}", topic)
         return _error(404, "no such resource")
-
-    def _topics_in(self, namespace: str, range_: str | None) -> list[str]:
-        return [
-            topic
-            for topic in self.topics.get(namespace, ())
-            if range_ is None or self._bundle_of(topic) == f"{namespace}/{range_}"
-        ]
 
     def _figures(self, request: Request, namespace: str, topic: str) -> Answer:
         name = f"persistent://{namespace}/{topic}"

@@ -50,8 +50,8 @@ class Supervisor:
         """For --restart-command."""
         at = shlex.quote(str(self.folder))
         return (
-            f'f=$(mktemp {at}/XXXXXX) && echo "$1" > "$f" && mv "$f" "$f.asked" && '
-            'while [ ! -e "$f.done" ]; do sleep 0.1; done'
+            f'f=$(mktemp {at}/XXXXXX) && echo "$1" > "$f" && mv "$f" "$f.asked" || exit 1; '
+            f'until [ -e "$f.done" ]; do [ -e {at}/closed ] && exit 1; sleep 0.1; done'
         )
 
     @property
@@ -86,9 +86,10 @@ class Supervisor:
                 one.result()
 
     def close(self) -> None:
-        """Ends when all restarts have."""
+        """Ends when all restarts have; commands that still wait fail."""
         self._ended.set()
         self._hands.shutdown(wait=True)
+        (self.folder / "closed").touch()
 
     def _restart(self, taken: Path) -> None:
         broker = taken.read_text("utf-8").strip()

@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from threading import Event
 
+import httpx
 import pytest
 
 from rebalancer.cli.doctor.cluster import check_freezes
@@ -123,6 +124,36 @@ def test_a_stopped_broker_is_not_called_frozen(
         assert check_freezes((one, two), settings).status == "ok"
     finally:
         own_brokers.servers[two].resume()
+
+
+def test_a_list_of_the_topics_of_one_bundle_freezes_a_broker_that_has_just_started(
+    own_brokers: PulsarProcesses, tmp_path: Path
+) -> None:
+    """The list of the whole namespace, from which we choose ourselves, does not."""
+    cluster, settings = own_brokers.cluster, own_brokers.cluster.settings(tmp_path)
+    two = cluster.brokers[1]
+    namespace = cluster.namespace("t/listed", 4)
+    for number in range(8):
+        cluster.put(f"persistent/{namespace}/topic-{number}", None)
+    with closing(PulsarAdmin(settings)) as admin:
+        bundles = [f"{namespace}/{range_}" for range_ in admin.ranges(namespace)]
+
+    restart(own_brokers, two)
+    with closing(PulsarAdmin(replace(settings, admin_urls=f"http://{two}"))) as admin:
+        found = [topic for bundle in bundles for topic in admin.bundle_topics(bundle)]
+    assert len(found) == len(set(found)) == 8
+    assert not stuck_brokers(settings)
+
+    restart(own_brokers, two)
+    range_ = bundles[0].rpartition("/")[2]
+    with httpx.Client(timeout=10) as client, pytest.raises(httpx.ReadTimeout):
+        client.get(f"http://{two}/admin/v2/persistent/{namespace}?bundle={range_}")
+    assert stuck_brokers(settings).brokers == (two,)
+
+
+def restart(processes: PulsarProcesses, broker: str) -> None:
+    processes.servers[broker].kill()
+    processes.start([broker])
 
 
 def test_half_an_hour_of_waves_and_a_thousand_moves_freeze_nothing(
