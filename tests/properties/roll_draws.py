@@ -111,6 +111,7 @@ def drawn_settings(chance: Random) -> EngineSettings:
     """
     name = chance.choice(list(EAGER))
     limits = LimitSettings(
+        excluded_namespaces=chance.choice(("", "", "", "", "", "t/apart")),
         moves_per_round=chance.choice((0, 0, 0, 1, 3)),
         moves_per_hour=chance.choice((0, 0, 0, 6, 20)),
         moved_mib_per_round=chance.choice((0.0, 0.0, 0.0, 20.0)),

@@ -184,6 +184,8 @@ class RollPromises:
                 yield f"{one.bundle} is to leave {one.source}, whose bundles stay"
             if is_system_bundle(one.bundle):
                 yield f"{one.bundle} is Pulsar's own"
+            if one.bundle.rpartition("/")[0] == self.settings.limits.excluded_namespaces:
+                yield f"{one.bundle} belongs to an excluded namespace"
             earlier = self._open.get(one.bundle)
             drains_it = one.code == "drain" or self.settings.mode == "fixed"
             if earlier is not None and drains_it and done.ts < earlier.expires_at_ms:

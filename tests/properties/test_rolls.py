@@ -89,6 +89,7 @@ def test_a_replay_of_a_recorded_roll_gives_the_same_bytes(seed: int) -> None:
     assert [*replayed(life)] == [*live, to_bytes(life.store.get_cluster())]
 
 
+@pytest.mark.heavy
 def test_the_lives_are_worth_looking_at() -> None:
     """Guards the other tests: many rolls are done, others end for many reasons."""
     lives = [lived(seed) for seed in range(QUICK)]
@@ -166,6 +167,7 @@ def without_resumes(one: Decided) -> Decided:
     return replace(one, records=tuple(kept))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("spoilt", "complaint"),
     [
@@ -192,6 +194,7 @@ def test_a_spoilt_life_breaks_a_promise(
     assert any(complaint in said for said in found)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("tighter", "complaint"),
     [
@@ -199,6 +202,7 @@ def test_a_spoilt_life_breaks_a_promise(
         ({"limits": LimitSettings(moves_per_hour=2)}, "moves within an hour; the limit is 2"),
         ({"limits": LimitSettings(moved_mib_per_round=0.1)}, "MiB/s in one round"),
         ({"limits": LimitSettings(windows="03:00-04:00")}, "moves outside 03:00-04:00"),
+        ({"limits": LimitSettings(excluded_namespaces="t/ns")}, "to an excluded namespace"),
         ({"drains": DrainSettings(1)}, "bundles on their way; the limit is 1"),
         ({"drains": DrainSettings(10, 0.1)}, "MiB/s on their way; the limit is 0.1"),
     ],

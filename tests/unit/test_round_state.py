@@ -28,7 +28,7 @@ from tests.architecture.layers import modules, parsed
 ROOT = Path(__file__).parents[2]
 #: Call → position of the code among its arguments.
 CODE_AT = {"Skip": 2, "Refusal": 0, "bundles_left_alone": 1, "broker_skips": 0}
-#: Modules whose codes belong to executors, clocks, rejected records and boundaries of splits.
+#: Modules whose codes belong to executors, clocks, rolls, rejected records and split boundaries.
 OTHERS = {
     "admission",
     "approvals",
@@ -39,6 +39,9 @@ OTHERS = {
     "outcomes",
     "boundaries",
     "apply_record",
+    "breaker",
+    "gate",
+    "roll",
     "accept",
     "fold",
     "progress",

@@ -279,3 +279,24 @@ def test_a_published_run_is_one_draw_among_the_seeds() -> None:
     assert percentile(0, [1, 2, 3, 4]) == 0
     assert percentile(3.4, [1, 2, 3, 4], tolerance=0.5) == 62.5
     assert percentile(9, [1, 2, float("inf"), float("nan")]) == pytest.approx(66.7, abs=0.1)
+
+
+@pytest.mark.heavy
+def test_the_table_of_a_roll_is_that_of_the_page() -> None:
+    line = ["simulate", "rolling-restart", "--seeds", "3", "--jobs", "1"]
+    answer = CliRunner().invoke(app, line, env={"COLUMNS": "120"})
+    assert answer.exit_code == 0, answer.output
+    page = (Path(__file__).parents[2] / "docs" / "SIMULATION.md").read_text()
+    table = page[page.index("rolling-restart: drains and rolls\n") :].partition("```")[0]
+    assert table in answer.output
+
+
+def test_drains_are_in_the_json_document(small: Path) -> None:
+    small.write_text(f'{SMALL}[[happenings]]\nminute = 2\nkind = "drain"\nbrokers = ["broker-2"]\n')
+    answer = CliRunner().invoke(
+        app, ["simulate", str(small), "--seeds", "1", "--jobs", "1", "--json"]
+    )
+    (run,) = json.loads(answer.stdout)["runs"]
+    (drain,) = run["operations"]
+    assert (drain["what"], drain["state"]) == ("drain of broker-2:8080", "drained")
+    assert drain["evacuated"] > 0
