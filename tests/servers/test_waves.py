@@ -152,7 +152,7 @@ def test_a_list_of_the_topics_of_one_bundle_freezes_a_broker_that_has_just_start
 
 
 def restart(processes: PulsarProcesses, broker: str) -> None:
-    processes.servers[broker].kill()
+    processes.servers[broker].shut_down()
     processes.start([broker])
 
 
