@@ -70,7 +70,9 @@ class Scene:
         self.windows[name] = (began, now_ms())
 
 
-@pytest.fixture(scope="module", params=["modular", "extensible"])
+@pytest.fixture(
+    scope="module", params=["modular", pytest.param("extensible", marks=pytest.mark.slow)]
+)
 def at(
     jdk: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:

@@ -21,7 +21,7 @@ from tests.servers.skewed_users import Users, skewed_users
 from tests.servers.test_closed_loop import wait_for_rounds
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.servers, pytest.mark.spark]
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 #: Brokers of this cluster unload one bundle after the other down to a smaller ratio than ours, once
 #: somebody switches their shedder on.
 SHEDDER = {
@@ -42,7 +42,7 @@ RIVALS = {"rivals__moves_per_hour": _LIMIT, "rivals__calm_ms": _CALM_MS}
 
 @pytest.mark.parametrize(
     ("manager", "fixture"),
-    [("modular", "pulsar"), pytest.param("extensible", "guarded_pulsar", marks=pytest.mark.slow)],
+    [("modular", "pulsar"), ("extensible", "guarded_pulsar")],
 )
 def test_rounds_yield_to_a_script_and_act_again_when_it_has_ended(
     manager: Manager, fixture: str, request: pytest.FixtureRequest, tmp_path: Path
@@ -62,7 +62,6 @@ def test_rounds_yield_to_a_script_and_act_again_when_it_has_ended(
     assert not any(one.commands for one in rounds if state(one) == "yielding")
 
 
-@pytest.mark.slow
 def test_rounds_yield_to_pulsars_own_shedder_that_somebody_switches_on(
     jdk: None, tmp_path: Path
 ) -> None:
