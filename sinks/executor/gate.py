@@ -18,8 +18,9 @@ from strategies.errors import AdminError, Unauthorized
 from strategies.gate import GateFacts, GateRules, ProbeResult, gate_objection
 
 T = TypeVar("T")
-#: Brokers that are probed at a time; of a larger cluster, others each time.
-_AT_ONCE = 16
+#: Brokers that are probed beside the leader and those of a move; of a larger cluster, others each
+#: time.
+_OTHERS = 12
 
 
 class _Leader(NamedTuple):
@@ -105,13 +106,12 @@ class MoveGate:
         return GateFacts(leader.broker, "", self._probed(named, sorted(listed)), lost)
 
     def _probed(self, named: Sequence[str], listed: Sequence[str]) -> dict[str, ProbeResult]:
-        """These brokers and, in turns, as many others as are probed at once: one that hangs is
-        about to be lost. The others change when answers are too old, not with each move.
+        """These brokers and, in turns, some others: one that hangs is about to be lost. The others
+        change when answers are too old, not with each move, and whatever brokers it concerns.
         """
-        room = max(0, _AT_ONCE - len(named))
         turn = int(self._clock() * 1000) // self._rules.facts_ms
-        first = turn * room % len(listed) if len(listed) > room else 0
-        others = [*listed[first:], *listed[:first]][:room]
+        first = turn * _OTHERS % len(listed) if len(listed) > _OTHERS else 0
+        others = [*listed[first:], *listed[:first]][:_OTHERS]
         found = {broker: self._probes.known(broker) for broker in (*named, *others)}
         unknown = [broker for broker, result in found.items() if result is None]
         if unknown:

@@ -207,6 +207,7 @@ def lived(
     return cluster, list(found)
 
 
+@pytest.mark.heavy
 @costly
 @given(seeds, st.integers(20, 120), st.booleans())
 def test_what_only_the_rebalancer_and_pulsar_move_is_never_foreign(

@@ -227,6 +227,7 @@ class Lives:
         raise AssertionError("count() has no end")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_no_bundle_is_unloaded_more_than_twice_however_often_the_process_dies(
     pulsar: FakePulsar, control: Control, step: int

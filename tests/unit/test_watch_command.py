@@ -42,6 +42,8 @@ from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 
 BUNDLE = "t/ns/0x00000000_0x80000000"
+#: A watch of the developer may have the usual port.
+ANY_PORT = ("--listen", "127.0.0.1:0")
 
 
 def found(name: str = "c") -> DiscoveredCluster:
@@ -204,7 +206,7 @@ def test_without_a_cluster_the_error_says_what_to_name(tmp_path: Path) -> None:
 
 def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
     given: list[Any] = ["--admin-url", "http://127.0.0.1:1", "--set", "pulsar.attempts=1"]
-    answer = rebalancer("watch", *given, "--folder", tmp_path / "watch")
+    answer = rebalancer("watch", *given, *ANY_PORT, "--folder", tmp_path / "watch")
     assert answer.code == 1
     assert "127.0.0.1:1" in answer.words
     assert "Traceback" not in answer.words
@@ -215,7 +217,8 @@ def test_an_address_without_brokers_is_one_sentence(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), pages) as other:
         Thread(target=other.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{other.server_port}"
-        answer = rebalancer("watch", "--admin-url", address, "--folder", tmp_path / "watch")
+        given: list[Any] = ["--admin-url", address, *ANY_PORT, "--folder", tmp_path / "watch"]
+        answer = rebalancer("watch", *given)
         other.shutdown()
     assert answer.code == 1
     assert f"{address} has no admin API of Pulsar; correct pulsar.admin_urls" in answer.words
