@@ -75,8 +75,10 @@ def newest_rounds(connections: Connections, now_ms: int) -> dict[str, Round]:
     return dict(sorted(found.items()))
 
 
-def round_of_cluster(rounds: Mapping[str, Round], wanted: str) -> Round:
-    """The newest round of the cluster; `wanted`: empty = the only one. Raises IntentError."""
+def round_of_cluster(rounds: Mapping[str, Round], wanted: str, topic: TopicUri) -> Round:
+    """The newest round of the cluster; `wanted`: empty = the only one; `topic`: where the rounds
+    were read. Raises IntentError, SettingsError.
+    """
     if wanted in rounds:
         return rounds[wanted]
     if not wanted and len(rounds) == 1:
@@ -84,11 +86,15 @@ def round_of_cluster(rounds: Mapping[str, Round], wanted: str) -> Round:
     others = ", ".join(rounds)
     if wanted or not rounds:
         of = f"of cluster {wanted} " if wanted else ""
-        known = f"; there are rounds of {others}" if rounds else ""
+        known = (
+            f"There are rounds of {others}: name one with --cluster."
+            if rounds
+            else "If the job has another topic, name its settings with --config."
+        )
         raise IntentError(
-            f"no round {of}was published in the last hour, and only rounds carry out drains and "
-            f"rolls{known}. Start `rebalancer run` and `rebalancer collect`; `rebalancer doctor` "
-            "checks them."
+            f"no round {of}was published on {topic} in the last hour, and only rounds carry out "
+            f"drains and rolls. {known} Otherwise start `rebalancer run` and `rebalancer collect`; "
+            "`rebalancer doctor` checks them."
         )
     raise SettingsError([f"pulsar.cluster: is empty; name one of {others} with --cluster"])
 
@@ -119,7 +125,7 @@ def checked(intent: Intent) -> Intent:
     try:
         check_person(intent.by, intent.reason)
     except WireError as error:
-        raise IntentError(error.text) from None
+        raise IntentError(f"--{error.text.removeprefix('$.')}") from None
     return intent
 
 

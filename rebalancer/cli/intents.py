@@ -132,8 +132,11 @@ class IntentSession:
         Raises IntentError if it is refused, typer.Exit after a signal.
         """
         later, before = 0, True
-        left = f"interrupted before a round had the record to {intent.action}; it counts"
-        for done in self.rounds(f"{left}. `rebalancer intents` shows what becomes of it."):
+        left = (
+            f"interrupted, but the record to {intent.action} is written: a round will carry it out "
+            "or refuse it. `rebalancer intents` shows what becomes of it."
+        )
+        for done in self.rounds(left):
             answer = self.answers.answer(intent.id, done)
             if answer is not None and answer.refusal is not None:
                 raise IntentError(f"refused: {answer.refusal}")
@@ -165,7 +168,8 @@ def intent_session(
     connections, log, now_ms = settings.connections, Log(settings.log), wall_clock_ms()
     key = intents_key(connections.signing)
     rounds = newest_rounds(connections, now_ms)
-    newest = round_of_cluster(rounds, cluster or connections.pulsar.cluster)
+    wanted = cluster or connections.pulsar.cluster
+    newest = round_of_cluster(rounds, wanted, connections.topics.rounds)
     if now_ms > late_after_ms(newest, settings.engine.round):
         log.write(
             Line(

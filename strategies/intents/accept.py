@@ -17,6 +17,8 @@ from strategies.intents.state import Drain, Intents, Roll, status_of_drain, stat
 _MOST_RECORDS = 1_000
 #: Code of the refusal of more records than that.
 TOO_MANY = "too-many-intents"
+#: Brokers that a sentence names.
+_MOST_NAMED = 10
 _ROLL_WAITS = "Wait until the roll has ended, or end it with `rebalancer roll --cancel`."
 
 
@@ -142,7 +144,7 @@ def _unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
             "Remove it from limits.excluded_brokers first.",
         )
     if broker not in fleet.known:
-        known = ", ".join(sorted(fleet.known)[:10]) or "none"
+        known = ", ".join(sorted(fleet.known)[:_MOST_NAMED]) or "none"
         return IntentRefusal(
             "unknown-broker",
             f"no broker {broker} has reported; known brokers: {known}",
@@ -225,9 +227,10 @@ def _undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) 
     broker = intent.broker or ""
     drain = intents.drains.get(broker)
     if drain is None:
+        others = ", ".join(sorted(intents.drains)[:_MOST_NAMED])
         return IntentRefusal(
             "not-drained",
-            f"{broker} is not being drained",
+            f"{broker} is not being drained" + (f"; those that are: {others}" if others else ""),
             "Nothing to do: `rebalancer intents` shows what is active.",
         )
     roll = intents.roll

@@ -275,7 +275,7 @@ def _unheeded(answers: Answers) -> _Step | None:
         return _Step(
             "blocked",
             "executors only say what they would do: all outcomes are dry runs [dry-runs-only]",
-            "Set executor.apply = true for an executor, if the bundles may move.",
+            "Start an executor with `--apply`, if the bundles may move.",
         )
     if answers.refused >= _REFUSALS:
         return _Step(

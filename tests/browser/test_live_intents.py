@@ -38,7 +38,11 @@ def statuses(now_ms: int) -> tuple[IntentStatus, ...]:
         "a" * 32, "roll", "rolling", "0 of 2 brokers are restarted", "Nothing to do.", "bo", "4.2",
         now_ms, now_ms, phases={"b-1:8080": "draining", "b-2:8080": "waiting"},
     )  # fmt: skip
-    return roll, drain
+    empty = IntentStatus(
+        "e" * 32, "drain", "drained", "no bundle is left that could move",
+        "The broker may be stopped.", "bo", "x", now_ms, now_ms, "b-3:8080", left=0, total=9,
+    )  # fmt: skip
+    return roll, drain, empty
 
 
 def test_drains_and_rolls_are_shown_while_there_are_any(
@@ -58,10 +62,11 @@ def test_drains_and_rolls_are_shown_while_there_are_any(
             writer.append([encode_round(asked)])
         page.locator("#intents").wait_for()
 
-        roll, drain = page.locator("#intents .plan").all()
+        roll, drain, empty = page.locator("#intents .plan").all()
         assert "roll of 2 brokers: rolling, " in roll.inner_text()
         assert roll.locator("tbody tr").count() == 2
         assert f"about 4 min left; anna: {HOSTILE}" in drain.inner_text()
         assert "none may move now [budget]. Wait, or raise limits.moves" in drain.inner_text()
         assert drain.locator("progress").get_attribute("value") == "6"
+        assert "could move. The broker may be stopped." in empty.inner_text()
         assert page.locator("img").count() == 0, "names are text"

@@ -129,7 +129,7 @@ def test_of_two_people_at_the_same_moment_the_round_refuses_the_second(
 def test_what_is_wrong_with_the_words(person: Person, job: FoldingJob) -> None:
     assert person.types("drain", A).code == 2, "a reason is needed"
     for words, sentence in (
-        (("--reason", " "), "reason is empty"),
+        (("--reason", " "), "error: --reason is empty"),
         (("--reason", "x", "--by", "a\nb"), "with control characters"),
         (("--reason", "x", "--until", "soon"), "--until: 'soon' is neither a duration"),
         (("--reason", "x", "--until", "2020-01-01T00:00:00Z"), "[until-passed]"),
@@ -160,6 +160,8 @@ def test_without_a_round_nothing_can_be_asked_for(person: Person) -> None:
         answer = person.types(*words)
         assert (answer.code, "no round" in answer.err) == (1, True), answer.err
         assert "rebalancer doctor" in answer.err
+        assert f"on file://{person.control.folder}/rounds in the last hour" in answer.err
+        assert "name its settings with --config" in answer.err
     assert not person.control.folder.joinpath("telemetry").exists()
 
 
@@ -210,6 +212,10 @@ def test_undrain_of_what_is_not_drained(person: Person, job: FoldingJob) -> None
     answer = person.types("undrain", A)
     assert (answer.code, person.written()) == (1, [])
     assert answer.err.startswith(f"error: {A} is not being drained [not-drained]")
+    person.types("drain", A, "--reason", "x", "--no-wait")
+    eventually(lambda: bool(job.rounds()[-1].intents), 30)
+    answer = person.types("undrain", "a")
+    assert f"a is not being drained; those that are: {A} [not-drained]" in answer.err
 
 
 def test_a_drain_from_the_question_to_the_empty_broker(person: Person, job: FoldingJob) -> None:
@@ -230,6 +236,22 @@ def test_who_interrupts_a_drain_leaves_it_going(person: Person, job: FoldingJob)
     assert "the drain goes on; its progress: rebalancer intents" in answer.err
     assert f"rebalancer undrain {A}" in answer.err
     assert any(one.broker == A for one in job.rounds()[-1].intents)
+
+
+def test_who_interrupts_before_a_round_learns_what_becomes_of_the_record(
+    person: Person, job: FoldingJob
+) -> None:
+    with job.held():
+        answer = person.types("drain", A, "--reason", "x", stop_after_s=2)
+    assert answer.code == 130
+    assert "interrupted, but the record to drain is written" in answer.err
+    assert "`rebalancer intents` shows" in answer.err
+
+
+def test_a_time_that_is_none_is_named_before_any_topic_is_read(person: Person) -> None:
+    answer = person.types("drain", A, "--reason", "x", "--until", "yesterday")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith("error: --until: 'yesterday' is neither a duration")
 
 
 def test_undrain_ends_a_drain(person: Person, job: FoldingJob) -> None:
@@ -253,6 +275,15 @@ def test_intents_shows_what_lasts_and_what_was_refused(person: Person, job: Fold
     (found,) = person.types("intents", "--json").json["clusters"]
     assert (found["cluster"], found["intents"][0]["broker"]) == ("c", A)
     assert person.types("intents", "--cluster", "x").code == 1
+
+
+def test_intents_shows_what_a_person_may_do_and_when_a_drain_ends(
+    person: Person, job: FoldingJob
+) -> None:
+    assert person.types("drain", A, "--reason", "x", "--until", "2h").code == 0
+    lines = person.types("intents").out.splitlines()
+    assert "  The broker may be stopped." in lines
+    assert any(line.startswith("  ends by itself at ") for line in lines)
 
 
 def test_records_and_statuses_as_json(person: Person, job: FoldingJob) -> None:

@@ -251,6 +251,7 @@ def test_dry_runs_do_not_drain() -> None:
     status = said(made.passes())
     assert status.state == "blocked"
     assert "all outcomes are dry runs [dry-runs-only]" in status.text
+    assert "with `--apply`" in status.advice
     made.executor = applies
     made.passes(2)
     assert said(made.passes()).state == "draining"

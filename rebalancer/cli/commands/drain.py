@@ -34,29 +34,30 @@ def drain_command(
     until: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="End the drain then by itself: 90min, 2h, 1d, or a time (UTC)."
+            metavar="TIME",
+            help="When the drain ends by itself: after 90min, 2h, 1d, or at a time (UTC).",
         ),
     ] = None,
     together: Annotated[
-        bool, typer.Option("--together", help="Drain beside brokers that are being drained.")
+        bool, typer.Option("--together", help="Drain it also while another broker is drained.")
     ] = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="End when the record is written.")
+        bool, typer.Option("--no-wait", help="Do not wait until the broker is drained.")
     ] = False,
     cluster: options.TheCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Move all bundles off a broker, within the limits of moves. It takes none until `rebalancer
-    undrain`, or the time of --until.
+    """Move all bundles off a broker, within the limits of moves. The broker takes no bundle until
+    `rebalancer undrain`, or the time of --until.
 
     Waits until the broker is drained. Ctrl-C ends the command, not the drain. Exit code 1 if the
     drain is refused; then nothing has changed.
     """
     settings = options.settings(config, overrides)
+    end_ms = None if until is None else until_ms(until, wall_clock_ms())
     with intent_session(settings, cluster, by, reason) as session:
-        end_ms = None if until is None else until_ms(until, wall_clock_ms())
         record = session.record("drain", broker, until_ms=end_ms, together=together)
         session.write(session.judged(record))
         if no_wait:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rebalancer.analysis.explain.sentences import when
 from rebalancer.analysis.intents import ACTIVE, newest_rounds, round_of_cluster
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
@@ -33,7 +34,7 @@ def intents_command(
     now_ms = wall_clock_ms()
     rounds = newest_rounds(settings.connections, now_ms)
     if cluster is not None or not rounds:
-        done = round_of_cluster(rounds, cluster or "")
+        done = round_of_cluster(rounds, cluster or "", settings.connections.topics.rounds)
         rounds = {done.cluster: done}
     if as_json:
         console.print_json(
@@ -101,8 +102,10 @@ def _details(status: IntentStatus) -> Iterator[str]:
     if status.state not in ACTIVE and status.state != "refused":
         return
     yield f"{what_of(status)}: {status.text}"
-    if status.state in ("blocked", "halted", "refused"):
+    if status.state in ("drained", "blocked", "halted", "refused"):
         yield f"  {status.advice}"
+    if status.until_ms is not None and status.state in ACTIVE:
+        yield f"  ends by itself at {when(status.until_ms)}"
     if status.state in ("rolling", "halted"):
         for broker, phase in sorted(status.phases.items()):
             yield f"  {broker}  {phase}"

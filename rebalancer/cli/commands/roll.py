@@ -79,7 +79,12 @@ def roll_command(
         bool, typer.Option("--no-even", help="Do not wait at the end until the load is even.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the roll that is active or halted.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the active or halted roll. Name --restart-command and "
+            "--max-unavailable again.",
+        ),
     ] = False,
     restart_again: Annotated[
         list[str] | None,

@@ -23,7 +23,7 @@ def undrain_command(
     ] = "no longer needed",
     by: options.Who = None,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="End when the record is written.")
+        bool, typer.Option("--no-wait", help="Do not wait until the drain has ended.")
     ] = False,
     cluster: options.TheCluster = None,
     config: options.Config = None,

@@ -2,7 +2,7 @@
 import { byId, el, say, sentence, table } from "./dom.js";
 import { ago, span } from "./format.js";
 
-const STANDS = new Set(["blocked", "halted", "refused"]);
+const ADVISED = new Set(["drained", "blocked", "halted", "refused"]);
 const ENDED = new Set(["done", "cancelled", "refused"]);
 let shown = "";
 
@@ -18,7 +18,7 @@ export function showIntents(found) {
 
 function one(status) {
   const words = el("p", { class: "words" }), parts = [el("p", { id: `intent-${status.id}`, class: "hint" }), words];
-  sentence(words, `${status.text}.${STANDS.has(status.state) ? ` ${status.advice}` : ""}`);
+  sentence(words, `${status.text}.${ADVISED.has(status.state) ? ` ${status.advice}` : ""}`);
   if (status.total && !ENDED.has(status.state)) parts.push(el("progress", { max: status.total, value: status.total - status.left, "aria-label": `${status.what}: bundles that have left` }));
   const brokers = Object.entries(status.phases);
   if (brokers.length && !ENDED.has(status.state)) parts.push(el("details", {}, el("summary", { text: "Brokers of the roll" }), el("div", { class: "wide" }, table(["Broker", "Phase"], brokers))));
