@@ -7,6 +7,7 @@ from __future__ import annotations
 import getpass
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -41,6 +42,7 @@ from strategies.model import Round
 LOOK_S = 0.5
 #: Rounds without an answer to a record, after which none is expected any more.
 _UNANSWERED = 5
+_NO_ROUND = "still waits for a round: check with `rebalancer doctor` that job and collector run"
 _DURATIONS = re.compile(r"\b[0-9]+ (?:s|min|h|d)\b")
 
 
@@ -55,7 +57,7 @@ def login() -> str:
 @dataclass(frozen=True)
 class IntentSession:
     """One person who drains or rolls on one cluster. `newest`: its newest round at the start;
-    `log`: gets what happens, with times.
+    `log`: gets what happens, with times; `remind_s`: time without a round after which it says so.
     """
 
     settings: Settings
@@ -66,6 +68,7 @@ class IntentSession:
     answers: IntentAnswers
     stop: Stop
     log: Log
+    remind_s: float = 60.0
 
     @property
     def cluster(self) -> str:
@@ -112,8 +115,14 @@ class IntentSession:
         """The new rounds, none if there are none, until the caller has seen enough. `until`: the
         sentence for who interrupts. Raises typer.Exit.
         """
+        last = time.monotonic()
         while not self.stop.is_set():
-            yield self.answers.rounds()
+            done = self.answers.rounds()
+            if done or time.monotonic() - last >= self.remind_s:
+                if not done:
+                    self.note(_NO_ROUND, "waiting")
+                last = time.monotonic()
+            yield done
             self.stop.wait(LOOK_S)
         self.interrupted(until)
 

@@ -12,6 +12,8 @@ from threading import Timer
 import pytest
 
 from rebalancer.analysis.intents import until_ms
+from rebalancer.cli.intents import intent_session
+from rebalancer.settings.load import load
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_round
 from sinks.wire.signing import SigningKey
@@ -181,6 +183,18 @@ def test_a_job_that_stands_still_is_named(person: Person, control: Control) -> N
     answer = person.types("drain", A, "--reason", "x", "--no-wait")
     assert answer.code == 0
     assert "warning: the newest round is 30 min old, and only rounds carry this out" in answer.err
+
+
+def test_a_command_that_waits_in_vain_says_what_it_waits_for(
+    person: Person, control: Control, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FoldingJob(control, (A, B, C)).running():
+        pass
+    given = [word for word in person.settings() if word != "--set"]
+    with intent_session(load(flags=given), None, "ann", "x") as session:
+        waiting = replace(session, remind_s=0.0).rounds("interrupted")
+        assert [next(waiting) for _ in range(2)] == [[], []]
+    assert "still waits for a round: check with" in capsys.readouterr().err
 
 
 def test_records_are_signed_with_the_key_of_intents(

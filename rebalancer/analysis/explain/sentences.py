@@ -13,6 +13,7 @@ from rebalancer.analysis.round_texts import sentences
 from rebalancer.simulation.tracing import proof_of
 from strategies.describe import counted, describe_intent, describe_skip
 from strategies.model import Command, Evidence, Round, Skip
+from strategies.placement.answers import BEING_DRAINED
 
 #: Maximum number of bundles that a line names; it counts the others.
 _NAMES = 3
@@ -277,9 +278,10 @@ def _destination(command: Command) -> str:
 
 def _about_broker(broker: str, skip: Skip) -> str | None:
     if skip.subject == "cluster":
-        return f"the whole cluster was left alone: {skip.text} [{skip.code}]"
+        return f"of the whole cluster: {skip.text} [{skip.code}]"
     if skip.subject == "broker" and broker in skip.names:
-        return f"left alone: {skip.text} [{skip.code}]"
+        lead = "" if skip.code == BEING_DRAINED else "left alone: "
+        return f"{lead}{skip.text} [{skip.code}]"
     if skip.subject == "bundle" and skip.broker == broker:
         return f"{counted(len(skip.names), 'bundle')} left alone: {skip.text} [{skip.code}]"
     return None
