@@ -286,7 +286,8 @@ def java_version() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody uses.
+    """Ports that nobody uses on any address: a bookie takes its port on all of them, while brokers
+    of other clusters have addresses of their own.
 
     From below those that a system gives to clients: otherwise a client, even one that looks for the
     server, may hold the port of a server that is not there yet or that was killed.
@@ -294,7 +295,8 @@ def free_ports(count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         port = random.randrange(15_000, 32_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        with suppress(OSError), socket.socket() as looking:
+            looking.bind(("", port))  # without listening: nobody can connect
             found = [*found, port] if port not in found else found
     return found
 
