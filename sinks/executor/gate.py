@@ -67,6 +67,7 @@ class MoveGate:
         """`admin`: with one attempt, and `rules.facts_ms` as deadline. `clock`: seconds."""
         self._admin, self._rules, self._clock = admin, rules, clock
         self._leader = _Recent[_Leader](rules.facts_ms / 1000, clock)
+        self._lists = _Recent[bool](rules.facts_ms / 1000, clock)
         self._probes = _Recent[ProbeResult](rules.facts_ms / 1000, clock)
         self._lock = threading.Lock()
         self._listed: frozenset[str] = frozenset()
@@ -94,6 +95,8 @@ class MoveGate:
         return found
 
     def _facts(self, concerned: Iterable[str]) -> GateFacts:
+        if self._rules.facts_ms > 0:
+            self._lists.get("", self._look_who_is_there)
         with self._lock:
             now, listed = self._clock(), self._listed
             lost = {broker: round((now - at) * 1000) for broker, at in self._lost_at.items()}
@@ -121,6 +124,18 @@ class MoveGate:
 
     def _probe(self, broker: str) -> ProbeResult:
         return self._probes.get(broker, partial(look, self._admin, broker))
+
+    def _look_who_is_there(self) -> bool:
+        """Whether the list of brokers was answered; else the list before holds. A broker that hangs
+        closes the gate until the list no longer has it, so the gate asks for the list itself.
+        """
+        try:
+            self.saw(self._admin.brokers())
+        except Unauthorized:
+            raise
+        except AdminError:
+            return False
+        return True
 
     def _ask_leader(self) -> _Leader:
         try:

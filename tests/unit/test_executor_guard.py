@@ -5,6 +5,7 @@ open, and each command says why.
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -138,6 +139,23 @@ class TestTheGate:
         assert control.verdicts() == [("applied", ""), ("refused", "gate-broker-lost")]
         assert three in str(control.outcomes()[1].reason)
         assert len(pulsar.cluster.applied) == 1
+
+    def test_a_broker_that_hangs_and_then_dies_holds_back_no_move_for_ever(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
+        one, two, three = pulsar.cluster.brokers
+        pulsar.cluster.owners[TWO] = one
+        pulsar.faults = lambda request: Fault(delay_s=30) if request.broker == three else None
+        quick = guarded(gate=GateRules(facts_ms=500, settle_ms=0))
+        with executor(pulsar, control, quick) as at_work:
+            control.send(command(ONE, one, two))
+            work_off(at_work)
+            pulsar.kill(three)
+            time.sleep(0.6)  # what the gate knows is too old then
+            control.send(command(TWO, one, two))
+            work_off(at_work)
+
+        assert control.verdicts() == [("refused", "gate-silent"), ("applied", "")]
 
     def test_a_dry_run_asks_for_no_gate(self, pulsar: FakePulsar, control: Control) -> None:
         one, two, _ = pulsar.cluster.brokers
