@@ -18,8 +18,10 @@ import pytest
 from rebalancer.simulation.closed_loop import EngineDecider, outcome_reports
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.intents import encode_intent
 from strategies.engine import EngineSettings
-from strategies.model import Outcome
+from strategies.intents.contract import Intent
+from strategies.model import LoadReport, Outcome
 from tests.control_topic import TOPICS, Control, command
 from tests.monitoring.boards import Expression, expressions
 from tests.monitoring.incidents import CLUSTER, UNEVEN, cluster
@@ -35,13 +37,17 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.spark, pytest.mark.heavy]
 
 BUNDLE = "t/ns/0x00000000_0xffffffff"
+#: A topic of the bundle, with traffic.
+TOPIC = "persistent://t/ns/busy"
 #: Several scrapes, for `rate` and `increase`.
 RATE_INTERVAL = "30s"
 MINUTES = 12
 
 
 def telemetry() -> list[bytes]:
-    """A modelled cluster that is balanced by moves, and a record that is none."""
+    """A modelled cluster that is balanced by moves, a drain at the end, and a record that is
+    none.
+    """
     there = cluster(UNEVEN)
     writer, decider = TelemetryWriter(there), EngineDecider(EngineSettings())
     lines, outcomes = [b"no record"], tuple[Outcome, ...]()
@@ -50,7 +56,10 @@ def telemetry() -> list[bytes]:
         lines += map(writer.json, records)
         answer = decider.decide(records)
         outcomes = there.carry_out(answer.commands, answer.round.ts)
-    return lines
+    last = [*outcome_reports(outcomes), *there.collect()]
+    broker = next(one.broker for one in last if isinstance(one, LoadReport))
+    drain = Intent(CLUSTER, last[-1].ts, "d" * 32, "drain", "ann", "new disks", broker)
+    return [*lines, encode_intent(drain), *map(writer.json, last)]
 
 
 @pytest.fixture
@@ -59,6 +68,8 @@ def pulsar() -> Iterator[FakePulsar]:
     with FakePulsar(Cluster(report=REPORT)) as running:
         first, _, last = running.cluster.brokers
         running.cluster.owners[BUNDLE] = first
+        running.cluster.topics["t/ns"] = (TOPIC,)
+        running.cluster.figures[TOPIC] = {"msgRateIn": 30.0, "msgInCounter": 17}
 
         def silent(request: Request) -> Fault | None:
             asked = request.broker == last and "load-report" in request.target
@@ -162,7 +173,7 @@ def test_panels_have_data_rules_no_error_and_counters_what_is_on_the_topics(
         eventually(all_seen, every_s=2, otherwise=lambda: "\n".join(map(str, missing)))
         assert one.values('sum(up{job=~".+"})') == [6]
         rules = one.rules()
-        assert len(rules) == 8
+        assert len(rules) == 9
         assert [(rule["name"], rule["lastError"]) for rule in rules if rule.get("lastError")] == []
         eventually(lambda: {rule["health"] for rule in one.rules()} == {"ok"})
 
