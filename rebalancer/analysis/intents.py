@@ -36,8 +36,6 @@ from strategies.model import Round
 
 #: Rounds published within this time are read; without any, the job does not run.
 RECENT_MS = 3_600_000
-#: States of drains and rolls that have not ended.
-ACTIVE = ("asked", "draining", "drained", "blocked", "rolling", "halted")
 _DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")
 _UNITS_MS = {"min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -101,9 +99,7 @@ def round_of_cluster(rounds: Mapping[str, Round], wanted: str, topic: TopicUri) 
 
 def judge(done: Round, intent: Intent) -> IntentRefusal | None:
     """Why the job would refuse the record, by the newest round; None if it would accept it."""
-    excluded = [
-        name for skip in done.skips if skip.code == "excluded-broker" for name in skip.names
-    ]
+    excluded = excluded_by(done)
     known = {*done.brokers, *done.usage, *done.stale, *excluded}
     live = {*done.usage, *done.brokers, *excluded} - {*done.stale}
     judged = accept(
@@ -113,6 +109,11 @@ def judge(done: Round, intent: Intent) -> IntentRefusal | None:
         max(done.ts, intent.ts),
     )
     return judged if isinstance(judged, IntentRefusal) else None
+
+
+def excluded_by(done: Round) -> list[str]:
+    """The brokers that limits.excluded_brokers left out of a round."""
+    return [name for skip in done.skips if skip.code == "excluded-broker" for name in skip.names]
 
 
 def active_roll(done: Round) -> IntentStatus | None:

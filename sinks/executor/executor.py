@@ -124,8 +124,9 @@ class Executor:
         )
         self._holding = Holding(config, journal, self._held, clock_ms)
         self._moves = MoveJournal(journal)
-        self._guard = MoveGuard(config.guard, self._moves, quick or admin, clock_ms)
-        self._meter = meter or CostMeter(quick or admin, 0, lambda _: True)
+        quick = quick or admin
+        self._guard = MoveGuard(config.guard, self._moves, quick, clock_ms)
+        self._meter = meter or CostMeter(quick, 0, lambda _: True)
         self._facts = Facts(config, journal, self._held, admin, self._guard, frozen, clock_ms)
         self._publisher = ResultPublisher(
             topics.outcomes,

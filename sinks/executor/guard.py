@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from sinks.executor.gate import MoveGate
-from sinks.executor.move_journal import MoveJournal
+from sinks.executor.move_journal import KEPT, MoveJournal
 from sinks.executor.settings import GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.admission import Objection, unowned_objection
@@ -69,7 +69,7 @@ class Breaker:
         """What came of a move. Raises SinkError."""
         self._journal.add_result(result)
         with self._lock:
-            self._results = [*self._results, result][-256:]
+            self._results = [*self._results, result][-KEPT:]
 
 
 class UnownedBundles:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from sinks.executor.journal import Journal, Received
 from strategies.breaker import MoveResult
+from strategies.limits.budget import HOUR_MS
 
 #: Results that are kept, more than any breaker looks at.
-_KEPT = 256
-_HOUR_MS = 3_600_000
+KEPT = 256
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class MoveJournal:
             )
             db.execute(
                 "DELETE FROM results WHERE number <= (SELECT max(number) FROM results) - ?",
-                (_KEPT,),
+                (KEPT,),
             )
 
     def take_repair(self, now_ms: int, most: int) -> bool:
         """Takes one of the `most` repairs of an hour; False if there is none left."""
         with self.journal.writing() as db:
-            db.execute("DELETE FROM repairs WHERE at_ms <= ?", (now_ms - _HOUR_MS,))
+            db.execute("DELETE FROM repairs WHERE at_ms <= ?", (now_ms - HOUR_MS,))
             taken = db.execute("SELECT count(*) FROM repairs").fetchone()[0]
             if taken < most:
                 db.execute("INSERT INTO repairs (at_ms) VALUES (?)", (now_ms,))

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from strategies.intents.contract import Intent, IntentAction, IntentStatus, RollPhase
+from strategies.intents.contract import (
+    Intent,
+    IntentAction,
+    IntentStateCode,
+    IntentStatus,
+    RollPhase,
+)
 from strategies.intents.state import Drain, Intents, Roll, status_of_drain, status_of_roll
 
 #: Records about one cluster within the time in which they are believed; a person writes far fewer.
@@ -89,12 +95,26 @@ def without_drain(
     """The intents after the drain of a broker has ended. `how`: a sentence without a full stop;
     `done`: None = if the broker was drained.
     """
-    drain = intents.drains[broker]
-    status = replace(
-        status_of_drain(drain),
-        state="done" if (drain.was_drained if done is None else done) else "cancelled",
+    was_drained = intents.drains[broker].was_drained if done is None else done
+    return end_drain(
+        intents,
+        broker,
+        now_ms,
+        "done" if was_drained else "cancelled",
         text=how,
         advice="Nothing to do: the broker may take bundles again.",
+    )
+
+
+def end_drain(
+    intents: Intents, broker: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
+) -> Intents:
+    """The intents without the drain of a broker, and with its last status."""
+    status = replace(
+        status_of_drain(intents.drains[broker]),
+        state=state,
+        text=text,
+        advice=advice,
         since_ms=now_ms,
         left_ms=None,
         error_ms=None,

@@ -9,8 +9,8 @@ from itertools import pairwise
 from math import sqrt
 
 from strategies.filters.contract import Refusal
-from strategies.intents.accept import IntentRefusal, without_drain
-from strategies.intents.contract import IntentStatus, RollPhase
+from strategies.intents.accept import end_drain, without_drain
+from strategies.intents.contract import RollPhase
 from strategies.intents.evacuate import WAITS, Evacuation
 from strategies.intents.state import Answers, Drain, DrainState, Intents
 from strategies.model import Outcome, Owned
@@ -100,25 +100,11 @@ def progressed(intents: Intents, done: Evacuation, facts: DrainFacts) -> Intents
 
 def _refuse(intents: Intents, broker: str, forbidden: tuple[str, Refusal], now_ms: int) -> Intents:
     """Ends a drain in its first round: a bundle could go nowhere, so none leaves."""
-    drain, (namespace, why) = intents.drains[broker], forbidden
+    namespace, why = forbidden
     text = f"no other broker may take the bundles of {namespace}: another one {why.text}"
-    refusal = IntentRefusal(why.code, text, _POLICIES)
-    status = IntentStatus(
-        drain.id,
-        "drain",
-        "refused",
-        f"{refusal.text} [{refusal.code}]",
-        refusal.advice,
-        drain.by,
-        drain.reason,
-        drain.asked_ms,
-        now_ms,
-        broker,
-        drain.roll,
-        drain.until_ms,
+    return end_drain(
+        intents, broker, now_ms, "refused", text=f"{text} [{why.code}]", advice=_POLICIES
     )
-    drains = {name: one for name, one in intents.drains.items() if name != broker}
-    return replace(intents, drains=drains, ended=(*intents.ended, status))
 
 
 def _in_phases(intents: Intents) -> Intents:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from strategies.intents.contract import IntentStatus, RollPhase
+from strategies.intents.contract import ENDED, IntentStatus, RollPhase
 from strategies.log_start import EarlyRecord
 
 #: Ended and refused intents are shown for this long, and at most this number of them.
@@ -33,7 +33,7 @@ class Drain:
     """An active drain. Times in ms since the epoch.
 
     `asked_ms`: time of the record; `since_ms`: since when in this state; `left`, `total`: bundles
-    on the broker now, and all that it had to give; `seen`: (time, bundles left) of the last rounds;
+    on the broker now, and all that it had to give; `seen`: (time, bundles left) of the last rounds.
     """
 
     id: str
@@ -230,7 +230,7 @@ def from_statuses(said: tuple[IntentStatus, ...]) -> Intents:
                 one.record or one.id,
                 one.text if one.state == "halted" else None,
             )
-    ended = tuple(one for one in said if one.state in ("done", "cancelled", "refused"))
+    ended = tuple(one for one in said if one.state in ENDED)
     return Intents(drains, roll, ended)
 
 

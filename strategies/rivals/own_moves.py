@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from strategies.limits.budget import HOUR_MS
 from strategies.model import Command, Outcome
 from strategies.rivals.ownership import AGE_MS, MOST, newest
 from strategies.rivals.state import ForeignMove, OwnMove, Rivals
 
 #: Time after which all lists of bundles show a move: twice the age of a list.
 _SHOWN_MS = 2 * AGE_MS
-HOUR_MS = 3_600_000
 #: Number of commands for one bundle that are remembered.
 _PER_BUNDLE = 4
 

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strategies.limits.budget import HOUR_MS
 from strategies.model import Skip
-from strategies.rivals.own_moves import HOUR_MS, without_old_commands
+from strategies.rivals.own_moves import without_old_commands
 from strategies.rivals.settings import RivalSettings
 from strategies.rivals.state import ForeignMove, Rivals
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-from strategies.intents.contract import IntentStatus
+from strategies.intents.contract import LASTING, IntentStatus
 from tests.servers.loop import Loop
 from tests.servers.process import Process
 
-#: States of an intent that has not ended.
-ACTIVE = ("asked", "draining", "drained", "blocked", "rolling", "halted")
 #: Generous: the machine may be busy with other things.
 _LONG_S = 400.0
 
@@ -54,4 +52,4 @@ class Operator:
 
     def active(self, action: str) -> list[IntentStatus]:
         """Intents of this action that have not ended."""
-        return [one for one in self.intents() if one.action == action and one.state in ACTIVE]
+        return [one for one in self.intents() if one.action == action and one.state in LASTING]

@@ -18,9 +18,10 @@ from typing import Literal
 
 import pytest
 
+from strategies.intents.contract import LASTING
 from strategies.model import Round
 from tests.servers.loop import GOAL, Loop, closed_loop
-from tests.servers.operating import ACTIVE, Operator
+from tests.servers.operating import Operator
 from tests.servers.process import Process
 from tests.servers.pulsar_cluster import Manager
 from tests.servers.pulsar_processes import pulsar_processes
@@ -275,7 +276,7 @@ def drained_in(done: Round) -> set[str]:
     return {
         one.broker
         for one in done.intents
-        if one.action == "drain" and one.state in ACTIVE and one.broker is not None
+        if one.action == "drain" and one.state in LASTING and one.broker is not None
     }
 
 

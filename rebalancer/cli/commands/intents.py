@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from rebalancer.analysis.explain.sentences import when
-from rebalancer.analysis.intents import ACTIVE, newest_rounds, round_of_cluster
+from rebalancer.analysis.intents import newest_rounds, round_of_cluster
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
 from rebalancer.cli.intents import as_object, left_of
 from sinks.collector.collector import wall_clock_ms
-from strategies.intents.contract import IntentStatus
+from strategies.intents.contract import LASTING, IntentStatus
 from strategies.model import Round
 
 app = typer.Typer()
@@ -99,12 +99,12 @@ def what_of(status: IntentStatus) -> str:
 
 def _details(status: IntentStatus) -> Iterator[str]:
     """What a table cannot hold: sentences, and a roll's brokers."""
-    if status.state not in ACTIVE and status.state != "refused":
+    if status.state not in (*LASTING, "refused"):
         return
     yield f"{what_of(status)}: {status.text}"
     if status.state in ("drained", "blocked", "halted", "refused"):
         yield f"  {status.advice}"
-    if status.until_ms is not None and status.state in ACTIVE:
+    if status.until_ms is not None and status.state in LASTING:
         yield f"  ends by itself at {when(status.until_ms)}"
     if status.state in ("rolling", "halted"):
         for broker, phase in sorted(status.phases.items()):

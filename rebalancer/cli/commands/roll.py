@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.analysis.intents import IntentError, active_roll
+from rebalancer.analysis.intents import IntentError, active_roll, excluded_by
 from rebalancer.cli import console, exit_codes, options
 from rebalancer.cli.intents import IntentSession, intent_session, say_status
 from rebalancer.cli.roll.observe import ClusterEyes
@@ -206,9 +206,7 @@ def _all_brokers(session: IntentSession, eyes: ClusterEyes) -> tuple[str, ...]:
     others.
     """
     newest = session.newest
-    excluded = {
-        name for skip in newest.skips if skip.code == "excluded-broker" for name in skip.names
-    }
+    excluded = {*excluded_by(newest)}
     known = {*newest.brokers, *newest.usage, *newest.stale}
     unknown = sorted({*eyes.brokers()} - known - excluded)
     if unknown:
