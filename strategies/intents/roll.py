@@ -27,8 +27,6 @@ from strategies.intents.roll_view import (
 #: Rounds without an answer to a record, after which none is expected any more.
 _UNANSWERED = 5
 _RESUME = "then `rebalancer roll --resume`"
-#: States of a round in which more moves cannot help, so that there is nothing to wait for.
-_EVEN = ("balanced", "cannot-help")
 
 #: done: all brokers are restarted. Others: see the text.
 EndCode = Literal["done", "halted", "cancelled", "refused", "unanswered", "taken-over"]
@@ -404,11 +402,11 @@ def _drain_line(drain: IntentStatus) -> str:
 
 def _finish(facts: RollFacts) -> RollStep:
     """All brokers are restarted: the roll ends when the cluster is even again."""
-    rounds = facts.rounds
-    if facts.rules.even and rounds.state not in _EVEN:
+    rounds, rules = facts.rounds, facts.rules
+    if rules.even and rounds.balanced < rules.even_rounds:
         return KeepWaiting(
-            f"all brokers are restarted; waits until the load is even: {rounds.text} (--no-even "
-            "does not wait)"
+            f"all brokers are restarted; waits until the load is even in {rules.even_rounds} "
+            f"rounds in a row: {rounds.text} (--no-even does not wait)"
         )
     return WriteRecord("end", None, "all brokers are restarted")
 

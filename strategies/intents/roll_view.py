@@ -15,6 +15,8 @@ ACTIVE_DRAIN = ("asked", "draining", "drained", "blocked")
 ACTIVE_ROLL = ("rolling", "halted")
 #: Brokers that are out of service, or soon will be, by the roll.
 IN_WORK: tuple[RollPhase, ...] = ("draining", "drained", "restarting")
+#: States of a round in which more moves cannot help.
+_EVEN = ("balanced", "cannot-help")
 #: Number of round times that are kept.
 _TIMES = 8
 
@@ -29,7 +31,9 @@ class RollRules:
     `unreadable_ms`: how long a broker may be missing, a bundle have no owner, and the cluster not
     answer; `orphan_ms`: how long the command of a process that has died may still take effect;
     `bad_rounds`: rounds in a row that are blind or yield; `fresh_rounds`: rounds in a row with
-    figures of a broker that has been restarted.
+    figures of a broker that has been restarted; `even_rounds`: rounds in a row in which the
+    cluster is balanced: brokers calculate rates over an interval, so their first figures after
+    a move show only a part of what it has moved.
     """
 
     restart_timeout_ms: int = 600_000
@@ -41,6 +45,7 @@ class RollRules:
     orphan_ms: int = 60_000
     bad_rounds: int = 3
     fresh_rounds: int = 2
+    even_rounds: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ class RollRounds:
     with and without fresh figures; `stale`: those without, with the reason; `state`, `text`: of the
     newest one; `bad`: number of rounds in a row that are blind or yield; `fresh`: restarted broker
     → number of rounds in a row with figures of it; `restarted_ms`: restarted broker → time of the
-    first of its rounds since.
+    first of its rounds since; `balanced`: number of rounds in a row without anything to move, since
+    all brokers have been restarted.
     """
 
     view: RollView = RollView()
@@ -92,6 +98,7 @@ class RollRounds:
     bad: int = 0
     fresh: Mapping[str, int] = field(default_factory=dict)
     restarted_ms: Mapping[str, int] = field(default_factory=dict)
+    balanced: int = 0
 
     def after(self, ts: int) -> int:
         """Number of the newest rounds that are later than `ts`."""
@@ -127,6 +134,7 @@ def after_round(
         before.bad + 1 if bad else 0,
         fresh,
         {broker: before.restarted_ms.get(broker, done.ts) for broker in restarted},
+        before.balanced + 1 if code in _EVEN and len(restarted) == len(view.phases) else 0,
     )
 
 

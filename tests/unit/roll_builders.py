@@ -111,6 +111,7 @@ def facts(phases: Mapping[str, RollPhase], **given: Any) -> RollFacts:
         "balanced",
         "nothing has to move",
         fresh={one: 2 for one, phase in phases.items() if phase == "restarted"},
+        balanced=RollRules().even_rounds,
     )
     seen = Observation(NOW, brokers, brokers[-1], brokers, (), dict.fromkeys(brokers, STARTED))
     memory = RollMemory(NOW - 30_000, ids=frozenset({"mine"}), in_charge=True)

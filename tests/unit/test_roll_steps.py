@@ -371,12 +371,11 @@ class TestAnswers:
 class TestEnd:
     def test_it_ends_when_the_cluster_is_even(self) -> None:
         assert written(DONE) == ("end", None)
-        assert written(DONE, round_state="cannot-help") == ("end", None)
 
-    def test_it_waits_until_the_cluster_is_even(self) -> None:
-        said = waits(DONE, round_state="acting", round_text="the round has 3 commands")
-        assert "waits until the load is even: the round has 3 commands (--no-even" in said
-        assert written(DONE, round_state="acting", even=False) == ("end", None)
+    def test_it_waits_until_the_cluster_has_been_even_for_some_rounds(self) -> None:
+        said = waits(DONE, balanced=3, round_text="the round has 3 commands")
+        assert "waits until the load is even in 4 rounds in a row: the round has 3" in said
+        assert written(DONE, balanced=0, even=False) == ("end", None)
 
     def test_even_figures_from_before_the_last_restart_do_not_count(self) -> None:
         assert "fresh figures" in waits(DONE, fresh={A: 2, B: 1, C: 2})

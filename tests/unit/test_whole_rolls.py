@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from strategies.intents.contract import RollPhase
 from strategies.intents.roll import EndProcess, HaltRoll
 from strategies.intents.roll_view import RollRounds, RollRules, after_round, roll_view
 from strategies.round_state import RoundState
@@ -47,6 +48,18 @@ class TestRounds:
         assert (two.fresh, two.restarted_ms, two.after(5)) == ({B: 2}, {B: 5}, 1)
         gone = after_round(two, replace(done, stale={B: "silent"}), statuses, ROLL, RollRules())
         assert gone.fresh == {B: 0}
+
+    def test_even_rounds_count_when_all_are_restarted(self) -> None:
+        def even(code: str, phase: RollPhase = "restarted") -> int:
+            state = RoundState(code, "as it is", "Wait.")  # type: ignore[arg-type]
+            status = roll_status({A: "restarted", B: phase})
+            known = RollRounds(balanced=2)
+            return after_round(
+                known, replace(ROUND, state=state), [status], ROLL, RollRules()
+            ).balanced
+
+        assert (even("balanced"), even("cannot-help"), even("acting")) == (3, 3, 0)
+        assert even("balanced", "restarting") == 0
 
     def test_a_round_that_is_blind_by_the_restart_is_no_alarm(self) -> None:
         def bad(phases: Any, stale: dict[str, str], code: str = "blind") -> int:
