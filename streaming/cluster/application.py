@@ -45,7 +45,7 @@ class Application:
 
     folder: Path
     jars: tuple[str, ...]
-    launcher: str = "rebalancer_submit.py"
+    launcher: str = "rebalancer-submit.py"
     code: str = _ZIP
     standalone: str = _JAR
     environment: str = "environment.tar.gz"

@@ -45,7 +45,7 @@ def test_client_mode_starts_the_launcher_with_the_code_beside_it() -> None:
     assert value_of("--jars", words) == (
         "/srv/application/jars/connector.jar,/srv/application/jars/clients.jar"
     )
-    assert words[-4:] == ["/srv/application/rebalancer_submit.py", *RUN]
+    assert words[-4:] == ["/srv/application/rebalancer-submit.py", *RUN]
 
 
 def test_cluster_mode_on_a_standalone_master_submits_a_java_program_of_spark() -> None:
@@ -82,7 +82,7 @@ def test_ship_writes_the_application_and_prints_how_to_submit_it(tmp_path: Path)
         "environment.tar.gz",
         "pulsar-rebalancer.jar",
         "pulsar-rebalancer.zip",
-        "rebalancer_submit.py",
+        "rebalancer-submit.py",
         "spark-application.json",
     ]
     made = Application(folder, ())
