@@ -44,9 +44,9 @@ def test_the_largest_size_is_compared_with_the_smallest_of_the_same_spark() -> N
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_tiny_run_prints_a_row_per_run() -> None:
-    words = "--clusters 2 3 --partitions 1 --records 200 --brokers 5 --json".split()
+    words = ["--clusters", "2", "3", "--partitions", "1", "--records", "200", "--brokers", "5"]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.many_clusters", *words],
+        [sys.executable, "-m", "benchmarks.many_clusters", *words, "--json"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
