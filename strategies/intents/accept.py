@@ -311,6 +311,11 @@ def _restarting(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: in
         return why or _no_roll(intent)
     if roll.phases[broker] not in ("drained", "restarting"):
         return _wrong_phase(roll, broker, "drained")
+    drain = intents.drains.get(broker)
+    if drain is not None:
+        # A restart of the roll begins after this; an earlier one is a crash.
+        drains = {**intents.drains, broker: replace(drain, since_ms=now_ms)}
+        intents = replace(intents, drains=drains)
     return _in_phase(intents, broker, "restarting", now_ms)
 
 

@@ -74,10 +74,13 @@ def test_a_broker_of_a_roll_from_begin_to_end() -> None:
     assert draining.roll is not None
     assert draining.roll.phases == {"a:1": "draining", "b:1": "waiting"}
     assert draining.roll.record == id_of(2)
+    drained = phase(draining, "a:1", "drained")
+    earlier = {"a:1": replace(drained.drains["a:1"], since_ms=NOW - 9)}
     restarting = after(
-        of_roll(3, "restarting", 2, BEGUN, "a:1"), intents=phase(draining, "a:1", "drained")
+        of_roll(3, "restarting", 2, BEGUN, "a:1"), intents=replace(drained, drains=earlier)
     )
     assert restarting.moves_nothing == {"a:1"}
+    assert restarting.drains["a:1"].since_ms == NOW  # earlier restarts are not the roll's
     back = after(of_roll(4, "restarted", 3, BEGUN, "a:1"), intents=restarting)
     assert not back.drains
     assert [one.state for one in back.ended] == ["done"]
