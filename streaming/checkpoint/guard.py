@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from sinks.topics.files.segments import sync_folder
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
 from strategies.state import STATE_VERSION
@@ -384,6 +385,7 @@ def _write(path: Path, guard: Guard) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+    sync_folder(path.parent)
 
 
 def _dotted(section: str, values: Any) -> dict[str, Any]:

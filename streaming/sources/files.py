@@ -6,6 +6,7 @@ of records before them (since the checkpoint began), so the backlog is known in 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from sinks.topics.files.flushing import Fsync, ReadFlush
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
 from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.size_limits import WireLimits
@@ -85,8 +87,10 @@ class FileTopicSource(DataSource):
 class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in a process beside the driver; `read` runs in Spark's workers."""
 
-    def __init__(self, source: FileSource) -> None:
+    def __init__(self, source: FileSource, fsync: Fsync = os.fsync) -> None:
+        """`fsync`: flushes the file or folder of a file descriptor."""
         self._source = source
+        self._flush = ReadFlush(source.topic.folder, fsync)
         self._topic = source.reader()
         self._stop_at: Offset | None = None
         self._cuts: dict[Offset, list[FilePlace]] = {}
@@ -110,6 +114,7 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Not even to the start of an empty next segment: a changed offset would make an empty
             # micro-batch.
             return start
+        self._flush.between(begin, after)  # Spark stores the offset next
         self._cuts = {begin: _cuts(records, start["records"], self._source.tasks)}
         return dict(_place(after, start["records"] + len(records)))
 

@@ -5,6 +5,7 @@ a restart.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,3 +170,17 @@ def test_it_knows_how_many_records_it_is_behind(topic: Topic) -> None:
     newest = stream.reportLatestOffset()
     assert newest is not None
     assert newest["records"] == 102
+
+
+def test_a_batch_is_on_the_disk_before_spark_stores_its_end(topic: Topic) -> None:
+    flushed: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+
+    topic.append(b"one", b"two", segment_bytes=3)
+    stream = FileTopicStream(
+        FileSource(file_topic(topic.folder), 10, 2**20, 1, WireLimits()), fsync
+    )
+    stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    assert flushed == ["segment-00000000.jsonl", "segment-00000001.jsonl", "telemetry"]

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sinks.topics.files.flushing import make_folder
 from sinks.topics.files.lines import split_lines
 from sinks.topics.files.segments import (
     Offset,
@@ -80,6 +81,8 @@ class FileTopicWriter:
         self._lock_timeout_s = lock_timeout_s
         self._threads = threading.Lock()  # a file lock does not exclude threads of the same process
         try:
+            if sync:
+                make_folder(folder, fsync)
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
