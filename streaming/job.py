@@ -303,7 +303,8 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
         place = PulsarTopic(topic, *limits, job.read_tasks, used.wire, used.pulsar)
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
-    source = FileSource(topic, *limits, job.read_tasks, used.wire)
+    lossless = used.files.fail_on_data_loss
+    source = FileSource(topic, *limits, job.read_tasks, used.wire, lossless)
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 

@@ -43,6 +43,7 @@ class FileSource:
     max_bytes: int
     tasks: int
     limits: WireLimits
+    fail_on_data_loss: bool = True
 
     def options(self) -> dict[str, str]:
         """As string options of Spark's reader."""
@@ -50,6 +51,7 @@ class FileSource:
             "max_records": self.max_records,
             "max_bytes": self.max_bytes,
             "tasks": self.tasks,
+            "fail_on_data_loss": int(self.fail_on_data_loss),
             **asdict(self.limits),
         }
         return {"uri": str(self.topic)} | {key: str(value) for key, value in counts.items()}
@@ -62,10 +64,16 @@ class FileSource:
             int(options["max_bytes"]),
             int(options["tasks"]),
             WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"])),
+            options["fail_on_data_loss"] == "1",
         )
 
     def reader(self) -> FileTopicReader:
-        return FileTopicReader(self.topic.folder, str(self.topic), self.limits)
+        return FileTopicReader(
+            self.topic.folder,
+            str(self.topic),
+            self.limits,
+            skip_deleted=not self.fail_on_data_loss,
+        )
 
 
 class FileTopicSource(DataSource):

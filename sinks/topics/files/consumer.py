@@ -32,12 +32,14 @@ class FileConsumer:
         positions: Path,
         limits: WireLimits = DEFAULT_LIMITS,
         *,
+        skip_deleted: bool = False,
         fsync: Fsync = os.fsync,
     ) -> None:
-        """`positions`: folder of position files; created if missing. `fsync`: flushes the file or
+        """`positions`: folder of position files; created if missing. `skip_deleted`: see
+        FileTopicReader. `fsync`: flushes the file or
         folder of a file descriptor. Raises SinkError.
         """
-        self._reader = FileTopicReader(folder, topic, limits)
+        self._reader = FileTopicReader(folder, topic, limits, skip_deleted=skip_deleted)
         self._topic = topic
         self._file = (
             positions / f"{group}-{hashlib.blake2b(topic.encode(), digest_size=4).hexdigest()}.json"
