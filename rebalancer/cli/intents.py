@@ -135,8 +135,8 @@ class IntentSession:
         """
         later, before = 0, True
         left = (
-            f"interrupted, but the record to {intent.action} is written: a round will carry it out "
-            "or refuse it. `rebalancer intents` shows what becomes of it."
+            f"interrupted, but the record to {intent.in_words} is written: a round will carry it "
+            "out or refuse it. `rebalancer intents` shows what becomes of it."
         )
         for done in self.rounds(left):
             answer = self.answers.answer(intent.id, done)
@@ -153,8 +153,8 @@ class IntentSession:
             before = False
             if later >= _UNANSWERED:
                 raise IntentError(
-                    f"{_UNANSWERED} rounds do not mention the record to {intent.action}. Check the "
-                    "clock of this machine, and that topics.telemetry here is the job's: "
+                    f"{_UNANSWERED} rounds do not mention the record to {intent.in_words}. Check "
+                    "the clock of this machine, and that topics.telemetry here is the job's: "
                     "`rebalancer doctor`."
                 )
         raise AssertionError("rounds() has no end")

@@ -273,7 +273,7 @@ def test_who_interrupts_before_a_round_learns_what_becomes_of_the_record(
     with job.held():
         answer = person.types("drain", A, "--reason", "x", stop_after_s=2)
     assert answer.code == 130
-    assert "interrupted, but the record to drain is written" in answer.err
+    assert f"interrupted, but the record to drain {A} is written" in answer.err
     assert "`rebalancer intents` shows" in answer.err
 
 
