@@ -121,18 +121,17 @@ def active_roll(done: Round) -> IntentStatus | None:
     return next((one for one in done.intents if one.state in ("rolling", "halted")), None)
 
 
-def checked(intent: Intent) -> Intent:
-    """The intent. Raises IntentError for an empty or too long person or reason."""
+def check_words(by: str, reason: str) -> None:
+    """Raises SettingsError for an empty or too long person or reason."""
     try:
-        check_person(intent.by, intent.reason)
+        check_person(by, reason)
     except WireError as error:
-        raise IntentError(f"--{error.text.removeprefix('$.')}") from None
-    return intent
+        raise SettingsError([f"--{error.text.removeprefix('$.')}"]) from None
 
 
 def until_ms(text: str, now_ms: int) -> int:
-    """`2h`, `90 min`, or a time such as 2026-01-31T12:00:00Z, as ms since the epoch. Raises
-    IntentError.
+    """`2h`, `90 min`, or a later time such as 2026-01-31T12:00:00Z, as ms since the epoch. Raises
+    SettingsError.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is not None:
@@ -140,11 +139,16 @@ def until_ms(text: str, now_ms: int) -> int:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise IntentError(
-            f"--until: {text!r} is neither a duration such as 90min, 2h or 1d nor a time such as "
-            "2026-01-31T12:00:00Z"
+        raise SettingsError(
+            [
+                f"--until: {text!r} is neither a duration such as 90min, 2h or 1d nor a time such "
+                "as 2026-01-31T12:00:00Z"
+            ]
         ) from None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    end_ms = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if end_ms <= now_ms:
+        raise SettingsError([f"--until: {text} has passed (UTC); name a later time"])
+    return end_ms
 
 
 def publish_intent(
