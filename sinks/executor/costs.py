@@ -5,12 +5,13 @@ them waits for a message. Measured with few calls; a call that fails ends the me
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.http import Wait
+from sinks.pulsar_api.load_manager import LoadManager, configured_manager
 from strategies.errors import AdminError, NotFound, NotOwned
 
 #: Topics of a bundle that are looked at before a move.
@@ -18,12 +19,6 @@ _LOOKED_AT = 3
 #: A topic with fewer messages a second may be silent for as long as it is looked at.
 _LEAST_MSGS = 1.0
 _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.05, 0.4
-LoadManager = Literal["modular", "extensible"]
-#: Part of the name of a load manager's class.
-_MANAGERS: Mapping[str, LoadManager] = {
-    "ExtensibleLoadManager": "extensible",
-    "ModularLoadManager": "modular",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +99,7 @@ class CostMeter:
     def _load_manager(self, broker: str) -> LoadManager | None:
         """Asked once."""
         if self._manager is None:
-            name = self._admin.configuration(broker).get("loadManagerClassName", "")
-            self._manager = next((kind for part, kind in _MANAGERS.items() if part in name), None)
+            self._manager, _ = configured_manager(self._admin, broker)
         return self._manager
 
 
