@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from rebalancer.analysis.explain.history import is_there
-from rebalancer.analysis.status import RECENT_MS
+from rebalancer.analysis.status import RECENT_MS, counted
 from sinks.topics.access import (
     Publisher,
     Reader,
@@ -108,6 +108,14 @@ def judge(done: Round, intent: Intent) -> IntentRefusal | None:
         max(done.ts, intent.ts),
     )
     return judged if isinstance(judged, IntentRefusal) else None
+
+
+def what_of(status: IntentStatus) -> str:
+    """`drain b1:8080`, `roll of 4 brokers`."""
+    if status.broker is not None:
+        return f"{status.action} {status.broker}"
+    brokers = counted(len(status.phases), "broker")
+    return f"roll of {brokers}" if status.phases else status.action
 
 
 def excluded_by(done: Round) -> list[str]:
