@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.http import Wait
 from sinks.pulsar_api.load_manager import LoadManager, configured_manager
+from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import AdminError, NotFound, NotOwned
 
 #: Topics of a bundle that are looked at before a move.
@@ -34,6 +37,37 @@ class BundleUse:
     manager: LoadManager | None = None
 
 
+class WaveTopics:
+    """The topics of the bundles of a wave. Moves of a wave run side by side and are mostly of few
+    namespaces: each of these is listed once, and a list that failed is not asked for again.
+    """
+
+    def __init__(self, admin: PulsarAdmin) -> None:
+        self._admin, self._lock = admin, Lock()
+        self._listed: dict[str, Future[tuple[str, ...]]] = {}
+
+    def of_bundle(self, bundle: str) -> tuple[str, ...]:
+        """Names of its persistent topics, in the order of the list; none for a name that is no
+        bundle's. Raises AdminError.
+        """
+        parsed = parse_bundle(bundle)
+        if parsed is None:
+            return ()
+        namespace, range_ = parsed
+        return tuple(name for name in self._of(namespace) if topic_hash(name) in range_)
+
+    def _of(self, namespace: str) -> tuple[str, ...]:
+        with self._lock:
+            is_first = namespace not in self._listed
+            listed = self._listed.setdefault(namespace, Future())
+        if is_first:
+            try:
+                listed.set_result(self._admin.persistent_topics(namespace))
+            except Exception as error:
+                listed.set_exception(error)  # the others wait for an answer
+        return listed.result()
+
+
 class CostMeter:
     """Threads may share it."""
 
@@ -50,6 +84,11 @@ class CostMeter:
         self._admin, self._measure_s = admin, measure_ms / 1000
         self._wait, self._clock = wait, clock
         self._manager: LoadManager | None = None
+        self._topics = WaveTopics(admin)
+
+    def begin_wave(self) -> None:
+        """Forgets the lists of topics: they may have changed since the last wave."""
+        self._topics = WaveTopics(self._admin)
 
     def before(self, bundle: str, owner: str) -> BundleUse:
         """The use of a bundle that this broker owns."""
@@ -57,7 +96,7 @@ class CostMeter:
             return BundleUse()
         try:
             manager = self._load_manager(owner)
-            topics = self._admin.bundle_topics(bundle)
+            topics = self._topics.of_bundle(bundle)
         except AdminError:
             return BundleUse(manager=self._manager)
         found: list[tuple[float, str]] = []
