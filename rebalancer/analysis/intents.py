@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from rebalancer.analysis.explain.history import is_there
+from rebalancer.analysis.status import RECENT_MS, counted
 from sinks.topics.access import (
     Publisher,
     Reader,
@@ -34,8 +35,6 @@ from strategies.intents.contract import Intent, IntentStatus
 from strategies.intents.state import from_statuses
 from strategies.model import Round
 
-#: Rounds published within this time are read; without any, the job does not run.
-RECENT_MS = 3_600_000
 _DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")
 _UNITS_MS = {"min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -54,8 +53,8 @@ _REJECTED = msgspec.json.Decoder(_RejectedRow)
 
 
 def newest_rounds(connections: Connections, now_ms: int) -> dict[str, Round]:
-    """The newest round of each cluster by name, of the last hour. Raises SettingsError,
-    SinkError.
+    """The newest round of each cluster by name, of the last hour: without any, the job does not
+    run. Raises SettingsError, SinkError.
     """
     if not is_there("rounds", connections.topics.rounds):
         return {}
@@ -109,6 +108,14 @@ def judge(done: Round, intent: Intent) -> IntentRefusal | None:
         max(done.ts, intent.ts),
     )
     return judged if isinstance(judged, IntentRefusal) else None
+
+
+def what_of(status: IntentStatus) -> str:
+    """`drain b1:8080`, `roll of 4 brokers`."""
+    if status.broker is not None:
+        return f"{status.action} {status.broker}"
+    brokers = counted(len(status.phases), "broker")
+    return f"roll of {brokers}" if status.phases else status.action
 
 
 def excluded_by(done: Round) -> list[str]:
