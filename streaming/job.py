@@ -45,6 +45,7 @@ from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written, counted
 from streaming.processor import OUTPUT, ClusterProcessor
 from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
+from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.files import FileSource, FileTopicSource
@@ -306,7 +307,8 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
         place = PulsarTopic(topic, *limits, job.read_tasks, used.wire, used.pulsar)
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
-    source = FileSource(topic, *limits, job.read_tasks, used.wire)
+    lossless = used.files.fail_on_data_loss
+    source = FileSource(topic, *limits, job.read_tasks, used.wire, lossless)
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 
@@ -350,7 +352,9 @@ def _reports(job: JobSettings, on_progress: OnProgress | None) -> Iterator[OnPro
     with ExitStack() as stack:
         targets = [on_progress] if on_progress is not None else []
         if job.progress_file:
-            targets.append(stack.enter_context(progress_file(Path(job.progress_file))))
+            targets.append(
+                stack.enter_context(progress_file(Path(job.progress_file), job.log_bytes))
+            )
 
         def report(progress: BatchProgress) -> None:
             for target in targets:
@@ -363,16 +367,18 @@ def _reports(job: JobSettings, on_progress: OnProgress | None) -> Iterator[OnPro
 def _running(run: Run, lock: int) -> Iterator[SparkSession]:
     # Java inherits the lock: the checkpoint is free only after the last process that could write to
     # it has ended.
-    session = start_session(run.job, run.folder / SPARK_LOG, short=run.drain, keep_open=(lock,))
+    spark_log = run.folder / SPARK_LOG
+    session = start_session(run.job, spark_log, short=run.drain, keep_open=(lock,))
     try:
-        yield session
+        with kept_short(spark_log, run.job.log_bytes):
+            yield session
     except (SettingsError, SinkError):
         raise
     except Exception as error:  # the type of the error depends on when Java ended
         code = java_end(JAVA_ENDS_S)
         if code is None:
             raise
-        raise java_died(code, run.folder / SPARK_LOG) from error
+        raise java_died(code, spark_log) from error
     finally:
         stop_session(session)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from sinks.topics.files.flushing import make_folder
 from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
 from strategies.model import OutcomeStatus
@@ -121,7 +122,7 @@ class Journal:
         self._file = folder / _FILE
         self._lock = threading.Lock()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             self._db = sqlite3.connect(
                 self._file, timeout=1.0, isolation_level=None, check_same_thread=False
             )

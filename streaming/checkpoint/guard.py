@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from sinks.topics.files.segments import sync_folder
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
 from strategies.state import STATE_VERSION
 from streaming.checkpoint.settings_changes import committed_batch, may_change
+from streaming.rotation import older_names
 from streaming.settings import JobSettings
 
 GUARD = "rebalancer.json"
@@ -34,7 +36,7 @@ _DRAFT = "rebalancer.draft"
 _LOCK = ".rebalancer.lock"
 #: Held by Java if it does not inherit the other one: `spark-submit` starts Java first.
 _JAVA_LOCK = ".rebalancer.java.lock"
-_OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK, _JAVA_LOCK)
+_OURS = (GUARD, SPARK_LOG, *older_names(SPARK_LOG), CODE, _DRAFT, _LOCK, _JAVA_LOCK)
 _FORMAT = 1
 #: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
 #: cannot read older rows.
@@ -408,6 +410,7 @@ def _write(path: Path, guard: Guard) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+    sync_folder(path.parent)
 
 
 def _dotted(section: str, values: Any) -> dict[str, Any]:

@@ -33,6 +33,13 @@ from streaming.memory import allocator_environment
 from streaming.settings import JobSettings
 
 _PROJECT = Path(__file__).resolve().parents[2]
+#: Keys that tasks read: they sign commands, and check intents.
+_TASKS_READ = (
+    "key_file",
+    "previous_key_file",
+    "intents_key_file",
+    "previous_intents_key_file",
+)
 _WORKERS_COME_S = 120.0
 _PROBES = 8
 _MASTER_ANSWERS_S = 10.0
@@ -182,10 +189,10 @@ def _some_worker(session: SparkSession, stop: threading.Event, timeout_s: float)
 
 def _shared(job: JobSettings, folder: Path) -> Mapping[str, str]:
     """Paths that tasks read → their settings; without paths that do not exist here either."""
-    telemetry = job.connections.topics.telemetry
+    telemetry, signing = job.connections.topics.telemetry, job.connections.signing
     places = {
         str(folder / GUARD): "job.checkpoint",
-        job.connections.signing.key_file: "signing.key_file",
+        **{getattr(signing, name): f"signing.{name}" for name in _TASKS_READ},
     }
     if telemetry.scheme == "file":
         places[str(telemetry.folder)] = "topics.telemetry"
