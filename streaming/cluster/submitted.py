@@ -53,7 +53,8 @@ def take_over(job: JobSettings, spark_log: Path) -> None:
     if uses_kafka(job.connections.topics):
         _check_connector()
     _lock(spark_log.parent)
-    spark_log.write_text(_LOG, "utf-8")
+    with spark_log.open("a", encoding="utf-8") as log:
+        log.write(_LOG)
 
 
 @contextmanager

@@ -146,6 +146,16 @@ def test_the_manifest_keeps_to_the_types_of_the_operator() -> None:
     check_types(manifest())
 
 
+def test_words_of_the_manifest_are_those_that_the_operator_lists() -> None:
+    """The published types have no lists of words; these are the ones of its resource definition."""
+    spec = manifest()["spec"]
+    assert spec["type"] in ("Java", "Python", "Scala", "R")
+    assert spec["mode"] in ("cluster", "client")
+    assert spec["pythonVersion"] in ("2", "3")
+    assert spec["restartPolicy"]["type"] in ("Never", "Always", "OnFailure")
+    assert {"driver", "executor", "mainApplicationFile", "sparkVersion", "type"} <= spec.keys()
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
