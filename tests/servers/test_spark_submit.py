@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,32 +142,6 @@ def test_cluster_mode_gives_the_bytes_of_the_plain_loop(
             _PATIENCE_S,
             "the driver did not finish",
         )
-        assert_as_in_the_plain_loop(one.job, lines)
-
-
-def test_a_driver_on_a_worker_that_the_master_stops_finishes_its_micro_batch(
-    cluster: SparkCluster, tmp_path: Path
-) -> None:
-    lines = recording(RECORDING)
-    with submitted(cluster, tmp_path) as one:
-        one.job.publish(lines)
-        assert one.start("cluster").wait(_PATIENCE_S) == 0, one.said()[-3000:]
-        eventually(lambda: one.job.published("rounds") != [], _PATIENCE_S, "no round")
-        driver = re.search(r"driver-\d+-\d+", one.said())
-        assert driver is not None
-        kill = ["spark-class", "org.apache.spark.deploy.Client", "kill", cluster.url, driver[0]]
-        subprocess.run(kill, env=dict(one.environment), check=True, capture_output=True)
-        (log,) = (
-            file
-            for worker in cluster.workers
-            for file in worker.folder.rglob(f"{driver[0]}/stdout")
-        )
-        eventually(
-            lambda: "stopped (SIGTERM)" in log.read_text("utf-8"),
-            _PATIENCE_S,
-            lambda: log.read_text("utf-8"),
-        )
-        one.job.drain()
         assert_as_in_the_plain_loop(one.job, lines)
 
 
