@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from streaming.state.reader import read_state
+from streaming.state.shards import shard_keys, shard_of
 from tests.spark.workshop import Workshop, eager, recording, uneven
 from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
@@ -179,6 +181,41 @@ def test_two_clusters_in_one_topic_decide_as_each_alone(
                 for value in workshop.published()[kind]
                 if json.loads(value)["cluster"] == cluster
             ] == expected[kind]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_many_clusters_decide_as_in_the_plain_loop_in_one_shard_per_partition(
+    spark: SparkSession, workshop: Workshop, partitions: int
+) -> None:
+    clusters = [uneven(5, f"c{number}") for number in range(12)]
+    workshop.put([line for lines in zip(*clusters, strict=True) for line in lines])
+    drain(spark, workshop, eager(), max_records_per_batch=70, shuffle_partitions=partitions)
+    expected = workshop.expected(eager())
+    assert len(expected["commands"]) >= 12
+    # Between clusters there is no order.
+    assert by_kind_and_cluster(workshop.published()) == by_kind_and_cluster(expected)
+    keys = shard_keys(partitions)
+    used = {shard_of(f"c{number}", partitions) for number in range(12)}
+    assert partitions_of_shards(spark, workshop.folder / "checkpoint") == {
+        shard: partition for partition, shard in enumerate(keys) if shard in used
+    }
+
+
+def by_kind_and_cluster(published: Mapping[str, Sequence[bytes]]) -> dict[str, list[bytes]]:
+    return {
+        kind: sorted(values, key=lambda value: str(json.loads(value)["cluster"]))
+        for kind, values in published.items()
+    }
+
+
+def partitions_of_shards(spark: SparkSession, checkpoint: Path) -> dict[int, int]:
+    """Where Spark keeps them."""
+    state = spark.read.format("statestore").option("path", str(checkpoint))
+    rows = state.option("stateVarName", "state").load()
+    return {
+        row.shard: row.partition_id
+        for row in rows.select("key.shard", "partition_id").distinct().collect()
+    }
 
 
 def test_bad_records_are_all_on_the_rejected_topic_and_stop_nothing(
