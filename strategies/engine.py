@@ -1,5 +1,5 @@
 """Folds a cluster's telemetry: takes one record, returns commands and round records; the only
-module that changes cluster state.
+module that changes cluster state, with `start_fold` before the first round.
 
 Deterministic: the same records in the same order, with the same settings and version, give equal
 events. The engine does not know micro-batches, wall clocks, timers or partitions (architecture:
@@ -12,7 +12,6 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from strategies.apply_record import apply_record
-from strategies.clock import Clock
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.intents.contract import Intent
@@ -23,7 +22,7 @@ from strategies.intents.state import forget_old
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
-from strategies.log_start import LONGEST_LOG_START, EarlyRecord, better_time, is_sure
+from strategies.log_start import is_sure
 from strategies.model import (
     NO_MEMORY,
     Event,
@@ -50,6 +49,7 @@ from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
+from strategies.start_fold import StartFold
 from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
 from strategies.time_changes import clock_rejection, forget_everything_timed, set_back, timed
@@ -166,6 +166,7 @@ class Engine:
         self._settings = settings.round
         self._shedder = settings.shedder()
         self._rules = rules_of(settings)
+        self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Events of one record of the store's cluster; the commands of a round come right before
@@ -191,7 +192,7 @@ class Engine:
             return self._keep((state, []), store)
         if state.early is None:
             return self._fold_timed(record, state, store)
-        events = self._start(record, state, state.early, store)
+        events = self._start.fold(record, state, state.early, store)
         state = store.get_cluster()
         if state.early is None and state.intents.early:
             events += self._keep(fold_early(state, store, self._rules), store)
@@ -201,72 +202,6 @@ class Engine:
     def _keep(folded: tuple[ClusterState, list[Rejection]], store: StateStore) -> list[Event]:
         store.put_cluster(folded[0])
         return [*folded[1]]
-
-    def _start(
-        self,
-        record: TelemetryRecord,
-        state: ClusterState,
-        early: tuple[EarlyRecord, ...],
-        store: StateStore,
-    ) -> list[Event]:
-        """Before the first round closes: folds all records so far by the best known time (see
-        `log_start`).
-        """
-        times = [*(one.ts for one in early), record.ts]
-        time = better_time(
-            times, state.clock, self._settings.max_clock_jump_ms, swept=isinstance(record, Sweep)
-        )
-        if not early and isinstance(record, Sweep) and not record.brokers:
-            time = record.ts  # an empty cluster has no figures that a wrong time could affect
-        if time is not None:
-            return self._replay_start([*(one.record for one in early), record], time, store)
-        if state.clock is not None:
-            return self._continue_start(record, store)
-        store.put_cluster(replace(state, early=(*early, EarlyRecord.of(record, far=True))))
-        return []
-
-    def _replay_start(
-        self, records: Sequence[TelemetryRecord], time: int, store: StateStore
-    ) -> list[Event]:
-        """Folds the log's first records, again if necessary, by a clock that starts with the first
-        record near `time`.
-        """
-        intents = store.get_cluster().intents
-        for broker in store.brokers():
-            store.remove_broker(broker.broker)
-        start = next(
-            record.ts
-            for record in records
-            if abs(record.ts - time) <= self._settings.max_clock_jump_ms
-        )
-        store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start, intents=intents))
-        return [event for record in records for event in self._continue_start(record, store)]
-
-    def _continue_start(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Folds one more record of a log start with a known time. The first round ends it and
-        rejects records that were too far away.
-        """
-        state = store.get_cluster()
-        if state.early is None or state.clock is None:
-            return self._fold_timed(record, state, store)
-        far = abs(record.ts - state.clock.now_ms) > self._settings.max_clock_jump_ms
-        events = [] if far else self._fold_timed(record, state, store)
-        refused = any(isinstance(event, Rejection) for event in events)
-        early = state.early if refused else (*state.early, EarlyRecord.of(record, far))
-        state = store.get_cluster()
-        if state.round == 0 and len(early) < LONGEST_LOG_START:
-            store.put_cluster(replace(state, early=early))
-            return events
-        store.put_cluster(replace(state, early=None))
-        now_ms = record.ts if state.clock is None else state.clock.now_ms
-        outside = (one.record for one in early if one.far)
-        return [
-            *events,
-            *(
-                clock_rejection(one, now_ms, "ahead" if one.ts > now_ms else "behind")
-                for one in outside
-            ),
-        ]
 
     def _fold_timed(
         self, record: TelemetryRecord, state: ClusterState, store: StateStore

@@ -63,12 +63,19 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]
 
 #: The lanes that take minutes, the longest first: what is handed out last is over in seconds, and
 #: no process waits long for the other.
-LONGEST = ("pulsar", "kafka", "spark")
+LONGEST = ("pulsar", "tests/servers/test_roll.py", "tests/servers/test_drain.py", "kafka", "spark")
+#: Files whose brokers nothing else uses.
+OWN_BROKERS = (
+    "tests/servers/test_drain.py",
+    "tests/servers/test_roll.py",
+    "tests/servers/test_troubled_cluster.py",
+    "tests/servers/test_waves.py",
+)
 
 
 def lane(file: str) -> str:
     """The lane of a test file, a path from the project's folder with slashes."""
-    if file.startswith("tests/servers/"):
+    if file.startswith("tests/servers/") and file not in OWN_BROKERS:
         # The topics of the Spark cluster are on Kafka.
         return (
             "kafka"

@@ -106,7 +106,7 @@ class RollFacts:
     def has_restarted(self, broker: str) -> bool:
         """Whether there is evidence of a restart that belongs to the roll: the broker was missing
         since this process ran the restart (without one: since this process looks), or it says that
-        it started after it was drained, and later than it said before the restart.
+        it started after its restart was announced, and later than it said before the restart.
         """
         run = self.memory.ran.get(broker, RestartRun(self.memory.since_ms))
         if self.seen.gone_ms.get(broker, -1) >= run.at_ms:

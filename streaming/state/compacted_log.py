@@ -32,6 +32,8 @@ class CompactedLog(Generic[V]):
         self._weight, self._entry_weight, self._new_entry = weight, entry_weight, new_entry
         #: The newest value of every name that is not removed.
         self.values: dict[str, V] = {}
+        #: Weight of all these values together.
+        self.total_weight = 0
         # Entry → number of its items, and the names whose newest item it holds; both by age, oldest
         # first.
         self._items: dict[int, int] = {}
@@ -98,10 +100,12 @@ class CompactedLog(Generic[V]):
             self._newest[earlier].pop(name, None)
         self._where[name] = number
         self._newest[number][name] = None
-        if value is None:
-            self.values.pop(name, None)
-        else:
+        replaced = self.values.pop(name, None) if value is None else self.values.get(name)
+        if replaced is not None:
+            self.total_weight -= self._weight(replaced)
+        if value is not None:
             self.values[name] = value
+            self.total_weight += self._weight(value)
 
     def _cut(self, items: LogEntry[V]) -> Iterator[dict[str, V | None]]:
         some: dict[str, V | None] = {}

@@ -94,7 +94,7 @@ class SparkStore:
     @property
     def table_bytes(self) -> int:
         """Approximate memory of the store in bytes."""
-        return sum(map(len, self._tables.values.values()))
+        return self._tables.total_weight
 
     def get_broker(self, broker: str) -> BrokerState | None:
         if broker in self._changed_brokers:
@@ -189,10 +189,12 @@ class StoreCache:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._stores: dict[str, SparkStore] = {}
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
 
     def open(self, cluster: str, rows: Rows) -> SparkStore:
         """The store of a cluster, up to date with Spark's state. Raises StateVersionError."""
-        kept = self._stores.pop(cluster, None)
+        kept = self._take(cluster)
         packed = rows.get(HEAD)
         if packed is None:
             return SparkStore()
@@ -207,11 +209,16 @@ class StoreCache:
         """Adds a store after `flush`. If all stores together are too large, removes the least
         recently used ones.
         """
-        self._stores[cluster] = store
-        sizes = {name: store.table_bytes for name, store in self._stores.items()}
-        while sum(sizes.values()) > self._most_bytes:
-            oldest = next(iter(sizes))
-            del sizes[oldest], self._stores[oldest]
+        self._take(cluster)
+        # The size of a store that is kept does not change, so the total is never counted anew.
+        self._stores[cluster], self._sizes[cluster] = store, store.table_bytes
+        self._bytes += self._sizes[cluster]
+        while self._bytes > self._most_bytes:
+            self._take(next(iter(self._stores)))
+
+    def _take(self, cluster: str) -> SparkStore | None:
+        self._bytes -= self._sizes.pop(cluster, 0)
+        return self._stores.pop(cluster, None)
 
 
 def _write(log: CompactedLog[Any], changed: Mapping[str, Any], rows: Rows, part: str) -> None:

@@ -117,6 +117,7 @@ def test_whatever_happens_the_newest_values_are_kept_and_old_ones_do_not_pile_up
         kept.write(**changed)
         asked += len(changed)
         assert kept.journal.values == model
+        assert kept.journal.total_weight == len(model)
         if step % 10 == 0:
             assert kept.read_again().values == model
         if draw.random() < 0.05:

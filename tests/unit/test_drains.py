@@ -327,6 +327,21 @@ def test_a_bundle_that_two_brokers_report_gets_one_command() -> None:
         assert len(ours) <= 1
 
 
+def test_a_bundle_without_clients_is_not_waited_for() -> None:
+    """Its new owner loads no topic of it, so that no report lists it again."""
+    made = LittleCluster({**spread_out(NAMES, 3), "a:1": {"t/idle/0x00000000_0xffffffff": 0.0}})
+    made.passes()
+    draining(made).passes()
+    (command,) = [one for one in made.commands if one.source == "a:1"]
+    assert command.destination is not None
+    del made.brokers[command.destination][command.bundle]
+    assert command.bundle in made.store.get_cluster().in_flight
+    done = made.passes()
+    assert command.bundle not in made.store.get_cluster().in_flight
+    assert said(done).state == "drained"
+    assert len([one for one in made.commands if one.bundle == command.bundle]) == 1
+
+
 def test_two_brokers_of_which_one_is_drained() -> None:
     made = LittleCluster(spread_out(NAMES[:2], 4), PACE)
     made.passes()

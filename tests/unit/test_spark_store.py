@@ -235,6 +235,25 @@ def test_what_is_kept_has_a_limit() -> None:
     )
 
 
+def test_keeping_a_cluster_looks_at_no_other_cluster_however_many_are_kept() -> None:
+    measured: list[str] = []
+
+    class Counted(SparkStore):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        @property
+        def table_bytes(self) -> int:
+            measured.append(self.name)
+            return super().table_bytes
+
+    worker, names = StoreCache(LARGE), [f"c{i}" for i in range(100)]
+    for name in names:
+        worker.keep(name, Counted(name))
+    assert measured == names
+
+
 @pytest.mark.parametrize("seed", DRAWS)
 def test_whatever_fails_and_wherever_a_task_runs_the_state_is_that_of_an_undisturbed_run(
     seed: int,
