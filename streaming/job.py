@@ -36,6 +36,8 @@ from sinks.wire.signing import intents_key, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
+from streaming.cluster.gateway import is_submitted
+from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
 from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
@@ -123,6 +125,8 @@ def run_job(
         spark = stack.enter_context(
             _running(run, held.lock) if session is None else _shared_session(session, job)
         )
+        if is_submitted():
+            stack.enter_context(stopped_by_java(stop))
         stack.enter_context(stopping(stop))
         return _run(spark, run, Progress(report, on_poll), stop, log)
 

@@ -22,6 +22,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from strategies.errors import RebalancerError
+from streaming.cluster.gateway import is_submitted
+from streaming.cluster.submitted import submitted_settings, take_over
 from streaming.cluster.workers import (
     check_master,
     is_local,
@@ -56,18 +58,16 @@ def start_session(
     as long as the Java process runs. Raises SparkStartError, JobError, SettingsError.
     """
     check_master(job.master)
-    conf = SparkConf(loadDefaults=True)
-    for key, value in {
-        **_process_settings(job, short),
-        **query_settings(job),
-        **worker_settings(job),
-        **_jars(job),
-    }.items():
-        conf.set(key, value)
     spark_log.parent.mkdir(parents=True, exist_ok=True)
+    outer = worker_environment(job)
+    conf = SparkConf(loadDefaults=True)
+    for key, value in _all_settings(job, short, outer).items():
+        conf.set(key, value)
     try:
-        with _environment(worker_environment(job)):
-            if SparkContext._gateway is None:
+        with _environment(outer):
+            if is_submitted():
+                take_over(job, spark_log)
+            elif SparkContext._gateway is None:
                 _launch(conf, spark_log, keep_open)
             session = SparkSession(SparkContext.getOrCreate(conf))
             _quiet_about_dead_java(session)
@@ -139,6 +139,18 @@ def query_settings(job: JobSettings) -> Mapping[str, str]:
     }
 
 
+def _all_settings(job: JobSettings, short: bool, outer: Mapping[str, str]) -> Mapping[str, str]:
+    settings = {
+        **_process_settings(job, short),
+        **query_settings(job),
+        **worker_settings(job),
+        **_redaction(job),
+    }
+    if is_submitted():
+        return submitted_settings(job, settings, outer["PYTHONPATH"])
+    return {**settings, **_jars(job)}
+
+
 def _process_settings(job: JobSettings, short: bool) -> Mapping[str, str]:
     settings = {
         "spark.app.name": "pulsar-rebalancer",
@@ -156,16 +168,15 @@ def _process_settings(job: JobSettings, short: bool) -> Mapping[str, str]:
 
 
 def _jars(job: JobSettings) -> Mapping[str, str]:
-    """Settings for the Kafka connector, for jobs that use it. Its options contain passwords, which
-    plans and logs must not show.
-    """
+    """Settings for the Kafka connector, for jobs that use it."""
+    return connector_settings(job.jars) if uses_kafka(job.connections.topics) else {}
+
+
+def _redaction(job: JobSettings) -> Mapping[str, str]:
+    """The options of the Kafka connector contain passwords, which plans and logs must not show."""
     if not uses_kafka(job.connections.topics):
         return {}
-    return {
-        **connector_settings(job.jars),
-        "spark.sql.redaction.options.regex": _SECRET,
-        "spark.redaction.regex": _SECRET,
-    }
+    return {"spark.sql.redaction.options.regex": _SECRET, "spark.redaction.regex": _SECRET}
 
 
 def _java_options(job: JobSettings, short: bool) -> Iterator[str]:
