@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,11 +80,12 @@ def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
     return ["run", *named, *(word for one in kept for word in ("--set", one))]
 
 
+@dataclass(frozen=True, slots=True)
 class _Manifest:
     """Whether to write a manifest, and its image."""
 
-    def __init__(self, wanted: bool, image: str | None) -> None:
-        self.wanted, self.image = wanted, image
+    wanted: bool
+    image: str | None
 
     def write(self, made: Application, job: JobSettings) -> Path | None:
         """Writes the manifest beside the files, if it is wanted."""
