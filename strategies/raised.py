@@ -2,7 +2,7 @@
 cluster's state (decision 0253).
 
 One cluster's records are folded beside those of others: an error of a strategy, or of a rule that
-meets figures nobody has thought of, sets aside what it belongs to, and nothing else.
+meets figures it was not written for, sets aside what it belongs to, and nothing else.
 """
 
 from __future__ import annotations
