@@ -39,11 +39,12 @@ from strategies.placement.destinations import DestinationRules, DestinationSetti
 from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, placer
 from strategies.producer_votes import check_clock, counted, went_back
+from strategies.raised import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.registry import Registry
 from strategies.reports import REPEATED, depart, newest_report_ms
 from strategies.rivals.settings import RivalSettings
 from strategies.rivals.yielding import judged, resting
-from strategies.round import run_round
+from strategies.round import run_round, undecided
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
@@ -170,16 +171,25 @@ class Engine:
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Events of one record of the store's cluster; the commands of a round come right before
-        the record of the round.
+        the record of the round. A record or a round for which a rule raises changes nothing, and
+        says so.
 
         A repeated record has no events, because brokers and publishers may send the same record
         twice.
         """
         if isinstance(record, Note):
             return []
+        changes = RecordChanges(store)
+        try:
+            events = self._fold(record, changes)
+        except NOT_OF_RULES:
+            raise
+        except Exception as error:  # whatever a rule raises concerns this record only
+            return [Rejection(RAISED, raised_text(error), record)]
+        changes.apply()
         return [
             event
-            for event in self._fold(record, store)
+            for event in events
             if not (isinstance(event, Rejection) and event.code == REPEATED)
         ]
 
@@ -292,10 +302,18 @@ class Engine:
             gone=state.gone,
             pauses=state.pauses,
         )
-        result = run_round(given, self._shedder, self._rules)
+        result = self._run(given)
         _remember(result.memory, known, store)
         store.put_cluster(_after_round(state, result, now_ms))
         return [*result.commands, result.round]
+
+    def _run(self, given: RoundInput) -> RoundResult:
+        try:
+            return run_round(given, self._shedder, self._rules)
+        except NOT_OF_RULES:
+            raise
+        except Exception as error:  # the next round tries again
+            return undecided(given, self._rules, raised_text(error))
 
     def _gone(
         self,
@@ -344,7 +362,7 @@ def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> Clust
         after_commands(state, result, now_ms),
         round=result.round.round,
         round_at_ms=now_ms,
-        live=len(result.round.brokers),
+        live=len(result.round.brokers) if result.decided else state.live,
         reported=0,
         memory=result.memory.cluster,
         intents=result.intents,

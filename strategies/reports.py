@@ -260,6 +260,8 @@ def _seen(move: InFlight, listed: bool, report: LoadReport) -> InFlight | None:
     """
     if report.broker != move.source:
         return None
+    if listed and move.left and move.arrived:
+        return None  # it came back, as the bundles of a destination that dies may
     if listed or report.ts <= move.issued_at_ms:
         return move
     if move.arrived and move.load == 0:

@@ -2,10 +2,10 @@
 before it.
 
 With one state partition there is one stage: rows reach the stateful task as they are in the topic
-(`decoding`). With several partitions, each record must first reach the partition of its cluster:
-the tasks that read also decode (`packer`), into one packed row per cluster and Arrow batch, and the
-stateful tasks unpack these rows after the exchange (`unpacking`). A record that cannot be decoded
-travels with them as a finished row for the rejected topic.
+(`decoding`). With several partitions, each record must first reach the partition of its cluster's
+shard: the tasks that read also decode (`packer`), into one packed row per cluster and Arrow batch,
+and the stateful tasks unpack these rows after the exchange (`unpacking`). A record that cannot be
+decoded travels with them as a finished row for the rejected topic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from sinks.wire.codec import cluster_of, decode
 from sinks.wire.origin import pack_origin
@@ -30,9 +30,16 @@ from strategies.errors import WireError
 from strategies.intents.contract import Intent
 from strategies.model import TelemetryRecord
 from strategies.packing import pack_record, unpack_record
+from streaming.state.shards import shard_of
 
-PACKED = StructType([StructField("cluster", StringType()), StructField("packed", BinaryType())])
-_ARROW = pa.schema([("cluster", pa.string()), ("packed", pa.binary())])
+PACKED = StructType(
+    [
+        StructField("shard", IntegerType()),
+        StructField("cluster", StringType()),
+        StructField("packed", BinaryType()),
+    ]
+)
+_ARROW = pa.schema([("shard", pa.int32()), ("cluster", pa.string()), ("packed", pa.binary())])
 #: Size at which a packed row is complete, far below the limits of Java and Arrow.
 _ROW_BYTES = 8 * 2**20
 #: Columns of a batch that are read one value at a time: all values together would need as much
@@ -134,20 +141,21 @@ def unpacking(rows: Iterable[Any]) -> Iterator[Decoded]:
 
 def packer(
     limits: WireLimits,
+    partitions: int,
     source: SourceSettings = SourceSettings(),
     *,
     side_by_side: bool = False,
     signing: SigningSettings = SigningSettings(),
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Returns the function for `mapInArrow`, from batches of the source's columns to batches of
-    PACKED. `side_by_side`, `signing`: see `decoding`.
+    PACKED. `partitions`: of the state; `side_by_side`, `signing`: see `decoding`.
     """
 
     def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
         key = intents_key(signing)
         for batch in batches:
             rows = [
-                (cluster, packed)
+                (shard_of(cluster, partitions), cluster, packed)
                 for cluster, some in _packed(
                     batch, limits, source, key, side_by_side=side_by_side
                 ).items()
@@ -155,8 +163,7 @@ def packer(
             ]
             if rows:
                 yield pa.record_batch(
-                    [[cluster for cluster, _ in rows], [packed for _, packed in rows]],
-                    schema=_ARROW,
+                    [list(column) for column in zip(*rows, strict=True)], schema=_ARROW
                 )
 
     return pack_batches

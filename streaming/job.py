@@ -43,6 +43,7 @@ from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
 from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written, counted
+from streaming.partitions import with_partitions
 from streaming.processor import OUTPUT, ClusterProcessor
 from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
 from streaming.rotation import kept_short
@@ -51,6 +52,7 @@ from streaming.settings import JobSettings
 from streaming.sources.files import FileSource, FileTopicSource
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
+from streaming.state.shards import shard_keys
 
 #: Topics that the job reads or writes.
 _JOB_TOPICS = ("telemetry", *KINDS)
@@ -103,6 +105,7 @@ def run_job(
     check_job(job, engine)
     _check_topics_exist(job.connections)
     folder = checkpoint_folder(job)
+    job = with_partitions(job, folder, log)
     stop = stop or Stop()
     with ExitStack() as stack:
         held = stack.enter_context(
@@ -212,15 +215,22 @@ def decided(
     """
     used = job.connections
     side_by_side = used.topics.telemetry.scheme != "file"
-    if job.shuffle_partitions == 1:
-        keyed = records.coalesce(1).withColumn("shard", F.lit(""))
+    if job.partitions == 1:
+        keyed = records.coalesce(1).withColumn("shard", F.lit(shard_keys(1)[0]))
         read_rows = decoding(
             used.wire, used.source, side_by_side=side_by_side, signing=used.signing
         )
     else:
         keyed = records.mapInArrow(
-            packer(used.wire, used.source, side_by_side=side_by_side, signing=used.signing), PACKED
-        ).withColumn("shard", F.col("cluster"))
+            packer(
+                used.wire,
+                job.partitions,
+                used.source,
+                side_by_side=side_by_side,
+                signing=used.signing,
+            ),
+            PACKED,
+        )
         read_rows = unpacking
     processor = ClusterProcessor(engine, used.signing, read_rows, metrics=metrics)
     with _own_workers(records.sparkSession, job.checkpoint):

@@ -1,5 +1,5 @@
-"""The engine inside transformWithState: folds a cluster's records in topic order over state that
-Spark stores and checkpoints.
+"""The engine inside transformWithState: folds the records of a shard's clusters in topic order over
+state that Spark stores and checkpoints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strategies.store import StateStore
 from streaming.decode import Decoded, ReadRows
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.state.rows import STATE_KEY, STATE_VALUE
-from streaming.state.store import MapVariable, Rows, StoreCache
+from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
 
 #: `seq` numbers the rows of one cluster within a micro-batch, in fold order.
 OUTPUT = StructType(
@@ -42,8 +42,8 @@ _KEPT = StoreCache(256 * 2**20)
 
 
 class ClusterProcessor(StatefulProcessor):
-    """One call per key and micro-batch, for one or more clusters. Spark copies it for every task,
-    so it holds settings only.
+    """One call per shard and micro-batch, for all clusters of the shard. Spark copies it for every
+    task, so it holds settings only.
     """
 
     def __init__(
@@ -72,11 +72,15 @@ class ClusterProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         tally = BatchTally(per_broker=self._metrics.per_broker) if self._metrics.listen else None
-        outputs = (
+        kept, state = _KEPT if self._kept is None else self._kept, Rows(self._state)
+        shard = kept.open(key[0], state)
+        outputs = [
             row
             for cluster, records in by_cluster(self._read_rows(rows)).items()
-            for row in self._fold(cluster, records, tally)
-        )
+            for row in self._fold(cluster, records, shard, tally)
+        ]
+        shard.flush(state)
+        kept.keep(key[0], shard)
         found = [
             Row(kind=row.kind, key=row.key, value=row.value, seq=seq)
             for seq, row in enumerate(outputs)
@@ -86,21 +90,21 @@ class ClusterProcessor(StatefulProcessor):
         return iter(found)
 
     def _fold(
-        self, cluster: str, records: Sequence[Decoded], tally: BatchTally | None
+        self,
+        cluster: str,
+        records: Sequence[Decoded],
+        shard: ShardStore,
+        tally: BatchTally | None,
     ) -> list[OutputRow]:
         if not cluster:  # the cluster is unknown: rejected rows only
             outputs = [OutputRow("rejected", cluster, one.rejected) for one in records]
             if tally is not None:
                 tally.add(cluster, outputs, None)
             return outputs
-        kept = _KEPT if self._kept is None else self._kept
-        rows = Rows(self._state, cluster)
-        store = kept.open(cluster, rows)
+        store = shard.cluster(cluster)
         outputs = list(fold(self._engine, records, store, self._key))
         if tally is not None:
             tally.add(cluster, outputs, newest_accepted_ms(records, store))
-        store.flush(rows)
-        kept.keep(cluster, store)
         return outputs
 
     def close(self) -> None:

@@ -117,7 +117,7 @@ def query_settings(job: JobSettings) -> Mapping[str, str]:
     """Settings of a query, which can also be set on a running session."""
     return {
         "spark.sql.shuffle.partitions": str(
-            job.shuffle_partitions
+            job.partitions
         ),  # the default of 200 makes a batch take seconds
         "spark.sql.adaptive.enabled": "false",  # stateful queries cannot use it and warn about it
         # default: a batch takes a third longer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
@@ -45,10 +45,11 @@ class JobSettings:
         int, Setting("Number of tasks that read and decode one micro-batch", ge=1, le=256)
     ] = 2
     shuffle_partitions: Annotated[
-        int,
+        int | Literal["auto"],
         Setting(
             "Number of state partitions; clusters are distributed over them. Fixed in the "
-            "checkpoint",
+            "checkpoint; auto: at the first start, the cores of a local master, but at most the "
+            "clusters that the newest telemetry names",
             ge=1,
             le=1_000,
         ),
@@ -89,6 +90,11 @@ class JobSettings:
     jars: JarSettings = JarSettings()
     #: The topics of the job; processes without Spark share them.
     connections: Connections = Connections()
+
+    @property
+    def partitions(self) -> int:
+        """Number of state partitions; 1 as long as `auto` is not resolved (`at_first_start`)."""
+        return 1 if self.shuffle_partitions == "auto" else self.shuffle_partitions
 
 
 def uses_kafka(topics: Topics) -> bool:

@@ -63,7 +63,14 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]
 
 #: The lanes that take minutes, the longest first: what is handed out last is over in seconds, and
 #: no process waits long for the other.
-LONGEST = ("pulsar", "tests/servers/test_roll.py", "tests/servers/test_drain.py", "kafka", "spark")
+LONGEST = (
+    "pulsar",
+    "tests/servers/test_roll.py",
+    "tests/servers/test_drain.py",
+    "tests/faults/test_kill_everything.py",
+    "kafka",
+    "spark",
+)
 #: Files whose brokers nothing else uses.
 OWN_BROKERS = (
     "tests/servers/test_drain.py",

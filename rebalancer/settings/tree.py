@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import GenerateJsonSchema
@@ -55,7 +56,7 @@ def _table(prefix: str, leaves: Sequence[Leaf]) -> type[BaseModel]:
     for leaf in leaves:
         key, _, deeper = leaf.path.removeprefix(prefix).partition(".")
         if not deeper:
-            fields[key] = (leaf.kind, _field(leaf))
+            fields[key] = (_bounded(leaf), _field(leaf))
         elif key not in fields:
             below = [other for other in leaves if other.path.startswith(f"{prefix}{key}.")]
             inner = _table(f"{prefix}{key}.", below)
@@ -65,13 +66,22 @@ def _table(prefix: str, leaves: Sequence[Leaf]) -> type[BaseModel]:
     return model
 
 
+def _bounded(leaf: Leaf) -> Any:
+    """The type with the bounds of its numbers; a word beside the numbers has none."""
+    several = get_origin(leaf.kind) in (Union, UnionType)
+    options = get_args(leaf.kind) if several else (leaf.kind,)
+    bounds = Field(ge=leaf.setting.ge, le=leaf.setting.le)
+    bounded = [
+        Annotated[option, bounds] if option in (int, float) else option for option in options
+    ]
+    return Union[tuple(bounded)]  # noqa: UP007 - one option stays what it is
+
+
 def _field(leaf: Leaf) -> Any:
     setting = leaf.setting
     extra = {"x-unit": setting.unit, "x-pulsar-key": setting.pulsar, "x-env": leaf.env}
     return Field(
         default=leaf.default,
-        ge=setting.ge,
-        le=setting.le,
         description=setting.text,
         json_schema_extra={key: value for key, value in extra.items() if value},
     )

@@ -19,7 +19,7 @@ from sinks.collector.encoding_telemetry import (
 from sinks.collector.leader import NO_FACTS, LeaderPoll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.load_manager import LoadManager
+from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.topics.access import Publisher
 from strategies.errors import AdminError, Unauthorized
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sinks.collector.load_source import load_manager_of
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.load_manager import LoadManager
+from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import NotFound, Refused
 

@@ -15,7 +15,7 @@ from sinks.collector.load_topics import LoadTopics
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FrozenReports
-from sinks.pulsar_api.load_manager import LoadManager, configured_manager
+from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 

@@ -19,7 +19,7 @@ from sinks.collector.load_source import (
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.load_manager import LoadManager
+from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Publisher
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.http import Wait
-from sinks.pulsar_api.load_manager import LoadManager, configured_manager
+from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import AdminError, NotFound, NotOwned
 

@@ -45,7 +45,7 @@ class NoticeSettings:
             "States of a round, and of silent, plan, failed, lost-destination those that notices "
             "are about, with commas between them"
         ),
-    ] = "cannot-help,not-allowed,yielding,blind,silent,failed,lost-destination"
+    ] = "cannot-help,not-allowed,yielding,blind,set-aside,silent,failed,lost-destination"
     settle_rounds: Annotated[
         int,
         Setting(

@@ -40,8 +40,10 @@ _OURS = (GUARD, SPARK_LOG, *older_names(SPARK_LOG), CODE, _DRAFT, _LOCK, _JAVA_L
 _FORMAT = 1
 #: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
 #: cannot read older rows.
-ROWS_VERSION = 6
+ROWS_VERSION = 7
 _EPOCH = "round.epoch"
+#: `auto` in the settings of a start takes the number of the checkpoint.
+PARTITIONS = "job.shuffle_partitions"
 _UNFINISHED_BATCH = (
     "contains an unfinished micro-batch, which must be repeated unchanged: run once with the "
     "old settings and --drain, then start "
@@ -104,6 +106,17 @@ class Guard:
     def at_least(self, epoch: int) -> Guard:
         """The guard with this epoch, unless its own is higher."""
         return replace(self, settings={**self.settings, _EPOCH: max(epoch, self.epoch)})
+
+    def after(self, written: Guard) -> Guard:
+        """The guard of a start that continues a checkpoint: its epoch or a higher one, and its
+        number of partitions if that is `auto`.
+        """
+        partitions = self.settings[PARTITIONS]
+        if partitions == "auto":
+            partitions = written.settings.get(PARTITIONS)
+        return replace(self, settings={**self.settings, PARTITIONS: partitions}).at_least(
+            written.epoch
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +182,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
         f"placement.{placement}", placing
     )
     settings["topics.telemetry"] = job.connections.topics.telemetry.identity
-    settings["job.shuffle_partitions"] = job.shuffle_partitions
+    settings[PARTITIONS] = job.shuffle_partitions
     return Guard(
         engine.version,
         {"cluster": STATE_VERSION, "rows": ROWS_VERSION},
@@ -277,7 +290,7 @@ def other_settings(folder: Path, guard: Guard) -> list[str]:
     StateVersionError.
     """
     written = read_guard(folder)
-    return _differing(written, guard.at_least(written.epoch))
+    return _differing(written, guard.after(written))
 
 
 def _sign(lock: int) -> None:
@@ -325,9 +338,7 @@ def _check_or_begin(
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
     if (folder / GUARD).exists():
         written = read_guard(folder)
-        return _continue(
-            folder, written, replace(guard.at_least(written.epoch), changes=written.changes)
-        )
+        return _continue(folder, written, replace(guard.after(written), changes=written.changes))
     if foreign:
         raise StateVersionError(
             f"{folder} contains {', '.join(foreign[:3])} but no {GUARD}: it is not a "

@@ -8,44 +8,51 @@ entries to write, and takes them as arguments after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
+K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 #: Obsolete items are kept until their number exceeds that of the newest items by this.
 _SLACK = 64
 
-LogEntry = Mapping[str, V | None]
+LogEntry = Mapping[K, V | None]
 
 
-class CompactedLog(Generic[V]):
+class CompactedLog(Generic[K, V]):
     """Names and their newest values. An entry holds names and values; the value None means that the
     name is removed.
     """
 
     def __init__(
-        self, weight: Callable[[V], int], entry_weight: int, new_entry: Callable[[], int]
+        self,
+        weight: Callable[[V], int],
+        entry_weight: int,
+        new_entry: Callable[[], int],
+        note: Callable[[K, V | None], object] = lambda _name, _value: None,
     ) -> None:
         """`weight`: weight of a value; an entry is full at `entry_weight`. `new_entry`: returns a
-        number that no entry has ever had.
+        number that no entry has ever had. `note`: called with every name and its newest value, as
+        they change.
         """
         self._weight, self._entry_weight, self._new_entry = weight, entry_weight, new_entry
+        self._on_change = note
         #: The newest value of every name that is not removed.
-        self.values: dict[str, V] = {}
+        self.values: dict[K, V] = {}
         #: Weight of all these values together.
         self.total_weight = 0
         # Entry → number of its items, and the names whose newest item it holds; both by age, oldest
         # first.
         self._items: dict[int, int] = {}
-        self._newest: dict[int, dict[str, None]] = {}
-        self._where: dict[str, int] = {}
+        self._newest: dict[int, dict[K, None]] = {}
+        self._where: dict[K, int] = {}
 
     @property
     def entries(self) -> list[int]:
         """Numbers of the stored entries, oldest first."""
         return list(self._items)
 
-    def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[V]]) -> bool:
+    def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[K, V]]) -> bool:
         """Applies the entries that another log, once equal to this one, has written since;
         `entries`: its stored ones, oldest first.
 
@@ -64,13 +71,13 @@ class CompactedLog(Generic[V]):
             self._drop(number)
         return True
 
-    def _take(self, number: int, entry: LogEntry[V]) -> None:
+    def _take(self, number: int, entry: LogEntry[K, V]) -> None:
         self._items[number] = len(entry)
         self._newest[number] = {}
         for name, value in entry.items():
             self._note(name, value, number)
 
-    def write(self, changed: LogEntry[V]) -> tuple[dict[int, LogEntry[V]], list[int]]:
+    def write(self, changed: LogEntry[K, V]) -> tuple[dict[int, LogEntry[K, V]], list[int]]:
         """Applies changes; returns the entries to write, by number, and the numbers of the entries
         to delete.
         """
@@ -88,13 +95,13 @@ class CompactedLog(Generic[V]):
             number for number in before if number not in self._items
         ]
 
-    def _append(self, items: LogEntry[V]) -> dict[int, LogEntry[V]]:
-        fresh: dict[int, LogEntry[V]] = {self._new_entry(): entry for entry in self._cut(items)}
+    def _append(self, items: LogEntry[K, V]) -> dict[int, LogEntry[K, V]]:
+        fresh: dict[int, LogEntry[K, V]] = {self._new_entry(): entry for entry in self._cut(items)}
         for number, entry in fresh.items():
             self._take(number, entry)
         return fresh
 
-    def _note(self, name: str, value: V | None, number: int) -> None:
+    def _note(self, name: K, value: V | None, number: int) -> None:
         earlier = self._where.get(name)
         if earlier is not None:
             self._newest[earlier].pop(name, None)
@@ -106,9 +113,10 @@ class CompactedLog(Generic[V]):
         if value is not None:
             self.values[name] = value
             self.total_weight += self._weight(value)
+        self._on_change(name, value)
 
-    def _cut(self, items: LogEntry[V]) -> Iterator[dict[str, V | None]]:
-        some: dict[str, V | None] = {}
+    def _cut(self, items: LogEntry[K, V]) -> Iterator[dict[K, V | None]]:
+        some: dict[K, V | None] = {}
         weight = 0
         for name, value in items.items():
             some[name] = value
@@ -126,13 +134,13 @@ class CompactedLog(Generic[V]):
         while self._items and self.values.keys().isdisjoint(self._newest[next(iter(self._items))]):
             self._drop(next(iter(self._items)))
 
-    def _take_oldest(self) -> dict[str, V]:
+    def _take_oldest(self) -> dict[K, V]:
         """Removes the oldest entries until few obsolete items remain; returns the current items of
         the removed entries.
 
         The caller writes these items again, on average at most once per item.
         """
-        taken: dict[str, V] = {}
+        taken: dict[K, V] = {}
         stored = sum(self._items.values())
         while stored > 2 * len(self.values) + _SLACK:
             oldest = next(iter(self._items))

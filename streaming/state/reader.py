@@ -4,8 +4,10 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -20,7 +22,17 @@ from strategies.store import BrokerState
 from streaming.checkpoint.guard import GUARD, ROWS_VERSION, SPARK_LOG, read_guard
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
-from streaming.state.rows import BROKERS, HEAD, TABLES, named_row, unpack_brokers, unpack_head
+from streaming.state.rows import (
+    BROKERS,
+    CLUSTERS,
+    HEAD,
+    TABLES,
+    Owned,
+    named_row,
+    unpack_brokers,
+    unpack_clusters,
+    unpack_head,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,31 +120,36 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
             "running, try again. "
             f"Spark's messages are in {folder / SPARK_LOG}"
         ) from error
-    return broker_rows(
-        {named_row(row.user_map_key.name): bytes(row.user_map_value.packed) for row in rows}
-    )
+    shards: defaultdict[int, dict[tuple[str, int], bytes]] = defaultdict(dict)
+    for row in rows:
+        name = named_row(row.user_map_key.name)
+        shards[row.key.shard][name] = bytes(row.user_map_value.packed)
+    return broker_rows(shards.values())
 
 
-def broker_rows(packed: Mapping[tuple[str, str, int], bytes]) -> list[BrokerStateRow]:
-    """Brokers of all clusters, in the order of `read_state`. `packed`: part, cluster and entry →
+def broker_rows(shards: Iterable[Mapping[tuple[str, int], bytes]]) -> list[BrokerStateRow]:
+    """Brokers of all clusters, in the order of `read_state`. `shards`: of each, part and entry →
     value of that row.
     """
-    clusters = sorted(cluster for part, cluster, _ in packed if part == HEAD)
-    return [row for cluster in clusters for row in _cluster_rows(cluster, packed)]
+    rows = [row for packed in shards for row in _shard_rows(packed)]
+    return [row for _, row in sorted(rows, key=itemgetter(0))]
 
 
-def _cluster_rows(
-    cluster: str, packed: Mapping[tuple[str, str, int], bytes]
-) -> Iterator[BrokerStateRow]:
-    head = unpack_head(packed[HEAD, cluster, 0])
-    state = from_bytes(head.cluster)
-    newest: dict[str, BrokerState | None] = {}
-    for entry in head.broker_entries:
-        newest |= unpack_brokers(packed[BROKERS, cluster, entry])
-    brokers = [broker for broker in newest.values() if broker is not None]
-    return (
-        _row(cluster, state, broker) for broker in sorted(brokers, key=lambda broker: broker.order)
-    )
+def _shard_rows(
+    packed: Mapping[tuple[str, int], bytes],
+) -> Iterator[tuple[tuple[str, int], BrokerStateRow]]:
+    """Rows with their place: cluster, order of first appearance."""
+    head = unpack_head(packed[HEAD, 0])
+    clusters: dict[str, bytes | None] = {}
+    for entry in head.clusters:
+        clusters |= unpack_clusters(packed[CLUSTERS, entry])
+    states = {name: from_bytes(state) for name, state in clusters.items() if state is not None}
+    newest: dict[Owned, BrokerState | None] = {}
+    for entry in head.brokers:
+        newest |= unpack_brokers(packed[BROKERS, entry])
+    for (cluster, _), broker in newest.items():
+        if broker is not None:
+            yield (cluster, broker.order), _row(cluster, states[cluster], broker)
 
 
 def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateRow:

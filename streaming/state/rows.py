@@ -1,4 +1,4 @@
-"""The rows of a cluster's state in Spark: short names and packed values, readable with any
+"""The rows of a shard's state in Spark: short names and packed values, readable with any
 MessagePack library.
 
 All rows are one text and one value in one state variable, because Spark generates code for every
@@ -9,47 +9,80 @@ brokers. Raise `checkpoint.ROWS_VERSION` with every change that makes older rows
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from strategies.store import BrokerState
 
+V = TypeVar("V")
+
 STATE_KEY = StructType([StructField("name", StringType())])
 STATE_VALUE = StructType([StructField("packed", BinaryType())])
-#: Parts of a state: the head of a cluster, and the entries of two compacted logs, of its brokers
-#: and of their bundle tables.
-HEAD, BROKERS, TABLES = "head", "brokers", "tables"
+#: Parts of a state: the head of a shard, and the entries of three compacted logs, of its clusters,
+#: of their brokers, and of these brokers' bundle tables.
+HEAD, CLUSTERS, BROKERS, TABLES = "head", "clusters", "brokers", "tables"
+
+#: A broker or a table of a broker: cluster, name.
+Owned = tuple[str, str]
 
 
 class Head(NamedTuple):
-    """The first row of a cluster. `cluster`: versioned bytes (`strategies.state`); the stored
-    entries of both logs, oldest first.
+    """The first row of a shard: the stored entries of its logs, oldest first."""
+
+    clusters: tuple[int, ...]
+    brokers: tuple[int, ...]
+    tables: tuple[int, ...]
+
+
+def row_name(part: str, entry: int = 0) -> str:
+    """Name of a row."""
+    return f"{part}/{entry}"
+
+
+def named_row(name: str) -> tuple[str, int]:
+    """Inverse of `row_name`: part, entry."""
+    part, entry = name.split("/")
+    return part, int(entry)
+
+
+def pack(value: Head | Mapping[str, bytes | None]) -> bytes:
+    """The head, or an entry of the clusters (cluster → versioned bytes, `strategies.state`), as
+    bytes; None marks a removed cluster.
     """
-
-    cluster: bytes
-    broker_entries: tuple[int, ...]
-    table_entries: tuple[int, ...]
-
-
-def row_name(part: str, cluster: str, entry: int = 0) -> str:
-    """Name of a row. The cluster is the last part, because its name may contain any character."""
-    return f"{part}/{entry}/{cluster}"
-
-
-def named_row(name: str) -> tuple[str, str, int]:
-    """Inverse of `row_name`: part, cluster, entry."""
-    part, entry, cluster = name.split("/", 2)
-    return part, cluster, int(entry)
-
-
-def pack(value: Head | Mapping[str, BrokerState | None] | Mapping[str, bytes | None]) -> bytes:
-    """The value of a row as bytes; None marks a removed broker."""
     return msgspec.msgpack.encode(value)
 
 
-#: Inverses of `pack`; fields of type float are floats, even if integers were packed.
+def pack_owned(entry: Mapping[Owned, BrokerState | None] | Mapping[Owned, bytes | None]) -> bytes:
+    """An entry of the brokers or of the tables as bytes (cluster → name → value); None marks a
+    removed one.
+    """
+    nested: dict[str, dict[str, object]] = {}
+    for (cluster, name), value in entry.items():
+        nested.setdefault(cluster, {})[name] = value
+    return msgspec.msgpack.encode(nested)
+
+
+#: Inverses of `pack`.
 unpack_head = msgspec.msgpack.Decoder(Head).decode
-unpack_brokers = msgspec.msgpack.Decoder(dict[str, BrokerState | None]).decode
-unpack_tables = msgspec.msgpack.Decoder(dict[str, bytes | None]).decode
+unpack_clusters = msgspec.msgpack.Decoder(dict[str, bytes | None]).decode
+
+_BROKERS = msgspec.msgpack.Decoder(dict[str, dict[str, BrokerState | None]])
+_TABLES = msgspec.msgpack.Decoder(dict[str, dict[str, bytes | None]])
+
+
+def unpack_brokers(packed: bytes) -> dict[Owned, BrokerState | None]:
+    """Inverse of `pack_owned`; fields of type float are floats, even if integers were packed."""
+    return _flat(_BROKERS.decode(packed))
+
+
+def unpack_tables(packed: bytes) -> dict[Owned, bytes | None]:
+    """Inverse of `pack_owned`."""
+    return _flat(_TABLES.decode(packed))
+
+
+def _flat(nested: Mapping[str, Mapping[str, V]]) -> dict[Owned, V]:
+    return {
+        (cluster, name): value for cluster, some in nested.items() for name, value in some.items()
+    }

@@ -1,12 +1,12 @@
-"""The engine's StateStore on Spark's state: completely in memory during a micro-batch, then writes
-the changes back once.
+"""The engine's StateStore on Spark's state: a shard is completely in memory during a micro-batch,
+which then writes the changes of all its clusters back once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from secrets import randbits
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes, to_bytes
@@ -14,20 +14,25 @@ from strategies.store import BrokerState
 from streaming.state.compacted_log import CompactedLog
 from streaming.state.rows import (
     BROKERS,
+    CLUSTERS,
     HEAD,
     TABLES,
     Head,
+    Owned,
     pack,
+    pack_owned,
     row_name,
     unpack_brokers,
+    unpack_clusters,
     unpack_head,
     unpack_tables,
 )
 
 Row = tuple[Any, ...]
+V = TypeVar("V")
 
-#: Maximum number of brokers, and of bytes of tables, in one row of state, far below the limits of
-#: Java.
+#: Maximum number of brokers, and of bytes of tables or clusters, in one row of state, far below the
+#: limits of Java.
 _BROKERS_PER_ENTRY = 2_000
 _BYTES_PER_ENTRY = 4 * 2**20
 _ENTRY_BITS = 63
@@ -42,13 +47,13 @@ class MapVariable(Protocol):
 
 
 class Rows:
-    """A cluster's rows in Spark's state variable (STATE_KEY → STATE_VALUE)."""
+    """A shard's rows in Spark's state variable (STATE_KEY → STATE_VALUE)."""
 
-    def __init__(self, state: MapVariable, cluster: str) -> None:
-        self._state, self._cluster = state, cluster
+    def __init__(self, state: MapVariable) -> None:
+        self._state = state
 
     def get(self, part: str, entry: int = 0) -> bytes | None:
-        row = self._state.getValue((row_name(part, self._cluster, entry),))
+        row = self._state.getValue((row_name(part, entry),))
         return None if row is None else bytes(row[0])
 
     def there(self, part: str, entry: int) -> bytes:
@@ -56,17 +61,16 @@ class Rows:
         packed = self.get(part, entry)
         if packed is None:
             raise StateVersionError(
-                f"the state of cluster {self._cluster} is not whole (entry {entry} of its "
-                f"{part} is missing): "
+                f"the state is not whole (entry {entry} of its {part} is missing): "
                 "restore the checkpoint from a copy"
             )
         return packed
 
     def put(self, packed: bytes, part: str, entry: int = 0) -> None:
-        self._state.updateValue((row_name(part, self._cluster, entry),), (packed,))
+        self._state.updateValue((row_name(part, entry),), (packed,))
 
     def remove(self, part: str, entry: int) -> None:
-        self._state.removeKey((row_name(part, self._cluster, entry),))
+        self._state.removeKey((row_name(part, entry),))
 
 
 def _new_entry() -> int:
@@ -76,55 +80,90 @@ def _new_entry() -> int:
     return randbits(_ENTRY_BITS)
 
 
+def _one(_: object) -> int:
+    return 1
+
+
 def _owned(broker: str) -> str:
     """The name of a broker's owned bundles among the tables; no name of a broker has a slash."""
     return f"{broker}/owned"
 
 
-class SparkStore:
-    """The state of one cluster. Nothing reaches Spark before `flush`."""
+class ByCluster(Generic[V]):
+    """What a log holds, by cluster: name → newest value."""
 
     def __init__(self) -> None:
-        self._cluster = self._written_cluster = ClusterState()
-        self._brokers = CompactedLog[BrokerState](lambda _: 1, _BROKERS_PER_ENTRY, _new_entry)
-        self._tables = CompactedLog[bytes](len, _BYTES_PER_ENTRY, _new_entry)
-        self._changed_brokers: dict[str, BrokerState | None] = {}
-        self._changed_tables: dict[str, bytes | None] = {}
+        self._values: dict[str, dict[str, V]] = {}
+
+    def of(self, cluster: str) -> Mapping[str, V]:
+        return self._values.get(cluster, {})
+
+    def note(self, name: Owned, value: V | None) -> None:
+        """Takes over a change of the log."""
+        cluster, name_there = name
+        if value is not None:
+            self._values.setdefault(cluster, {})[name_there] = value
+        elif cluster in self._values:
+            self._values[cluster].pop(name_there, None)
+            if not self._values[cluster]:
+                del self._values[cluster]
+
+
+class SparkStore:
+    """The state of one cluster: its part of a shard, and its own changes, which stay
+    in it until the shard's `flush`.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        brokers: Mapping[str, BrokerState],
+        tables: Mapping[str, bytes],
+    ) -> None:
+        self._before, self._brokers, self._tables = cluster, brokers, tables
+        self.discard()
+
+    def discard(self) -> None:
+        """Drops all changes."""
+        self._cluster = self._before
+        #: Name → new value, None for removed ones.
+        self.changed_brokers: dict[str, BrokerState | None] = {}
+        self.changed_tables: dict[str, bytes | None] = {}
 
     @property
-    def table_bytes(self) -> int:
-        """Approximate memory of the store in bytes."""
-        return self._tables.total_weight
+    def changed_cluster(self) -> ClusterState | None:
+        """The new state of the cluster; None if it is as before."""
+        return None if self._cluster == self._before else self._cluster
 
     def get_broker(self, broker: str) -> BrokerState | None:
-        if broker in self._changed_brokers:
-            return self._changed_brokers[broker]
-        return self._brokers.values.get(broker)
+        if broker in self.changed_brokers:
+            return self.changed_brokers[broker]
+        return self._brokers.get(broker)
 
     def put_broker(self, state: BrokerState) -> None:
         if state != self.get_broker(state.broker):
-            self._changed_brokers[state.broker] = state
+            self.changed_brokers[state.broker] = state
 
     def remove_broker(self, broker: str) -> None:
-        self._changed_brokers[broker] = None
-        self._changed_tables[broker] = None
+        self.changed_brokers[broker] = None
+        self.changed_tables[broker] = None
 
     def brokers(self) -> Iterator[BrokerState]:
         return iter(
             [
                 state
-                for state in {**self._brokers.values, **self._changed_brokers}.values()
+                for state in {**self._brokers, **self.changed_brokers}.values()
                 if state is not None
             ]
         )
 
     def get_table(self, broker: str) -> bytes | None:
-        if broker in self._changed_tables:
-            return self._changed_tables[broker]
-        return self._tables.values.get(broker)
+        if broker in self.changed_tables:
+            return self.changed_tables[broker]
+        return self._tables.get(broker)
 
     def put_table(self, broker: str, table: bytes) -> None:
-        self._changed_tables[broker] = table
+        self.changed_tables[broker] = table
 
     def get_owned(self, broker: str) -> bytes | None:
         return self.get_table(_owned(broker))
@@ -134,7 +173,7 @@ class SparkStore:
 
     def remove_owned(self, broker: str) -> None:
         if self.get_owned(broker) is not None:
-            self._changed_tables[_owned(broker)] = None
+            self.changed_tables[_owned(broker)] = None
 
     def get_cluster(self) -> ClusterState:
         return self._cluster
@@ -142,25 +181,76 @@ class SparkStore:
     def put_cluster(self, state: ClusterState) -> None:
         self._cluster = state
 
+
+class ShardStore:
+    """The state of all clusters of one shard."""
+
+    def __init__(self) -> None:
+        self._brokers_of, self._tables_of = ByCluster[BrokerState](), ByCluster[bytes]()
+        self._clusters = CompactedLog[str, bytes](len, _BYTES_PER_ENTRY, _new_entry)
+        self._brokers = CompactedLog[Owned, BrokerState](
+            _one, _BROKERS_PER_ENTRY, _new_entry, self._brokers_of.note
+        )
+        self._tables = CompactedLog[Owned, bytes](
+            len, _BYTES_PER_ENTRY, _new_entry, self._tables_of.note
+        )
+        # Cluster → its bytes and their meaning, which is found once.
+        self._read: dict[str, tuple[bytes, ClusterState]] = {}
+        self._open: dict[str, SparkStore] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """Approximate memory of the shard in bytes."""
+        return self._tables.total_weight + self._clusters.total_weight
+
+    def cluster(self, name: str) -> SparkStore:
+        """The store of one cluster; the same one until the next `flush`. Raises
+        StateVersionError.
+        """
+        if name not in self._open:
+            self._open[name] = SparkStore(
+                self._state(name), self._brokers_of.of(name), self._tables_of.of(name)
+            )
+        return self._open[name]
+
+    def _state(self, name: str) -> ClusterState:
+        packed = self._clusters.values.get(name)
+        if packed is None:
+            return ClusterState()
+        known = self._read.get(name)
+        if known is None or known[0] is not packed:
+            known = self._read[name] = packed, from_bytes(packed)
+        return known[1]
+
     def flush(self, rows: Rows) -> None:
         """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
-        if not (
-            self._changed_brokers or self._changed_tables or self._cluster != self._written_cluster
-        ):
+        clusters, brokers, tables = self._changed()
+        self._open = {}
+        if not (clusters or brokers or tables):
             return
-        _write(self._brokers, self._changed_brokers, rows, BROKERS)
-        _write(self._tables, self._changed_tables, rows, TABLES)
-        rows.put(
-            pack(
-                Head(
-                    to_bytes(self._cluster),
-                    tuple(self._brokers.entries),
-                    tuple(self._tables.entries),
-                )
-            ),
-            HEAD,
+        _write(self._clusters, clusters, rows, CLUSTERS, pack)
+        _write(self._brokers, brokers, rows, BROKERS, pack_owned)
+        _write(self._tables, tables, rows, TABLES, pack_owned)
+        rows.put(pack(self._head()), HEAD)
+
+    def _changed(
+        self,
+    ) -> tuple[dict[str, bytes | None], dict[Owned, BrokerState | None], dict[Owned, bytes | None]]:
+        clusters: dict[str, bytes | None] = {}
+        brokers: dict[Owned, BrokerState | None] = {}
+        tables: dict[Owned, bytes | None] = {}
+        for name, store in self._open.items():
+            brokers |= {(name, broker): state for broker, state in store.changed_brokers.items()}
+            tables |= {(name, broker): table for broker, table in store.changed_tables.items()}
+            if (state := store.changed_cluster) is not None:
+                clusters[name] = packed = to_bytes(state)
+                self._read[name] = packed, state
+        return clusters, brokers, tables
+
+    def _head(self) -> Head:
+        return Head(
+            tuple(self._clusters.entries), tuple(self._brokers.entries), tuple(self._tables.entries)
         )
-        self._written_cluster, self._changed_brokers, self._changed_tables = self._cluster, {}, {}
 
     def follow(self, head: Head, rows: Rows) -> bool:
         """Updates the store from Spark's rows, reading unknown entries only; False if the store is
@@ -168,16 +258,21 @@ class SparkStore:
 
         Raises StateVersionError.
         """
-        self._cluster = self._written_cluster = from_bytes(head.cluster)
-        return self._brokers.follow(
-            head.broker_entries, lambda entry: unpack_brokers(rows.there(BROKERS, entry))
-        ) and self._tables.follow(
-            head.table_entries, lambda entry: unpack_tables(rows.there(TABLES, entry))
+        return (
+            self._clusters.follow(
+                head.clusters, lambda entry: unpack_clusters(rows.there(CLUSTERS, entry))
+            )
+            and self._brokers.follow(
+                head.brokers, lambda entry: unpack_brokers(rows.there(BROKERS, entry))
+            )
+            and self._tables.follow(
+                head.tables, lambda entry: unpack_tables(rows.there(TABLES, entry))
+            )
         )
 
 
 class StoreCache:
-    """Keeps the stores of a process from one micro-batch to the next, so that the process does not
+    """Keeps the shards of a process from one micro-batch to the next, so that the process does not
     read its own entries again.
 
     Spark's state is authoritative: the cache reads Spark's list of entries every time, and all
@@ -187,43 +282,53 @@ class StoreCache:
     """
 
     def __init__(self, most_bytes: int) -> None:
+        """`most_bytes`: of all shards together. The newest one stays even if it alone is larger: it
+        is completely in memory in every micro-batch anyway. With 0 none stays.
+        """
         self._most_bytes = most_bytes
-        self._stores: dict[str, SparkStore] = {}
-        self._sizes: dict[str, int] = {}
+        self._stores: dict[int, ShardStore] = {}
+        self._sizes: dict[int, int] = {}
         self._bytes = 0
 
-    def open(self, cluster: str, rows: Rows) -> SparkStore:
-        """The store of a cluster, up to date with Spark's state. Raises StateVersionError."""
-        kept = self._take(cluster)
+    def open(self, shard: int, rows: Rows) -> ShardStore:
+        """The store of a shard, up to date with Spark's state. Raises StateVersionError."""
+        kept = self._take(shard)
         packed = rows.get(HEAD)
         if packed is None:
-            return SparkStore()
+            return ShardStore()
         head = unpack_head(packed)
         if kept is not None and kept.follow(head, rows):
             return kept
-        store = SparkStore()
+        store = ShardStore()
         store.follow(head, rows)
         return store
 
-    def keep(self, cluster: str, store: SparkStore) -> None:
+    def keep(self, shard: int, store: ShardStore) -> None:
         """Adds a store after `flush`. If all stores together are too large, removes the least
         recently used ones.
         """
-        self._take(cluster)
-        # The size of a store that is kept does not change, so the total is never counted anew.
-        self._stores[cluster], self._sizes[cluster] = store, store.table_bytes
-        self._bytes += self._sizes[cluster]
-        while self._bytes > self._most_bytes:
+        self._take(shard)
+        # The size of a store that is kept does not change, so the total need not be counted again.
+        self._stores[shard], self._sizes[shard] = store, store.size_bytes
+        self._bytes += self._sizes[shard]
+        least = 1 if self._most_bytes else 0
+        while len(self._stores) > least and self._bytes > self._most_bytes:
             self._take(next(iter(self._stores)))
 
-    def _take(self, cluster: str) -> SparkStore | None:
-        self._bytes -= self._sizes.pop(cluster, 0)
-        return self._stores.pop(cluster, None)
+    def _take(self, shard: int) -> ShardStore | None:
+        self._bytes -= self._sizes.pop(shard, 0)
+        return self._stores.pop(shard, None)
 
 
-def _write(log: CompactedLog[Any], changed: Mapping[str, Any], rows: Rows, part: str) -> None:
+def _write(
+    log: CompactedLog[Any, Any],
+    changed: Mapping[Any, Any],
+    rows: Rows,
+    part: str,
+    packing: Callable[[Any], bytes],
+) -> None:
     fresh, old = log.write(changed)
     for entry, values in fresh.items():
-        rows.put(pack(values), part, entry)
+        rows.put(packing(values), part, entry)
     for entry in old:
         rows.remove(part, entry)

@@ -172,6 +172,10 @@ class RealJob:
         assert self._process is not None
         return self._process.wait(seconds)
 
+    def processes(self) -> set[int]:
+        """All that the run has started and that live."""
+        return marked(self._mark)
+
     def aim(self) -> set[int]:
         """Finds what `kill` is to hit first, so that it loses no time when the moment has come."""
         self._aimed_at = marked(self._mark)

@@ -44,7 +44,7 @@ class Spark:
         return Spark(CountingMap(dict(self.state.rows)))
 
     def values(self, part: str) -> list[bytes]:
-        """`part`: head, brokers or tables."""
+        """`part`: head, clusters, brokers or tables."""
         return [
             value for (name,), (value,) in self.state.rows.items() if named_row(name)[0] == part
         ]
@@ -54,8 +54,8 @@ class Spark:
             call for call, (name,) in self.state.calls if not parts or named_row(name)[0] in parts
         ]
 
-    def rows(self, cluster: str) -> Rows:
-        return Rows(self.state, cluster)
+    def rows(self) -> Rows:
+        return Rows(self.state)
 
     def getMapState(self, _name: str, _key: object, _value: object) -> CountingMap:
         """As the handle that a processor is given."""

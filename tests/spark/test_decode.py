@@ -25,6 +25,7 @@ from strategies.model import LoadReport, Sweep
 from strategies.packing import pack_record
 from streaming.decode import Decoded, DecodedEntry, decoding, pack_entries, packer, unpacking
 from streaming.processor import by_cluster
+from streaming.state.shards import shard_of
 from tests.telemetry_lines import intent, load_report, sweep
 
 LIMITS = WireLimits()
@@ -51,7 +52,7 @@ def decoded(
 ) -> Mapping[str, list[Decoded]]:
     """Records per cluster, in topic order; the same on both ways to the stateful stage."""
     in_place = by_cluster(decoding(LIMITS, source)(rows(*batches)))
-    behind_an_exchange = by_cluster(unpacking(rows(*packer(LIMITS, source)(batches))))
+    behind_an_exchange = by_cluster(unpacking(rows(*packer(LIMITS, 2, source)(batches))))
     assert told(in_place) == told(behind_an_exchange)
     return in_place
 
@@ -72,10 +73,13 @@ def told(clusters: Mapping[str, list[Decoded]]) -> object:
     ]
 
 
-def test_a_batch_gives_one_packed_row_per_cluster() -> None:
+def test_a_batch_gives_one_packed_row_per_cluster_for_its_shard() -> None:
     lines = [load_report("b1:1", 1), sweep(2, "b1:1", cluster="d"), load_report("b2:1", 3)]
-    (batch,) = packer(LIMITS)([arrow(lines)])
-    assert sorted(row["cluster"] for row in batch.to_pylist()) == ["c", "d"]
+    (batch,) = packer(LIMITS, 2)([arrow(lines)])
+    assert sorted((row["cluster"], row["shard"]) for row in batch.to_pylist()) == [
+        ("c", shard_of("c", 2)),
+        ("d", shard_of("d", 2)),
+    ]
     records = decoded(arrow(lines))
     assert [type(one.record) for one in records["c"] + records["d"]] == [
         LoadReport,
@@ -93,7 +97,7 @@ def test_intents_are_checked_where_they_are_decoded(tmp_path: Path) -> None:
 
     for some in (
         decoding(LIMITS, signing=signing)(rows(batch)),
-        unpacking(rows(*packer(LIMITS, signing=signing)([batch]))),
+        unpacking(rows(*packer(LIMITS, 2, signing=signing)([batch]))),
     ):
         unsigned, signed, wrong = some
         assert isinstance(signed.record, Intent)
@@ -157,7 +161,7 @@ def test_a_record_cut_by_the_reader_is_rejected_with_its_true_size() -> None:
 
 def test_the_original_comes_along_whichever_way_a_record_takes() -> None:
     batch = arrow([load_report()])
-    for some in (decoding(LIMITS)(rows(batch)), unpacking(rows(*packer(LIMITS)([batch])))):
+    for some in (decoding(LIMITS)(rows(batch)), unpacking(rows(*packer(LIMITS, 2)([batch])))):
         (one,) = some
         assert one.record is not None
         assert unpack_origin(one.record.origin).value == load_report()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from streaming.state.reader import read_state
+from streaming.state.shards import shard_keys, shard_of
+from tests.raising_strategy import WITH_RAISING, RaisingSettings
+from tests.replayed import Published
 from tests.spark.workshop import Workshop, eager, recording, uneven
 from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
@@ -130,6 +134,39 @@ def test_a_restart_goes_on_where_the_checkpoint_stands(
     assert workshop.published() == workshop.expected(eager())
 
 
+@pytest.mark.parametrize(("partitions", "records"), [(1, 7), (3, 1_000)])
+def test_a_strategy_that_raises_for_one_cluster_stops_no_other(
+    spark: SparkSession, workshop: Workshop, partitions: int, records: int
+) -> None:
+    names = [f"cluster-{number}" for number in range(4)]
+    lines = [
+        line for some in zip(*(uneven(8, name) for name in names), strict=True) for line in some
+    ]
+    workshop.put(lines)
+    healthy = RaisingSettings(threshold_percent=1, history=0.5, min_throughput_mib=0)
+    poisoned = replace(healthy, raises_for=names[1], until_ms=10**15)
+    engine, whole = (
+        replace(eager(), strategy="raising", shedding=one, shedders=WITH_RAISING)
+        for one in (poisoned, healthy)
+    )
+    drain(spark, workshop, engine, shuffle_partitions=partitions, max_records_per_batch=records)
+    published, undisturbed = workshop.published(), workshop.expected(whole)
+    assert by_cluster(published, names[1]) == by_cluster(workshop.expected(engine), names[1])
+    for name in (names[0], *names[2:]):
+        assert by_cluster(published, name) == by_cluster(undisturbed, name)
+        assert by_cluster(published, name)["commands"]
+    states = [json.loads(one)["state"]["code"] for one in by_cluster(published, names[1])["rounds"]]
+    assert {*states} == {"set-aside"}
+
+
+def by_cluster(published: Published, name: str) -> Published:
+    """What was published of one cluster, in order."""
+    return {
+        kind: [value for value in values if json.loads(value)["cluster"] == name]
+        for kind, values in published.items()
+    }
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_only_signed_intents_drain_a_broker(
     spark: SparkSession, workshop: Workshop, partitions: int
@@ -179,6 +216,41 @@ def test_two_clusters_in_one_topic_decide_as_each_alone(
                 for value in workshop.published()[kind]
                 if json.loads(value)["cluster"] == cluster
             ] == expected[kind]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_many_clusters_decide_as_in_the_plain_loop_in_one_shard_per_partition(
+    spark: SparkSession, workshop: Workshop, partitions: int
+) -> None:
+    clusters = [uneven(5, f"c{number}") for number in range(12)]
+    workshop.put([line for lines in zip(*clusters, strict=True) for line in lines])
+    drain(spark, workshop, eager(), max_records_per_batch=70, shuffle_partitions=partitions)
+    expected = workshop.expected(eager())
+    assert len(expected["commands"]) >= 12
+    # Between clusters there is no order.
+    assert by_kind_and_cluster(workshop.published()) == by_kind_and_cluster(expected)
+    keys = shard_keys(partitions)
+    used = {shard_of(f"c{number}", partitions) for number in range(12)}
+    assert partitions_of_shards(spark, workshop.folder / "checkpoint") == {
+        shard: partition for partition, shard in enumerate(keys) if shard in used
+    }
+
+
+def by_kind_and_cluster(published: Mapping[str, Sequence[bytes]]) -> dict[str, list[bytes]]:
+    return {
+        kind: sorted(values, key=lambda value: str(json.loads(value)["cluster"]))
+        for kind, values in published.items()
+    }
+
+
+def partitions_of_shards(spark: SparkSession, checkpoint: Path) -> dict[int, int]:
+    """Where Spark keeps them."""
+    state = spark.read.format("statestore").option("path", str(checkpoint))
+    rows = state.option("stateVarName", "state").load()
+    return {
+        row.shard: row.partition_id
+        for row in rows.select("key.shard", "partition_id").distinct().collect()
+    }
 
 
 def test_bad_records_are_all_on_the_rejected_topic_and_stop_nothing(

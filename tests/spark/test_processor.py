@@ -42,18 +42,18 @@ class Way:
     """How records reach the stateful stage: rows under the key of their call."""
 
     read_rows: ReadRows
-    rows: Callable[[Sequence[TopicRecord]], dict[str, list[Row]]]
+    rows: Callable[[Sequence[TopicRecord]], dict[int, list[Row]]]
 
 
-def as_they_are(records: Sequence[TopicRecord]) -> dict[str, list[Row]]:
-    return {"": [Row(**row) for row in record_batch(records).to_pylist()]}
+def as_they_are(records: Sequence[TopicRecord]) -> dict[int, list[Row]]:
+    return {0: [Row(**row) for row in record_batch(records).to_pylist()]}
 
 
-def packed(records: Sequence[TopicRecord]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for batch in packer(WireLimits())([record_batch([record]) for record in records]):
+def packed(records: Sequence[TopicRecord]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for batch in packer(WireLimits(), 3)([record_batch([record]) for record in records]):
         for row in batch.to_pylist():
-            found.setdefault(row["cluster"], []).append(Row(**row))
+            found.setdefault(row["shard"], []).append(Row(**row))
     return found
 
 
@@ -81,19 +81,21 @@ class Decided:
         for key, given in self._way.rows(records).items():
             if shuffle is not None:
                 shuffle.shuffle(given)
-            rows = self._tester.test(key, given)
+            rows = self._tester.test((key,), given)
             assert [row.seq for row in rows] == list(range(len(rows)))
             for row in rows:
                 self.published[row.kind].append(row.value)
 
     def brokers(self) -> list[str]:
-        return sorted(name for packed in self._values(BROKERS) for name in unpack_brokers(packed))
+        return sorted(
+            name for packed in self._values(BROKERS) for _, name in unpack_brokers(packed)
+        )
 
     def tables(self) -> list[str]:
-        return sorted(name for packed in self._values(TABLES) for name in unpack_tables(packed))
+        return sorted(name for packed in self._values(TABLES) for _, name in unpack_tables(packed))
 
     def _values(self, part: str) -> list[bytes]:
-        rows = self._tester.peekMapState("state", "")
+        rows = self._tester.peekMapState("state", (0,))
         return [packed for (name,), (packed,) in rows.items() if named_row(name)[0] == part]
 
 
@@ -155,7 +157,7 @@ def attempted(
     attempt = spark.attempt()
     processor = ClusterProcessor(eager(), SigningSettings(), RAW.read_rows, worker)
     processor.init(cast(Any, attempt))
-    return attempt, list(processor.handleInputRows(("",), iter(as_they_are(records)[""]), None))
+    return attempt, list(processor.handleInputRows((0,), iter(as_they_are(records)[0]), None))
 
 
 def test_with_a_key_commands_and_rounds_are_the_same_bytes_and_signed(

@@ -24,7 +24,7 @@ class Kept:
     """Entries as Spark would keep them, and the journal that writes them."""
 
     def __init__(self, entry_weight: int = 1_000) -> None:
-        self.entries: dict[int, LogEntry[int]] = {}
+        self.entries: dict[int, LogEntry[str, int]] = {}
         self.written = 0
         numbers = count()
         # Copies of a function are the function: whoever strays from here does not take numbers that
@@ -41,12 +41,12 @@ class Kept:
             del self.entries[number]
         assert self.journal.entries == sorted(self.entries)
 
-    def read_again(self) -> CompactedLog[int]:
+    def read_again(self) -> CompactedLog[str, int]:
         journal = self._empty()
         assert journal.follow(self.journal.entries, self.entries.__getitem__)
         return journal
 
-    def _empty(self) -> CompactedLog[int]:
+    def _empty(self) -> CompactedLog[str, int]:
         return CompactedLog(weigh, self._entry_weight, self._new_entry)
 
 
@@ -130,11 +130,11 @@ def test_whatever_happens_the_newest_values_are_kept_and_old_ones_do_not_pile_up
 # What another journal has written since
 
 
-def follow(behind: CompactedLog[int], kept: Kept) -> tuple[bool, list[int]]:
+def follow(behind: CompactedLog[str, int], kept: Kept) -> tuple[bool, list[int]]:
     """Whether it could, and which entries it had to read."""
     read: list[int] = []
 
-    def entry(number: int) -> LogEntry[int]:
+    def entry(number: int) -> LogEntry[str, int]:
         read.append(number)
         return kept.entries[number]
 
@@ -193,7 +193,7 @@ def test_one_that_lacks_an_entry_between_two_that_it_has_is_of_no_use() -> None:
     kept.write(a=1)
     kept.write(b=1)
     kept.write(c=1)
-    behind = CompactedLog[int](weigh, 1_000, lambda: 9)
+    behind = CompactedLog[str, int](weigh, 1_000, lambda: 9)
     assert behind.follow([0, 2], kept.entries.__getitem__)
     assert not behind.follow([0, 1, 2], kept.entries.__getitem__)
 

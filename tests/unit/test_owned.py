@@ -16,7 +16,7 @@ from strategies.model import Note, Owned, Round, TelemetryRecord, Tombstone
 from strategies.owned import read_owned
 from strategies.packing import pack_record, unpack_record
 from strategies.store import InMemoryStore, StateStore
-from streaming.state.store import SparkStore, StoreCache
+from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.telemetry_lines import bundle, line
 from tests.unit.telemetry_builders import T0, fold_all, report, sweep
@@ -100,10 +100,9 @@ def test_spark_keeps_them_beside_the_tables() -> None:
         (a_pass(60, "b:1"), None),
     ):
         spark = spark.attempt()
-        store = worker.open("c", spark.rows("c"))
-        fold_all(ENGINE, record, store)
-        store.flush(spark.rows("c"))
-        worker.keep("c", store)
-        assert kept(store) == expected
-        again: SparkStore = StoreCache(2**20).open("c", spark.rows("c"))
-        assert kept(again) == expected
+        shard = worker.open(0, spark.rows())
+        fold_all(ENGINE, record, shard.cluster("c"))
+        shard.flush(spark.rows())
+        worker.keep(0, shard)
+        assert kept(shard.cluster("c")) == expected
+        assert kept(StoreCache(2**20).open(0, spark.rows()).cluster("c")) == expected

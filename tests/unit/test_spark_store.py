@@ -16,10 +16,11 @@ from strategies.errors import StateVersionError
 from strategies.model import Figures
 from strategies.state import ClusterState
 from strategies.store import BrokerState, InMemoryStore, StateStore
-from streaming.state.store import SparkStore, StoreCache
+from streaming.state.store import ShardStore, SparkStore, StoreCache
 from tests.spark.state_variables import Spark
 
 LARGE = 2**20
+SHARD = 0
 #: The first draws show most faults at once.
 DRAWS = [0, 1, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in range(2, 20))]
 
@@ -29,13 +30,14 @@ def batch(
     change: Callable[[SparkStore], object],
     worker: StoreCache | None = None,
     cluster: str = "c",
+    shard: int = SHARD,
 ) -> Spark:
     """One task in one worker's process, up to the commit."""
     attempt, worker = spark.attempt(), worker or StoreCache(LARGE)
-    store = worker.open(cluster, attempt.rows(cluster))
-    change(store)
-    store.flush(attempt.rows(cluster))
-    worker.keep(cluster, store)
+    store = worker.open(shard, attempt.rows())
+    change(store.cluster(cluster))
+    store.flush(attempt.rows())
+    worker.keep(shard, store)
     return attempt
 
 
@@ -59,8 +61,9 @@ def told(store: StateStore) -> object:
     return brokers, {name: store.get_table(name) for name in brokers}, store.get_cluster()
 
 
-def seen(spark: Spark, worker: StoreCache | None = None) -> Any:
-    return told((worker or StoreCache(0)).open("c", spark.attempt().rows("c")))
+def seen(spark: Spark, worker: StoreCache | None = None, cluster: str = "c") -> Any:
+    shard = (worker or StoreCache(0)).open(SHARD, spark.attempt().rows())
+    return told(shard.cluster(cluster))
 
 
 def test_changes_are_seen_at_once_and_again_in_the_next_batch() -> None:
@@ -106,14 +109,34 @@ def test_a_batch_takes_few_calls_however_much_it_changes() -> None:
     assert second.calls("brokers") == second.calls("tables") == ["update", "remove"]
 
 
+def test_a_batch_takes_few_calls_however_many_clusters_it_changes() -> None:
+    def task(spark: Spark, clusters: int, worker: StoreCache) -> Spark:
+        attempt = spark.attempt()
+        shard = worker.open(SHARD, attempt.rows())
+        for store in [shard.cluster(f"c{i}") for i in range(clusters)]:
+            store.put_broker(broker("b1"))
+            store.put_table("b1", b"new")
+            store.put_cluster(replace(store.get_cluster(), round=store.get_cluster().round + 1))
+        shard.flush(attempt.rows())
+        worker.keep(SHARD, shard)
+        return attempt
+
+    worker = StoreCache(LARGE)
+    second = task(task(Spark(), 300, worker), 300, worker)
+    assert second.calls("head") == ["get", "update"]
+    assert all(second.calls(part) == ["update", "remove"] for part in ("clusters", "tables"))
+    assert seen(second, cluster="c299")[2] == ClusterState(round=2)
+
+
 def test_nothing_is_written_before_the_flush_and_nothing_without_a_change() -> None:
     spark = with_brokers("b1").attempt()
-    store = StoreCache(0).open("c", spark.rows("c"))
+    shard = StoreCache(0).open(SHARD, spark.rows())
+    store = shard.cluster("c")
     store.put_broker(broker("b1"))
     store.put_cluster(store.get_cluster())
-    store.flush(spark.rows("c"))
+    shard.flush(spark.rows())
     assert set(spark.calls()) == {"get"}
-    store.put_broker(replace(broker("b1"), digest="new"))
+    shard.cluster("c").put_broker(replace(broker("b1"), digest="new"))
     assert set(spark.calls()) == {"get"}
 
 
@@ -142,13 +165,30 @@ def test_a_cluster_never_seen_starts_empty_and_clusters_are_apart() -> None:
     assert seen(Spark()) == ({}, {}, ClusterState())
     both = batch(with_brokers("b1"), lambda store: store.put_broker(broker("b9")), cluster="d")
     assert list(seen(both)[0]) == ["b1"]
+    assert list(seen(both, cluster="d")[0]) == ["b9"]
+
+
+def test_the_changes_of_one_cluster_can_be_dropped_without_those_of_the_others() -> None:
+    attempt = with_brokers("b1").attempt()
+    shard = StoreCache(0).open(SHARD, attempt.rows())
+    for cluster in ("c", "d"):
+        store = shard.cluster(cluster)
+        store.put_broker(broker("b2", 1))
+        store.remove_broker("b1")
+        store.put_cluster(ClusterState(round=9))
+    shard.cluster("c").discard()
+    shard.flush(attempt.rows())
+    assert seen(attempt) == seen(with_brokers("b1"))
+    assert seen(attempt, cluster="d")[2] == ClusterState(round=9)
 
 
 def test_state_that_is_not_whole_is_refused() -> None:
     spark = with_brokers("b1")
     (name,) = next(key for key in spark.state.rows if key[0].startswith("tables/"))
     del spark.state.rows[name,]
-    with pytest.raises(StateVersionError, match="cluster c is not whole"):
+    with pytest.raises(
+        StateVersionError, match=r"the state is not whole \(entry \d+ of its tables"
+    ):
         seen(spark)
 
 
@@ -163,7 +203,8 @@ def test_a_worker_does_not_read_again_what_it_has_written() -> None:
     worker = StoreCache(LARGE)
     spark = batch(with_brokers("b1", "b2"), rounds(8), worker)
     after = batch(spark, rounds(9), worker)
-    assert after.calls() == ["get", "update"]
+    assert after.calls("head") == ["get", "update"]
+    assert "get" not in after.calls("clusters", "brokers", "tables")
     assert seen(after, worker) == seen(after)
 
 
@@ -225,54 +266,67 @@ def test_another_checkpoint_with_a_cluster_of_the_same_name_is_another_state() -
     assert seen(Spark(), worker) == seen(Spark())
 
 
-def test_what_is_kept_has_a_limit() -> None:
-    worker = StoreCache(10)
-    spark = batch(Spark(), lambda store: store.put_table("b1", bytes(6)), worker, "c")
-    spark = batch(spark, lambda store: store.put_table("b1", bytes(6)), worker, "d")
-    assert "get" in batch(spark, rounds(1), worker, "c").calls("tables")
-    assert "get" not in batch(batch(spark, rounds(1), worker, "d"), rounds(2), worker, "d").calls(
-        "tables"
-    )
+def test_what_is_kept_has_a_limit_but_the_newest_shard_stays_however_large_it_is() -> None:
+    worker, states = StoreCache(10), {shard: Spark() for shard in (0, 1)}
+
+    def reads(shard: int) -> bool:
+        """Whether a batch of this shard reads its tables from Spark."""
+        states[shard] = batch(
+            states[shard], lambda store: store.put_table("b1", bytes(11)), worker, shard=shard
+        )
+        return "get" in states[shard].calls("tables")
+
+    assert [reads(shard) for shard in (0, 0, 1, 1, 0, 0, 1)] == [
+        False,  # nothing to read yet
+        False,
+        False,  # nothing to read yet; 0 goes
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
-def test_keeping_a_cluster_looks_at_no_other_cluster_however_many_are_kept() -> None:
-    measured: list[str] = []
+def test_keeping_a_shard_looks_at_no_other_shard_however_many_are_kept() -> None:
+    measured: list[int] = []
 
-    class Counted(SparkStore):
-        def __init__(self, name: str) -> None:
+    class CountedShard(ShardStore):
+        def __init__(self, shard: int) -> None:
             super().__init__()
-            self.name = name
+            self.shard = shard
 
         @property
-        def table_bytes(self) -> int:
-            measured.append(self.name)
-            return super().table_bytes
+        def size_bytes(self) -> int:
+            measured.append(self.shard)
+            return super().size_bytes
 
-    worker, names = StoreCache(LARGE), [f"c{i}" for i in range(100)]
-    for name in names:
-        worker.keep(name, Counted(name))
-    assert measured == names
+    worker = StoreCache(LARGE)
+    for shard in range(100):
+        worker.keep(shard, CountedShard(shard))
+    assert measured == list(range(100))
 
 
 @pytest.mark.parametrize("seed", DRAWS)
 def test_whatever_fails_and_wherever_a_task_runs_the_state_is_that_of_an_undisturbed_run(
     seed: int,
 ) -> None:
-    draw, spark, undisturbed = Random(seed), Spark(), InMemoryStore()
+    draw, spark, clusters = Random(seed), Spark(), ("c", "d", "e")
+    undisturbed = {cluster: InMemoryStore() for cluster in clusters}
     workers = [StoreCache(draw.choice([0, 200, LARGE])) for _ in range(3)]
     for step in range(60):
-        changes = random_changes(draw, step)
+        changes, cluster = random_changes(draw, step), draw.choice(clusters)
         while True:
-            attempt = batch(spark, changes, draw.choice(workers))
+            attempt = batch(spark, changes, draw.choice(workers), cluster)
             if draw.random() < 0.6:
                 break
         spark = attempt
-        changes(undisturbed)
+        changes(undisturbed[cluster])
         if draw.random() < 0.05:
             workers[draw.randrange(3)] = StoreCache(LARGE)
-        assert seen(spark) == told(undisturbed)
         worker = draw.choice(workers)
-        assert seen(spark, deepcopy(worker)) == told(undisturbed)
+        for cluster, store in undisturbed.items():
+            assert seen(spark, cluster=cluster) == told(store)
+            assert seen(spark, deepcopy(worker), cluster) == told(store)
 
 
 def random_changes(draw: Random, step: int) -> Callable[[StateStore], None]:

@@ -4,6 +4,7 @@ which they appeared, with its age.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from strategies.store import BrokerState
 from streaming.checkpoint.guard import guard_of, guarded
 from streaming.settings import JobSettings
 from streaming.state.reader import BrokerStateRow, broker_rows, read_state
-from streaming.state.rows import BROKERS, HEAD, Head, pack
+from streaming.state.rows import BROKERS, CLUSTERS, HEAD, Head, pack, pack_owned
 
 
 def a_broker(name: str, order: int, digest: str = "d") -> BrokerState:
@@ -26,9 +27,23 @@ def a_broker(name: str, order: int, digest: str = "d") -> BrokerState:
 
 
 def read(state: ClusterState, *entries: dict[str, BrokerState | None]) -> list[BrokerStateRow]:
-    head = Head(to_bytes(state), tuple(range(len(entries))), ())
-    packed = {(BROKERS, "c", number): pack(entry) for number, entry in enumerate(entries)}
-    return broker_rows({(HEAD, "c", 0): pack(head), **packed})
+    return broker_rows([a_shard({"c": state}, *entries)])
+
+
+def a_shard(
+    clusters: Mapping[str, ClusterState], *entries: Mapping[str, BrokerState | None]
+) -> dict[tuple[str, int], bytes]:
+    """Every entry holds the same brokers of all clusters."""
+    head = Head((7,), tuple(range(len(entries))), ())
+    brokers = [
+        {(cluster, name): broker for cluster in clusters for name, broker in entry.items()}
+        for entry in entries
+    ]
+    return {
+        (HEAD, 0): pack(head),
+        (CLUSTERS, 7): pack({name: to_bytes(state) for name, state in clusters.items()}),
+        **{(BROKERS, number): pack_owned(entry) for number, entry in enumerate(brokers)},
+    }
 
 
 def test_of_each_broker_the_newest_entry_counts_and_those_that_are_gone_are_left_out() -> None:
@@ -44,12 +59,12 @@ def test_of_each_broker_the_newest_entry_counts_and_those_that_are_gone_are_left
     ]
 
 
-def test_clusters_come_by_name() -> None:
-    packed = {
-        (HEAD, name, 0): pack(Head(to_bytes(ClusterState()), (0,), ())) for name in ("d", "c")
-    }
-    packed |= {(BROKERS, name, 0): pack({"b": a_broker("b", 0)}) for name in ("d", "c")}
-    assert [row.cluster for row in broker_rows(packed)] == ["c", "d"]
+def test_clusters_come_by_name_whichever_shard_has_them() -> None:
+    shards = [
+        a_shard(dict.fromkeys(some, ClusterState()), {"b": a_broker("b", 0)})
+        for some in (("e", "c"), ("d",))
+    ]
+    assert [row.cluster for row in broker_rows(shards)] == ["c", "d", "e"]
 
 
 def test_the_age_of_a_broker_is_that_of_its_newest_figures_by_the_time_of_its_cluster() -> None:

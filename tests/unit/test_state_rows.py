@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
-import pytest
 
 from strategies.bundles.bundle_loads import TableSummary
 from strategies.model import BrokerMemory, Figures, Resource, Traffic
@@ -14,8 +13,10 @@ from streaming.state.rows import (
     Head,
     named_row,
     pack,
+    pack_owned,
     row_name,
     unpack_brokers,
+    unpack_clusters,
     unpack_head,
     unpack_tables,
 )
@@ -33,41 +34,41 @@ def a_broker(memory: BrokerMemory) -> BrokerState:
 def test_brokers_come_back_as_they_were_and_those_that_are_gone_stand_beside() -> None:
     bare = replace(a_broker(BrokerMemory()), figures=Figures())
     entry = {
-        "b:1": a_broker(BrokerMemory()),
-        "b:2": a_broker(BrokerMemory(0.1, 0.5, 3, 0, 1e6, 12)),
-        "b:3": None,
-        "b:4": bare,
+        ("c", "b:1"): a_broker(BrokerMemory()),
+        ("d", "b:1"): a_broker(BrokerMemory(0.1, 0.5, 3, 0, 1e6, 12)),
+        ("c", "b:3"): None,
+        ("a/b", "b:4"): bare,
     }
-    for some in ({}, {"b:3": None}, entry):
-        assert unpack_brokers(pack(some)) == some
+    for some in ({}, {("c", "b:3"): None}, entry):
+        assert unpack_brokers(pack_owned(some)) == some
 
 
 def test_values_stand_under_their_names_so_that_any_reader_of_messagepack_finds_them() -> None:
-    read = msgspec.msgpack.decode(pack({"b:1": a_broker(BrokerMemory(ewma=0.25))}))
-    assert (read["b:1"]["memory"]["ewma"], read["b:1"]["figures"]["traffic"]["msg_rate_in"]) == (
-        0.25,
-        1.0,
-    )
+    read = msgspec.msgpack.decode(pack_owned({("c", "b:1"): a_broker(BrokerMemory(ewma=0.25))}))
+    broker = read["c"]["b:1"]
+    assert (broker["memory"]["ewma"], broker["figures"]["traffic"]["msg_rate_in"]) == (0.25, 1.0)
 
 
 def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
     """A usage of 5 must read 5.0 after a restart too, or the bytes of a round would differ."""
     broker = BrokerState("b:1", 0, 1, 1, 1, 1, 1, 1, "", "", Figures(cpu=Resource(5, 100)))
-    assert str(unpack_brokers(pack({"b:1": broker}))["b:1"]) == str(
+    assert str(unpack_brokers(pack_owned({("c", "b:1"): broker}))["c", "b:1"]) == str(
         replace(broker, figures=Figures(cpu=Resource(5.0, 100.0)))
     )
 
 
-def test_heads_and_tables_come_back() -> None:
-    head = Head(b"state", (2**63 - 1, 0), ())
+def test_heads_clusters_and_tables_come_back() -> None:
+    head = Head((2**63 - 1, 0), (), (5,))
     assert unpack_head(pack(head)) == head
-    assert unpack_tables(pack({"b:1": b"table", "b:2": None})) == {"b:1": b"table", "b:2": None}
+    clusters = {"c": b"state", "a/b": None}
+    assert unpack_clusters(pack(clusters)) == clusters
+    tables = {("c", "b:1"): b"table", ("c", "b:1/owned"): b"all", ("a/b", "b:1"): None}
+    assert unpack_tables(pack_owned(tables)) == tables
 
 
-@pytest.mark.parametrize("cluster", ["c", "", "a/b", "tables/1/c"])
-def test_names_of_rows_can_be_told_apart(cluster: str) -> None:
-    assert named_row(row_name("brokers", cluster, 12)) == ("brokers", cluster, 12)
+def test_names_of_rows_can_be_told_apart() -> None:
+    assert named_row(row_name("brokers", 12)) == ("brokers", 12)
 
 
 def test_the_names_of_rows_are_part_of_the_format_of_a_checkpoint() -> None:
-    assert (row_name("head", "c"), row_name("tables", "c", 7)) == ("head/0/c", "tables/7/c")
+    assert (row_name("head"), row_name("tables", 7)) == ("head/0", "tables/7")

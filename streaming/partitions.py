@@ -1,0 +1,85 @@
+"""The number of state partitions at the first start of a checkpoint. Imports no Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from sinks.topics.access import open_reader
+from sinks.topics.connections import Connections
+from sinks.wire.codec import cluster_of
+from streaming.checkpoint.guard import GUARD, PARTITIONS, read_guard
+from streaming.settings import JobSettings
+
+#: How much of the newest telemetry is read to find its clusters: every broker reports at least
+#: every few minutes.
+_LOOK_BACK_MS = 10 * 60_000
+_MOST_RECORDS = 20_000
+#: More partitions than this have no benefit on one machine.
+_MOST = 1_000
+
+
+def with_partitions(
+    job: JobSettings,
+    folder: Path,
+    log: Callable[[str], None] = lambda _: None,
+    *,
+    clusters: Callable[[Connections], int] | None = None,
+) -> JobSettings:
+    """Resolves `job.shuffle_partitions = "auto"`: the number of the checkpoint, for a new one that
+    of its first start.
+
+    `clusters`: replaces the look at the telemetry topic. Raises StateVersionError, SinkError.
+    """
+    if job.shuffle_partitions != "auto":
+        return job
+    if (folder / GUARD).exists():
+        written = read_guard(folder).settings[PARTITIONS]
+        return replace(job, shuffle_partitions=int(written))
+    found, cores = (clusters or clusters_seen)(job.connections), cores_of(job)
+    partitions = first_partitions(cores, found)
+    log(
+        f"job.shuffle_partitions: {partitions} (auto: {cores} cores, {found} clusters in the newest"
+        " telemetry); fixed in the checkpoint from now on"
+    )
+    return replace(job, shuffle_partitions=partitions)
+
+
+def first_partitions(cores: int, clusters: int) -> int:
+    """As many as can work side by side, and no more than there are clusters; at least one."""
+    return max(1, min(cores, clusters, _MOST))
+
+
+def cores_of(job: JobSettings) -> int:
+    """Tasks that can run at the same time. Those of a cluster of workers are known only later:
+    `job.read_tasks` stands for them.
+    """
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", job.master)
+    if local is None:
+        return job.read_tasks
+    threads = local[1] or "1"
+    return (os.cpu_count() or 1) if threads == "*" else int(threads)
+
+
+def clusters_seen(used: Connections, now_ms: int | None = None) -> int:
+    """Number of clusters that records of the last ten minutes name, of at most 20,000 records.
+    Raises SinkError.
+
+    `now_ms`: the end of these minutes (ms since the epoch), by default the present.
+    """
+    topic = used.topics.telemetry
+    if topic.scheme == "file" and not topic.folder.is_dir():
+        return 0
+    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    found: set[str] = set()
+    read = 0
+    with closing(open_reader(topic, used.access, since_ms=now_ms - _LOOK_BACK_MS)) as reader:
+        while read < _MOST_RECORDS and (records := reader.read()):
+            read += len(records)
+            found.update(cluster_of(record.value) for record in records if record.value)
+    return len(found - {""})

@@ -1,0 +1,95 @@
+"""`job.shuffle_partitions = "auto"`: decided once, at the first start of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rebalancer.settings.load import load
+from sinks.topics.connections import Connections
+from sinks.topics.files.topic import FileTopicWriter
+from strategies.engine import EngineSettings
+from strategies.errors import SettingsError
+from streaming.checkpoint.guard import guard_of, guarded
+from streaming.partitions import clusters_seen, cores_of, first_partitions, with_partitions
+from streaming.settings import JobSettings
+from tests.telemetry_lines import load_report
+from tests.topic_uris import topics_of
+
+AUTO = JobSettings(shuffle_partitions="auto", master="local[4,3]")
+
+
+@pytest.mark.parametrize(
+    ("cores", "clusters", "expected"),
+    [(4, 100, 4), (4, 3, 3), (4, 1, 1), (4, 0, 1), (1, 100, 1), (5_000, 5_000, 1_000)],
+)
+def test_as_many_as_cores_and_no_more_than_clusters(
+    cores: int, clusters: int, expected: int
+) -> None:
+    assert first_partitions(cores, clusters) == expected
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,3]", 2), ("spark://m:7077", 5)]
+)
+def test_the_cores_are_those_of_a_local_master(master: str, cores: int) -> None:
+    assert cores_of(JobSettings(master=master, read_tasks=5)) == cores
+
+
+def telemetry(folder: Path, lines: Sequence[bytes]) -> Connections:
+    writer = FileTopicWriter(folder / "telemetry")
+    writer.append(lines)
+    writer.close()
+    return reading(folder)
+
+
+def reading(folder: Path) -> Connections:
+    return Connections(topics=topics_of(telemetry=(folder / "telemetry").as_uri()))
+
+
+def test_clusters_are_those_that_the_telemetry_names(tmp_path: Path) -> None:
+    lines = [load_report(cluster=cluster) for cluster in ("a", "b", "a", "c")]
+    assert clusters_seen(telemetry(tmp_path, [*lines, b"nonsense"])) == 3
+
+
+def test_telemetry_that_nobody_has_written_yet_names_none(tmp_path: Path) -> None:
+    assert clusters_seen(reading(tmp_path)) == 0
+
+
+def test_the_number_of_the_first_start_stays_whatever_appears_later(tmp_path: Path) -> None:
+    said: list[str] = []
+    first = with_partitions(AUTO, tmp_path, said.append, clusters=lambda _: 3)
+    assert first.shuffle_partitions == first.partitions == 3
+    assert said == [
+        "job.shuffle_partitions: 3 (auto: 4 cores, 3 clusters in the newest telemetry); fixed in "
+        "the checkpoint from now on"
+    ]
+    with guarded(tmp_path, guard_of(first, EngineSettings())):
+        pass
+    later = with_partitions(AUTO, tmp_path, clusters=lambda _: 100)
+    assert later.shuffle_partitions == 3
+
+
+def test_auto_matches_the_number_of_the_checkpoint_and_another_number_does_not(
+    tmp_path: Path,
+) -> None:
+    for job in (JobSettings(shuffle_partitions=3), AUTO):
+        with guarded(tmp_path, guard_of(job, EngineSettings())) as held:
+            assert held.change is None
+    with (
+        pytest.raises(SettingsError, match=r"job\.shuffle_partitions: 2, but"),
+        guarded(tmp_path, guard_of(JobSettings(shuffle_partitions=2), EngineSettings())),
+    ):
+        pass
+
+
+def test_the_setting_takes_the_word_and_numbers_within_their_bounds() -> None:
+    def partitions(text: str) -> object:
+        return load(flags=[f"job.shuffle_partitions={text}"]).job.shuffle_partitions
+
+    assert [partitions(text) for text in ("auto", "1", "1000")] == ["auto", 1, 1_000]
+    for wrong in ("0", "1001", "many", "1.5"):
+        with pytest.raises(SettingsError, match=r"job\.shuffle_partitions"):
+            partitions(wrong)
