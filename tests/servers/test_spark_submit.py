@@ -92,7 +92,9 @@ def bare_environment(cluster: SparkCluster) -> dict[str, str]:
         if not name.startswith(("PYSPARK_", "PYTHON", "REBALANCER_", "VIRTUAL_"))
     }
     path = os.pathsep.join([str(programs), cluster.workers[0].environment["PATH"]])
-    return inherited | dict(cluster.environment) | {"PATH": path}
+    # What a killed launcher has unpacked stays.
+    unpacked = str(cluster.workers[0].folder)
+    return inherited | dict(cluster.environment) | {"PATH": path, "TMPDIR": unpacked}
 
 
 def draining(words: Sequence[str]) -> list[str]:
