@@ -45,7 +45,15 @@ from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written, counted
 from streaming.partitions import with_partitions
 from streaming.processor import OUTPUT, ClusterProcessor
-from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
+from streaming.progress import (
+    LONGEST_PAUSE_S,
+    SHORTEST_PAUSE_S,
+    BatchProgress,
+    OnProgress,
+    Pauses,
+    Progress,
+    progress_file,
+)
 from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
@@ -56,7 +64,6 @@ from streaming.state.shards import shard_keys
 
 #: Topics that the job reads or writes.
 _JOB_TOPICS = ("telemetry", *KINDS)
-_POLL_INTERVAL_S = 0.1
 _BATCH_POLL_S = 0.02
 
 
@@ -233,12 +240,12 @@ def decided(
         )
         read_rows = unpacking
     processor = ClusterProcessor(engine, used.signing, read_rows, metrics=metrics)
-    with _own_workers(records.sparkSession, job.checkpoint):
+    with own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
 
 @contextmanager
-def _own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
+def own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
     """Gives the query Python workers of its own. Functions with equal environment share workers,
     whose cached stores would be missed.
     """
@@ -259,9 +266,10 @@ def _run(
 
     def once() -> PySparkException | None:
         progress.on_poll()
-        return (
-            None if stop.is_set() else _follow(_start(spark, run, output), output, progress, stop)
-        )
+        if stop.is_set():
+            return None
+        pauses = Pauses(SHORTEST_PAUSE_S if run.drain else LONGEST_PAUSE_S)
+        return _follow(_start(spark, run, output), output, progress, stop, pauses)
 
     try:
         error = _run_with_restarts(run.job, once, lambda: progress.batches, stop, log)
@@ -324,17 +332,23 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
 
 
 def _follow(
-    query: StreamingQuery, output: Output, progress: Progress, stop: threading.Event
+    query: StreamingQuery,
+    output: Output,
+    progress: Progress,
+    stop: threading.Event,
+    pauses: Pauses,
 ) -> PySparkException | None:
-    """Waits for the end of the query; returns its error, or None. A stop takes effect between two
-    micro-batches.
+    """Waits for the end of the query; returns its error, or None. A stop takes effect at once,
+    between two micro-batches; other ends are noticed after the pause.
     """
     try:
         while query.isActive:
-            if stop.wait(_POLL_INTERVAL_S):
+            if stop.wait(pauses.next_s):
                 _finish_batch(query, output, progress)
                 query.stop()
+            before = progress.batches
             progress.poll(query)
+            pauses.looked(news=progress.batches > before)
         return query.exception()
     except PySparkException as error:
         return error

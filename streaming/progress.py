@@ -20,6 +20,9 @@ from streaming.outputs.output_counts import Written, observed, observed_facts
 from streaming.rotation import renamed
 
 OnProgress = Callable[["BatchProgress"], None]
+#: Between two looks at a query. A look takes some dozen calls to Java; a micro-batch takes at least
+#: 50 ms, and Spark keeps the progress of the last 100.
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,21 @@ class BatchProgress:
     def json(self) -> str:
         """One JSON line for the progress file."""
         return json.dumps({"v": 1, **self.fields()}, separators=(",", ":"))
+
+
+class Pauses:
+    """Pauses between looks at a query: short while it has news, longer and longer while it has
+    none.
+    """
+
+    def __init__(self, longest_s: float = LONGEST_PAUSE_S) -> None:
+        self._longest_s = longest_s
+        #: The next pause, in seconds.
+        self.next_s = SHORTEST_PAUSE_S
+
+    def looked(self, *, news: bool) -> None:
+        """Sets the pause that follows a look."""
+        self.next_s = SHORTEST_PAUSE_S if news else min(2 * self.next_s, self._longest_s)
 
 
 class Progress:

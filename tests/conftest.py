@@ -71,8 +71,8 @@ LONGEST = (
     "kafka",
     "spark",
 )
-#: Files whose brokers nothing else uses.
-OWN_BROKERS = (
+#: Files whose servers nothing else uses.
+OWN_SERVERS = (
     "tests/servers/test_drain.py",
     "tests/servers/test_roll.py",
     "tests/servers/test_troubled_cluster.py",
@@ -82,7 +82,7 @@ OWN_BROKERS = (
 
 def lane(file: str) -> str:
     """The lane of a test file, a path from the project's folder with slashes."""
-    if file.startswith("tests/servers/") and file not in OWN_BROKERS:
+    if file.startswith("tests/servers/") and file not in OWN_SERVERS:
         # The topics of the Spark cluster are on Kafka.
         return (
             "kafka"
