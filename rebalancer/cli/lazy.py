@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "trace": "Extract a trace of load from a recording, for scenarios of simulate.",
     "backtest": "Test strategies on a recording: their decisions and the resulting load.",
     "tune": "Search for better settings on a recording.",
-    "state": "Show the state of each broker in a checkpoint.",
+    "state": "Show the state of each broker in a checkpoint, or repartition it.",
     "status": "Show the state of each cluster, and what to do.",
     "plans": "Show, approve and deny plans; pause and resume an executor.",
     "drain": "Move all bundles off a broker, and keep it empty.",

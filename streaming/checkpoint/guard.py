@@ -224,7 +224,7 @@ def guarded(
             guard = replace(guard, changes=(*guard.changes, change)).at_least(
                 max(next_epoch(), change.epoch + 1)
             )
-            _write(folder / GUARD, guard)
+            write_guard(folder / GUARD, guard)
         if keep:
             _sign(lock)
         yield Held(lock, guard.epoch, change)
@@ -345,7 +345,7 @@ def _check_or_begin(
             f"checkpoint of this program; {_NEW_CHECKPOINT}"
         )
     begun = guard.at_least(next_epoch())
-    _write(folder / GUARD, begun)
+    write_guard(folder / GUARD, begun)
     return begun, None
 
 
@@ -368,6 +368,7 @@ def _continue(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change |
         raise SettingsError(
             [
                 *complaints,
+                *_repartition_advice(differing, now),
                 f"job.checkpoint: {folder} was written with other settings: restore them, or "
                 f"{_NEW_CHECKPOINT}",
             ]
@@ -380,6 +381,15 @@ def _continue(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change |
         written.epoch,
         {path: (written.settings.get(path), now.settings.get(path)) for path in differing},
     )
+
+
+def _repartition_advice(differing: list[str], now: Guard) -> list[str]:
+    if PARTITIONS not in differing:
+        return []
+    return [
+        f"{PARTITIONS}: give the checkpoint this number, with its state: rebalancer state "
+        f"repartition --partitions {now.settings[PARTITIONS]}"
+    ]
 
 
 def _differing(written: Guard, now: Guard) -> list[str]:
@@ -404,7 +414,7 @@ def _versions(guard: Guard) -> str:
     return ", ".join(f"{part} {version}" for part, version in sorted(guard.state.items()))
 
 
-def _write(path: Path, guard: Guard) -> None:
+def write_guard(path: Path, guard: Guard) -> None:
     """Writes atomically: a killed job leaves no partial guard."""
     changes = [asdict(change) for change in guard.changes]
     tree = {

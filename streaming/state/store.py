@@ -181,6 +181,18 @@ class SparkStore:
     def put_cluster(self, state: ClusterState) -> None:
         self._cluster = state
 
+    def tables(self) -> dict[str, bytes]:
+        """All tables by their names, those of owned bundles too."""
+        newest = {**self._tables, **self.changed_tables}
+        return {name: table for name, table in newest.items() if table is not None}
+
+    def copy_to(self, empty: SparkStore) -> None:
+        """Puts the whole state into the store of a cluster that has none."""
+        for broker in self.brokers():
+            empty.put_broker(broker)
+        empty.changed_tables |= self.tables()
+        empty.put_cluster(self._cluster)
+
 
 class ShardStore:
     """The state of all clusters of one shard."""
@@ -202,6 +214,10 @@ class ShardStore:
     def size_bytes(self) -> int:
         """Approximate memory of the shard in bytes."""
         return self._tables.total_weight + self._clusters.total_weight
+
+    def clusters(self) -> list[str]:
+        """Names of the clusters that have a state, as of the last `flush`."""
+        return list(self._clusters.values)
 
     def cluster(self, name: str) -> SparkStore:
         """The store of one cluster; the same one until the next `flush`. Raises

@@ -66,7 +66,8 @@ def test_other_settings_are_refused_and_every_difference_is_named(tmp_path: Path
     other = replace(THRESHOLD, round=RoundSettings(interval_ms=30_000), mode="parity")
     with pytest.raises(SettingsError) as refused:
         begin(tmp_path, a_guard(other, shuffle_partitions=3))
-    *differences, advice = refused.value.complaints
+    *differences, repartition, advice = refused.value.complaints
+    assert repartition.endswith("rebalancer state repartition --partitions 3")
     assert differences == [
         'shedding.mode: "parity", but the checkpoint was written with "fixed"',
         "round.interval_ms: 30000, but the checkpoint was written with 60000",

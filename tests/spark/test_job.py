@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from streaming.state.reader import read_state
 from streaming.state.shards import shard_keys, shard_of
 from tests.raising_strategy import WITH_RAISING, RaisingSettings
 from tests.replayed import Published
-from tests.spark.workshop import Workshop, eager, recording, uneven
+from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, recording, uneven
 from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
 from tests.waiting import eventually
@@ -233,13 +232,6 @@ def test_many_clusters_decide_as_in_the_plain_loop_in_one_shard_per_partition(
     used = {shard_of(f"c{number}", partitions) for number in range(12)}
     assert partitions_of_shards(spark, workshop.folder / "checkpoint") == {
         shard: partition for partition, shard in enumerate(keys) if shard in used
-    }
-
-
-def by_kind_and_cluster(published: Mapping[str, Sequence[bytes]]) -> dict[str, list[bytes]]:
-    return {
-        kind: sorted(values, key=lambda value: str(json.loads(value)["cluster"]))
-        for kind, values in published.items()
     }
 
 

@@ -5,7 +5,8 @@ same records.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,16 @@ class Workshop:
             for row in loop.feed(record.position, record.value, record.size)
         ]
         return {kind: [row.value for row in rows if row.kind == kind] for kind in KINDS}
+
+
+def by_kind_and_cluster(published: Mapping[str, Sequence[bytes]]) -> dict[str, list[bytes]]:
+    """Records in an order that does not depend on how clusters are mixed: between clusters there is
+    none.
+    """
+    return {
+        kind: sorted(values, key=lambda value: str(json.loads(value)["cluster"]))
+        for kind, values in published.items()
+    }
 
 
 def recording(name: str) -> list[bytes]:

@@ -1,25 +1,44 @@
-"""`rebalancer state`: shows the state of each broker in a checkpoint."""
+"""`rebalancer state`: shows the state of each broker in a checkpoint; `rebalancer state
+repartition` gives it another number of partitions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from rebalancer.cli import console, options
 
 if TYPE_CHECKING:
     from streaming.state.reader import BrokerStateRow
 
-app = typer.Typer()
+_SHOW, _REPARTITION = "show", "repartition"
+
+
+class StateGroup(TyperGroup):
+    """Shows a checkpoint unless the first word is another command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = bool(args) and args[0] in (_SHOW, _REPARTITION)
+        return super().parse_args(ctx, args if named else [_SHOW, *args])
+
+
+app = typer.Typer(
+    cls=StateGroup,
+    help="Show the state of each broker in a checkpoint (the default), or give a stopped job "
+    "another number of state partitions.",
+)
 
 _NONE = "–"
 
 
-@app.command()
+@app.command(_SHOW)
 def state(
     checkpoint: Annotated[
         str | None,
@@ -37,7 +56,7 @@ def state(
     report.
 
     Reads the last committed micro-batch through Spark, which takes some seconds; the job may be
-    running.
+    running. `rebalancer state repartition` gives a stopped job another number of partitions.
     """
     folder = (
         checkpoint if checkpoint is not None else options.settings(config, overrides).job.checkpoint
@@ -55,6 +74,52 @@ def state(
     for cluster, group in groupby(rows, key=lambda row: row.cluster):
         brokers = list(group)
         console.show(f"cluster {cluster}, round {brokers[0].round}", as_table(brokers), "")
+
+
+@app.command(_REPARTITION)
+def repartition(
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CHECKPOINT]",
+            help="Folder of the checkpoint; by default that of the settings.",
+        ),
+    ] = None,
+    *,
+    partitions: Annotated[
+        int,
+        typer.Option(
+            "--partitions", metavar="N", help="New number of partitions.", min=1, max=1_000
+        ),
+    ],
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="New folder; by default the place of the checkpoint itself."
+        ),
+    ] = None,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+) -> None:
+    """Give the state of a stopped job another number of partitions.
+
+    The state of each cluster is compared before the new checkpoint counts. Without --to, the old
+    checkpoint is kept aside, under a name that is printed. Then start the job with
+    job.shuffle_partitions = N (or "auto").
+    """
+    settings = options.settings(config, overrides)
+    from streaming.checkpoint.guard import checkpoint_folder
+    from streaming.state.repartition import repartition as copy
+
+    job = settings.job if checkpoint is None else replace(settings.job, checkpoint=checkpoint)
+    result = copy(checkpoint_folder(job), partitions, to and to.absolute())
+    print(
+        f"{result.folder}: {partitions} partitions, {result.clusters} clusters, each with the same "
+        "state as before"
+    )
+    if result.aside is not None:
+        print(f"{result.aside}: the checkpoint as it was; delete it when the job runs")
+    print(f"start the job with job.shuffle_partitions = {partitions}")
 
 
 def as_table(brokers: Sequence[BrokerStateRow]) -> console.Sheet:

@@ -1,0 +1,86 @@
+"""The state of every cluster in a checkpoint, as Spark's state reader finds it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from strategies.state import to_bytes
+from streaming.state.rows import HEAD, row_name, unpack_head
+from streaming.state.shards import shard_of
+from streaming.state.store import Row, Rows, ShardStore, SparkStore
+
+
+@dataclass
+class MemoryVariable:
+    """A state variable in memory: the rows of one shard, by name."""
+
+    rows: dict[Row, Row] = field(default_factory=dict)
+
+    def getValue(self, key: Row) -> Row | None:
+        """See MapVariable."""
+        return self.rows.get(key)
+
+    def updateValue(self, key: Row, value: Row) -> None:
+        """See MapVariable."""
+        self.rows[key] = value
+
+    def removeKey(self, key: Row) -> None:
+        """See MapVariable."""
+        self.rows.pop(key, None)
+
+
+#: Shard → its rows.
+Shards = Mapping[int, MemoryVariable]
+
+
+def read_shards(spark: SparkSession, folder: Path) -> Shards:
+    """All rows as of the last committed micro-batch. Raises PySparkException."""
+    # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does
+    # not start itself.
+    _ = spark.streams.active
+    state = spark.read.format("statestore").option("path", f"file://{folder}")
+    found: defaultdict[int, MemoryVariable] = defaultdict(MemoryVariable)
+    for row in state.option("stateVarName", "state").load().toLocalIterator():
+        found[row.key.shard].updateValue(
+            (row.user_map_key.name,), (bytes(row.user_map_value.packed),)
+        )
+    return found
+
+
+def clusters_of(shards: Shards) -> dict[str, SparkStore]:
+    """The state of every cluster. Raises StateVersionError for rows that are not whole."""
+    found: dict[str, SparkStore] = {}
+    for variable in shards.values():
+        (head,) = variable.rows[row_name(HEAD),]
+        store = ShardStore()
+        store.follow(unpack_head(head), Rows(variable))
+        found |= {name: store.cluster(name) for name in store.clusters()}
+    return found
+
+
+def distributed(clusters: Mapping[str, SparkStore], partitions: int) -> Shards:
+    """The rows of the same clusters in the shards of another number of partitions."""
+    stores: defaultdict[int, ShardStore] = defaultdict(ShardStore)
+    for name, store in clusters.items():
+        store.copy_to(stores[shard_of(name, partitions)].cluster(name))
+    found = {shard: MemoryVariable() for shard in stores}
+    for shard, written in stores.items():
+        written.flush(Rows(found[shard]))
+    return found
+
+
+def content(clusters: Mapping[str, SparkStore]) -> dict[str, object]:
+    """All that is to be equal: every cluster's bytes, brokers and tables."""
+    return {
+        name: (
+            to_bytes(store.get_cluster()),
+            {broker.broker: broker for broker in store.brokers()},
+            store.tables(),
+        )
+        for name, store in clusters.items()
+    }

@@ -1,0 +1,243 @@
+"""Copies a checkpoint into one with another number of state partitions, for a stopped job.
+
+Spark itself can only move keys as they are to other partitions; here a cluster gets another shard,
+and so another key. So a query with the job's operator writes the new rows as its only micro-batch,
+whose source offsets are then replaced by those of the old checkpoint.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+from strategies.errors import StateVersionError
+from streaming.checkpoint.guard import (
+    GUARD,
+    PARTITIONS,
+    ROWS_VERSION,
+    SPARK_LOG,
+    Guard,
+    guarded,
+    read_guard,
+    write_guard,
+)
+from streaming.checkpoint.settings_changes import committed_batch
+from streaming.processor import OUTPUT
+from streaming.session import query_settings, start_session, stop_session
+from streaming.settings import JobSettings
+from streaming.state.checkpoint_rows import (
+    Shards,
+    clusters_of,
+    content,
+    distributed,
+    read_shards,
+)
+from streaming.state.row_writer import RowWriter
+from streaming.state.shards import shard_keys
+
+_COLUMNS = StructType(
+    [
+        StructField("shard", IntegerType()),
+        StructField("name", StringType()),
+        StructField("packed", BinaryType()),
+    ]
+)
+_ARROW = pa.schema([("shard", pa.int32()), ("name", pa.string()), ("packed", pa.binary())])
+#: Of Linux's renameat2.
+_HERE, _EXCHANGE = -100, 2
+_UNFINISHED = (
+    "contains an unfinished micro-batch, which must be repeated unchanged: run once with the "
+    "number of partitions that it has and --drain, then try again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Repartitioned:
+    """The result. `clusters`: number of clusters; `aside`: where the old checkpoint is now; None if
+    it is where it was.
+    """
+
+    clusters: int
+    folder: Path
+    aside: Path | None
+
+
+def repartition(
+    folder: Path, partitions: int, to: Path | None = None, *, session: SparkSession | None = None
+) -> Repartitioned:
+    """Copies the checkpoint in `folder` with another number of partitions: to the new folder `to`,
+    or into its own place, where the old one is kept aside.
+
+    The state of every cluster is read again and compared before the guard file is written: a
+    folder without one is not a checkpoint. Until the copy is whole, `folder` does not change.
+    Raises CheckpointInUse, StateVersionError, SparkStartError.
+    """
+    copy = folder.with_name(f".{folder.name}.repartition") if to is None else to
+    if to is None and copy.exists():
+        shutil.rmtree(copy)  # of a run that was killed
+    guard = checked(folder, partitions, copy)
+    with guarded(folder, guard, timeout_s=0, keep=False):
+        batch = _last_batch(folder)
+        with _session(folder, session) as spark:
+            try:
+                clusters = _copy(spark, folder, batch, partitions, copy)
+            except (PySparkException, Py4JError) as error:
+                raise StateVersionError(
+                    f"the state in {folder} cannot be copied: is it a whole checkpoint? Spark's "
+                    f"messages are in {folder / SPARK_LOG}"
+                ) from error
+        write_guard(
+            copy / GUARD, replace(guard, settings={**guard.settings, PARTITIONS: partitions})
+        )
+        if to is not None:
+            return Repartitioned(clusters, to, None)
+        _rename_schemas(copy, folder)
+        aside = _free_name(folder, f"{guard.settings[PARTITIONS]}-partitions")
+        exchange(folder, copy)
+        copy.rename(aside)
+        return Repartitioned(clusters, folder, aside)
+
+
+def _last_batch(folder: Path) -> int:
+    batch = committed_batch(folder)
+    if batch is None:
+        raise StateVersionError(f"{folder} {_UNFINISHED}")
+    if batch < 0:
+        raise StateVersionError(f"{folder} has no state yet: name a new folder as job.checkpoint")
+    return batch
+
+
+def _free_name(folder: Path, ending: str) -> Path:
+    names = (f"{folder.name}.{ending}{f'-{number}' if number else ''}" for number in count())
+    return next(path for name in names if not (path := folder.with_name(name)).exists())
+
+
+def _rename_schemas(copy: Path, folder: Path) -> None:
+    """Spark names the files with the schemas of a state by their absolute paths."""
+    for file in copy.glob("state/*/_metadata/v2/[0-9]*"):
+        text = file.read_text("utf-8")
+        file.write_text(text.replace(f"{copy}/state/", f"{folder}/state/"), "utf-8")
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Two folders get each other's name at once, so that no start finds none. Raises
+    StateVersionError on file systems that cannot do this.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE) != 0:
+        raise StateVersionError(
+            f"{one} and {other} cannot be exchanged ({os.strerror(ctypes.get_errno())}): nothing "
+            "has changed; use --to to name another folder"
+        )
+
+
+def checked(folder: Path, partitions: int, to: Path) -> Guard:
+    """The guard of a checkpoint that can be copied. Raises StateVersionError."""
+    guard = read_guard(folder)
+    if guard.state.get("rows") != ROWS_VERSION:
+        raise StateVersionError(
+            f"the state in {folder} was written by version {guard.product}: use that version"
+        )
+    if guard.settings[PARTITIONS] == partitions:
+        raise StateVersionError(f"the state in {folder} has {partitions} partitions already")
+    if to.exists() and any(to.iterdir()):
+        raise StateVersionError(f"{to} is not empty: name a new folder")
+    return guard
+
+
+@contextmanager
+def _session(folder: Path, session: SparkSession | None) -> Iterator[SparkSession]:
+    if session is not None:
+        yield session.newSession()
+        return
+    ours = start_session(JobSettings(), folder / SPARK_LOG, short=True)
+    try:
+        yield ours
+    finally:
+        stop_session(ours)
+
+
+def _copy(spark: SparkSession, folder: Path, batch: int, partitions: int, to: Path) -> int:
+    before = clusters_of(read_shards(spark, folder))
+    with tempfile.TemporaryDirectory(prefix="rebalancer-") as rows:
+        _put(distributed(before, partitions), Path(rows))
+        _write(spark, Path(rows), partitions, to)
+    if content(clusters_of(read_shards(spark, to))) != content(before):
+        raise StateVersionError(
+            f"the state in {to} is not that of {folder}: this is a defect; {folder} is unchanged"
+        )
+    _continue_from(folder, batch, to)
+    return len(before)
+
+
+def _put(shards: Shards, rows: Path) -> None:
+    """One file, so that all rows are one micro-batch."""
+    columns = zip(
+        *(
+            (shard, name, packed)
+            for shard, variable in shards.items()
+            for (name,), (packed,) in variable.rows.items()
+        ),
+        strict=True,
+    )
+    table = pa.table([list(column) for column in columns], schema=_ARROW)
+    pq.write_table(table, rows / "rows.parquet")
+
+
+def _write(spark: SparkSession, rows: Path, partitions: int, to: Path) -> None:
+    """Lets Spark write the rows as the state of the job's operator."""
+    for key, value in query_settings(JobSettings(shuffle_partitions=partitions)).items():
+        spark.conf.set(key, value)
+    source = spark.readStream.schema(_COLUMNS).parquet(f"file://{rows}")
+    # The key has the same type as in the job, where it is a literal with one partition.
+    keyed = (
+        source.coalesce(1).withColumn("shard", F.lit(shard_keys(1)[0]))
+        if partitions == 1
+        else source
+    )
+    query = (
+        keyed.groupBy("shard")
+        .transformWithState(RowWriter(), OUTPUT, "Update", "None")
+        .writeStream.format("noop")
+        .outputMode("update")
+        .option("checkpointLocation", f"file://{to}")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def _continue_from(folder: Path, batch: int, to: Path) -> None:
+    """The new checkpoint's only micro-batch ends where the old one's last one ended."""
+    (only,) = (to / "offsets").glob("[0-9]*")
+    version, mine, *_ = only.read_text("utf-8").splitlines()
+    other, _, *places = (folder / "offsets" / str(batch)).read_text("utf-8").splitlines()
+    if version != other:
+        raise StateVersionError(
+            f"{folder} has offsets of Spark's format {json.dumps(other)}, this version writes "
+            f"{json.dumps(version)}: run the job once with this version, then try again"
+        )
+    only.write_text("\n".join([version, mine, *places]), "utf-8")
+    only.with_name(f".{only.name}.crc").unlink(missing_ok=True)
+    shutil.copyfile(folder / "metadata", to / "metadata")
+    (to / ".metadata.crc").unlink(missing_ok=True)
+    shutil.rmtree(to / "sources", ignore_errors=True)
+    if (folder / "sources").is_dir():
+        shutil.copytree(folder / "sources", to / "sources")

@@ -1,0 +1,80 @@
+"""`rebalancer state repartition`: the same state in another number of partitions, and a job that
+goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from strategies.errors import StateVersionError
+from streaming.checkpoint.guard import CheckpointInUse, guarded, read_guard
+from streaming.job import run_job
+from streaming.state.checkpoint_rows import clusters_of, content, read_shards
+from streaming.state.repartition import repartition
+from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven
+
+pytestmark = pytest.mark.spark
+
+
+def drain(spark: SparkSession, workshop: Workshop, partitions: int) -> None:
+    job = workshop.job(max_records_per_batch=50, shuffle_partitions=partitions)
+    run_job(job, eager(), drain=True, session=spark)
+
+
+def test_one_three_and_two_partitions_hold_the_same_and_decide_the_same(
+    spark: SparkSession, workshop: Workshop
+) -> None:
+    clusters = [uneven(9, f"c{number}") for number in range(5)]
+    lines = [line for some in zip(*clusters, strict=True) for line in some]
+    third, folder = len(lines) // 3, workshop.checkpoint
+    workshop.put(lines[:third])
+    drain(spark, workshop, 1)
+    before = content(clusters_of(read_shards(spark, folder)))
+    assert len(before) == 5
+
+    result = repartition(folder, 3, session=spark)
+
+    assert (result.clusters, result.folder) == (5, folder)
+    assert result.aside == folder.with_name("checkpoint.1-partitions")
+    assert content(clusters_of(read_shards(spark, folder))) == before
+    workshop.put(lines[third : 2 * third])
+    drain(spark, workshop, 3)
+    left_behind = folder.with_name(".checkpoint.repartition")
+    (left_behind / "state").mkdir(parents=True)  # by a run that was killed
+    repartition(folder, 2, session=spark)
+    assert not left_behind.exists()
+    workshop.put(lines[2 * third :])
+    drain(spark, workshop, 2)
+    assert read_guard(folder).epoch == 1
+    expected = workshop.expected(eager())
+    assert len(expected["commands"]) > 5
+    assert by_kind_and_cluster(workshop.published()) == by_kind_and_cluster(expected)
+
+
+def test_a_copy_leaves_the_old_checkpoint_where_it_is(
+    spark: SparkSession, workshop: Workshop, tmp_path: Path
+) -> None:
+    workshop.put(uneven(3))
+    drain(spark, workshop, 2)
+    files = sorted(path for path in workshop.checkpoint.rglob("*") if path.is_file())
+
+    result = repartition(workshop.checkpoint, 1, tmp_path / "copy", session=spark)
+
+    assert (result.folder, result.aside) == (tmp_path / "copy", None)
+    assert files == sorted(path for path in workshop.checkpoint.rglob("*") if path.is_file())
+    with pytest.raises(StateVersionError, match="copy is not empty"):
+        repartition(workshop.checkpoint, 3, tmp_path / "copy", session=spark)
+    with pytest.raises(StateVersionError, match="has 2 partitions already"):
+        repartition(workshop.checkpoint, 2, session=spark)
+    with (
+        guarded(workshop.checkpoint, read_guard(workshop.checkpoint)),
+        pytest.raises(CheckpointInUse),
+    ):
+        repartition(workshop.checkpoint, 3, session=spark)
+    newest = max((workshop.checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    newest.unlink()
+    with pytest.raises(StateVersionError, match="contains an unfinished micro-batch"):
+        repartition(workshop.checkpoint, 3, session=spark)
