@@ -100,6 +100,10 @@ bench-targets: $(STAMP) ## SteadyShedder beside Pulsar's shedders in simulated e
 bench-kafka: $(STAMP) ## the job on a real Kafka broker compared with pass-throughs: reports/s, latency, memory, growth (ARGS="--quick")
 	@$(RUN)/python -m benchmarks.kafka $(ARGS)
 
+.PHONY: bench-fleet
+bench-fleet: $(STAMP) ## the job with 10, 100 and 1,000 clusters on Kafka, 1 to 4 partitions, in one process and on two workers (ARGS="--clusters 10 --homes 'one process'")
+	@$(RUN)/python -m benchmarks.many_clusters $(ARGS)
+
 .PHONY: bench-java
 bench-java: $(STAMP) ## the same decisions by Pulsar's own classes: equal? how much more CPU? (a JDK, and Maven the first time)
 	@$(VENV)/bin/python -m benchmarks.java_decisions $(ARGS)

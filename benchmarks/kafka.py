@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figures import say
 from benchmarks.fleet import Fleet
-from benchmarks.kafka_tables import DECODING, JOB, PASS_THROUGH, TWO_PARTITIONS, Figures, tables
+from benchmarks.kafka_tables import (
+    DECODING,
+    DROPPING,
+    JOB,
+    PASS_THROUGH,
+    TWO_PARTITIONS,
+    Figures,
+    tables,
+)
 from benchmarks.options import options
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
@@ -137,15 +145,20 @@ class Bench:
     def batches(self, figures: Figures) -> None:
         """Micro-batches of the job and of the pass-throughs, in turns."""
         from benchmarks.kafka_batches import in_turns
-        from benchmarks.kafka_queries import decoding_pass_through, job_query, pass_through
+        from benchmarks.kafka_queries import (
+            decoding_pass_through,
+            dropping_query,
+            job_query,
+            pass_through,
+        )
 
         for mode in self.plan.modes:
             name = f"batches-{mode.records}"
             say(f"micro-batches of {mode.records:,}: job and pass-throughs in turns")
             job = replace(self._job(name), max_records_per_batch=mode.records)
-            plain, decoding = (
+            plain, decoding, dropping = (
                 replace(job, checkpoint=str(self.folder / f"{name}-{one}"))
-                for one in ("plain", "decoding")
+                for one in ("plain", "decoding", "dropping")
             )
             topics = self._topics(f"{name}-two", str(job.connections.topics.telemetry))
             two = replace(
@@ -158,6 +171,7 @@ class Bench:
                 decoding_pass_through(
                     DECODING, self.spark, decoding, self._topic(f"{name}-decoded")
                 ),
+                dropping_query(DROPPING, self.spark, dropping),
                 job_query(JOB, self.spark, job),
                 job_query(TWO_PARTITIONS, self.spark, replace(two, shuffle_partitions=2)),
             ]

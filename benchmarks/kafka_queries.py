@@ -3,24 +3,34 @@ each with a checkpoint of its own.
 
 A pass-through reads the topic as the job does and writes every record to another topic: once
 without any work of ours, once through one Python stage that decodes every record and throws the
-result away.
+result away. A third query has the job's own plan, with a processor that only decodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
 from sinks.topics.uri import TopicUri
-from streaming.job import run_job
+from streaming.decode import ReadRows
+from streaming.decode import decoding as decode_rows
+from streaming.job import own_workers, run_job
+from streaming.outputs.output import open_output
+from streaming.outputs.output_counts import counted
+from streaming.processor import OUTPUT
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
-from streaming.sources.kafka import client_options, source_options
+from streaming.sources.kafka import client_options, kafka_records, source_options
+from streaming.state.rows import STATE_KEY, STATE_VALUE
 from tests.topic_uris import topic_of
 
 #: The strategy that runs when nothing else is said.
@@ -63,6 +73,44 @@ def job_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
         return [Batch(one.records, one.took_ms) for one in progress]
 
     return Query(name, drain)
+
+
+def dropping_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
+    """The job's source, stateful operator and sink around a processor that decodes every record,
+    touches no state and returns nothing: what Spark's operator costs by itself.
+    """
+
+    def drain() -> list[Batch]:
+        used = job.connections
+        session = session_of(job, spark)
+        records = kafka_records(session, used.topics.telemetry, job, kafka_access(used.kafka))
+        keyed = records.coalesce(1).withColumn("shard", F.lit(""))
+        dropping = DroppingProcessor(decode_rows(used.wire, used.source, side_by_side=True))
+        with own_workers(session, job.checkpoint):
+            rows = keyed.groupBy("shard").transformWithState(dropping, OUTPUT, "Update", "None")
+        output = open_output(job, threading.Event(), lambda error: error)
+        writer = output.writer(counted(rows)).outputMode("update")
+        return drained(writer.option("checkpointLocation", job.checkpoint))
+
+    return Query(name, drain)
+
+
+class DroppingProcessor(StatefulProcessor):
+    """Declares the job's state variable, decodes, and drops."""
+
+    def __init__(self, read_rows: ReadRows) -> None:
+        self._read_rows = read_rows
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        handle.getMapState("state", STATE_KEY, STATE_VALUE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        for _ in self._read_rows(rows):
+            pass
+        return iter(())
+
+    def close(self) -> None:
+        """Has nothing to close."""
 
 
 def _drained(

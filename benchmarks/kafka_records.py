@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from benchmarks.fleet import CLUSTER, Fleet
 from sinks.topics.uri import TopicUri
@@ -14,7 +14,7 @@ from tests.topic_uris import topic_of
 _KEY = CLUSTER.encode()
 
 
-class Publisher:
+class KeyedPublisher:
     """A Kafka producer for one topic."""
 
     def __init__(self, uri: str | TopicUri) -> None:
@@ -26,11 +26,21 @@ class Publisher:
             bootstrap_servers=topic.servers, linger_ms=0, batch_size=2**18, max_request_size=2**24
         )
 
-    def __enter__(self) -> Publisher:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._producer.close()
+
+    def publish_keyed(self, records: Iterable[tuple[bytes, bytes]]) -> None:
+        """Keys and values, at once. Returns when the broker has all of them."""
+        for key, value in records:
+            self._producer.send(self._topic, value, key=key)
+        self._producer.flush()
+
+
+class Publisher(KeyedPublisher):
+    """Publishes records of one cluster."""
 
     def publish(self, values: Iterable[bytes], *, per_second: float = 0) -> None:
         """Returns when the broker has all of them. `per_second`: records, evenly; 0 = at once."""

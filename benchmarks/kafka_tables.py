@@ -14,11 +14,19 @@ if TYPE_CHECKING:
     from benchmarks.kafka_memory import Memory, StateSize
 
 #: Names of queries; the second is what the job is compared with.
-PASS_THROUGH, DECODING, JOB, TWO_PARTITIONS = (
+PASS_THROUGH, DECODING, DROPPING, JOB, TWO_PARTITIONS = (
     "pass-through",
     "pass-through that decodes",
+    "stateful operator that decodes and drops",
     "job",
     "job, 2 partitions of state",
+)
+
+#: What every query is compared with, as the tables name it.
+_REFERENCES = (
+    ("pass-through", PASS_THROUGH),
+    ("decoding one", DECODING),
+    ("dropping one", DROPPING),
 )
 
 
@@ -36,21 +44,17 @@ class Figures:
     memory: list[Memory] = field(default_factory=list)
     states: list[StateSize] = field(default_factory=list)
 
-    def reference(self, records: int) -> Sample | None:
-        """Micro-batches of this size of the pass-through that decodes."""
+    def batch_ms(self, query: str, records: int) -> Sample | None:
+        """Micro-batches of this size of a query."""
         return next(
-            (
-                one.batch_ms
-                for one in self.batches
-                if (one.query, one.records) == (DECODING, records)
-            ),
+            (one.batch_ms for one in self.batches if (one.query, one.records) == (query, records)),
             None,
         )
 
     @property
     def trickle_ms(self) -> float | None:
         """Median of the smallest micro-batches of the pass-through that decodes."""
-        found = self.reference(min((one.records for one in self.batches), default=0))
+        found = self.batch_ms(DECODING, min((one.records for one in self.batches), default=0))
         return None if found is None else found.median
 
 
@@ -79,23 +83,16 @@ def tables(figures: Figures) -> str:
 
 def _batches(figures: Figures) -> Iterator[dict[str, object]]:
     for one in figures.batches:
-        plain = next(
-            (
-                other.batch_ms
-                for other in figures.batches
-                if (other.query, other.records) == (PASS_THROUGH, one.records)
-            ),
-            None,
-        )
-        reference = figures.reference(one.records)
         yield {
             "reports/batch": f"{one.records:,}",
             "query": one.query,
             "ms": one.batch_ms,
             "batches": one.counted,
             "reports/s": f"{one.per_second:,.0f}",
-            "÷ pass-through": _ratios(one.batch_ms, plain),
-            "÷ decoding one": _ratios(one.batch_ms, reference),
+            **{
+                f"÷ {name}": _ratios(one.batch_ms, figures.batch_ms(query, one.records))
+                for name, query in _REFERENCES
+            },
         }
 
 

@@ -17,3 +17,6 @@ compile() {
 compile --extra spark --extra report --extra serve --extra dev -o dev.lock "$@"
 compile --extra spark --extra serve -c dev.lock -o job.lock
 compile --extra serve -c dev.lock -o executor.lock
+
+# PySpark is pinned exactly: an upgrade needs jars that are published later, or never.
+case " $* " in *" --upgrade "*) cd .. && .venv/bin/python -m scripts.newest_spark || [ $? -eq 3 ] ;; esac

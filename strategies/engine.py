@@ -1,5 +1,5 @@
 """Folds a cluster's telemetry: takes one record, returns commands and round records; the only
-module that changes cluster state.
+module that changes cluster state, with `start_fold` before the first round.
 
 Deterministic: the same records in the same order, with the same settings and version, give equal
 events. The engine does not know micro-batches, wall clocks, timers or partitions (architecture:
@@ -12,7 +12,6 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from strategies.apply_record import apply_record
-from strategies.clock import Clock
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.intents.contract import Intent
@@ -23,7 +22,7 @@ from strategies.intents.state import forget_old
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
-from strategies.log_start import LONGEST_LOG_START, EarlyRecord, better_time, is_sure
+from strategies.log_start import is_sure
 from strategies.model import (
     NO_MEMORY,
     Event,
@@ -40,16 +39,18 @@ from strategies.placement.destinations import DestinationRules, DestinationSetti
 from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, placer
 from strategies.producer_votes import check_clock, counted, went_back
+from strategies.raised import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.registry import Registry
 from strategies.reports import REPEATED, depart, newest_report_ms
 from strategies.rivals.settings import RivalSettings
 from strategies.rivals.yielding import judged, resting
-from strategies.round import run_round
+from strategies.round import run_round, undecided
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
+from strategies.start_fold import StartFold
 from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
 from strategies.time_changes import clock_rejection, forget_everything_timed, set_back, timed
@@ -166,19 +167,29 @@ class Engine:
         self._settings = settings.round
         self._shedder = settings.shedder()
         self._rules = rules_of(settings)
+        self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Events of one record of the store's cluster; the commands of a round come right before
-        the record of the round.
+        the record of the round. A record or a round for which a rule raises changes nothing, and
+        says so.
 
         A repeated record has no events, because brokers and publishers may send the same record
         twice.
         """
         if isinstance(record, Note):
             return []
+        changes = RecordChanges(store)
+        try:
+            events = self._fold(record, changes)
+        except NOT_OF_RULES:
+            raise
+        except Exception as error:  # whatever a rule raises concerns this record only
+            return [Rejection(RAISED, raised_text(error), record)]
+        changes.apply()
         return [
             event
-            for event in self._fold(record, store)
+            for event in events
             if not (isinstance(event, Rejection) and event.code == REPEATED)
         ]
 
@@ -191,7 +202,7 @@ class Engine:
             return self._keep((state, []), store)
         if state.early is None:
             return self._fold_timed(record, state, store)
-        events = self._start(record, state, state.early, store)
+        events = self._start.fold(record, state, state.early, store)
         state = store.get_cluster()
         if state.early is None and state.intents.early:
             events += self._keep(fold_early(state, store, self._rules), store)
@@ -201,72 +212,6 @@ class Engine:
     def _keep(folded: tuple[ClusterState, list[Rejection]], store: StateStore) -> list[Event]:
         store.put_cluster(folded[0])
         return [*folded[1]]
-
-    def _start(
-        self,
-        record: TelemetryRecord,
-        state: ClusterState,
-        early: tuple[EarlyRecord, ...],
-        store: StateStore,
-    ) -> list[Event]:
-        """Before the first round closes: folds all records so far by the best known time (see
-        `log_start`).
-        """
-        times = [*(one.ts for one in early), record.ts]
-        time = better_time(
-            times, state.clock, self._settings.max_clock_jump_ms, swept=isinstance(record, Sweep)
-        )
-        if not early and isinstance(record, Sweep) and not record.brokers:
-            time = record.ts  # an empty cluster has no figures that a wrong time could affect
-        if time is not None:
-            return self._replay_start([*(one.record for one in early), record], time, store)
-        if state.clock is not None:
-            return self._continue_start(record, store)
-        store.put_cluster(replace(state, early=(*early, EarlyRecord.of(record, far=True))))
-        return []
-
-    def _replay_start(
-        self, records: Sequence[TelemetryRecord], time: int, store: StateStore
-    ) -> list[Event]:
-        """Folds the log's first records, again if necessary, by a clock that starts with the first
-        record near `time`.
-        """
-        intents = store.get_cluster().intents
-        for broker in store.brokers():
-            store.remove_broker(broker.broker)
-        start = next(
-            record.ts
-            for record in records
-            if abs(record.ts - time) <= self._settings.max_clock_jump_ms
-        )
-        store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start, intents=intents))
-        return [event for record in records for event in self._continue_start(record, store)]
-
-    def _continue_start(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Folds one more record of a log start with a known time. The first round ends it and
-        rejects records that were too far away.
-        """
-        state = store.get_cluster()
-        if state.early is None or state.clock is None:
-            return self._fold_timed(record, state, store)
-        far = abs(record.ts - state.clock.now_ms) > self._settings.max_clock_jump_ms
-        events = [] if far else self._fold_timed(record, state, store)
-        refused = any(isinstance(event, Rejection) for event in events)
-        early = state.early if refused else (*state.early, EarlyRecord.of(record, far))
-        state = store.get_cluster()
-        if state.round == 0 and len(early) < LONGEST_LOG_START:
-            store.put_cluster(replace(state, early=early))
-            return events
-        store.put_cluster(replace(state, early=None))
-        now_ms = record.ts if state.clock is None else state.clock.now_ms
-        outside = (one.record for one in early if one.far)
-        return [
-            *events,
-            *(
-                clock_rejection(one, now_ms, "ahead" if one.ts > now_ms else "behind")
-                for one in outside
-            ),
-        ]
 
     def _fold_timed(
         self, record: TelemetryRecord, state: ClusterState, store: StateStore
@@ -357,10 +302,18 @@ class Engine:
             gone=state.gone,
             pauses=state.pauses,
         )
-        result = run_round(given, self._shedder, self._rules)
+        result = self._run(given)
         _remember(result.memory, known, store)
         store.put_cluster(_after_round(state, result, now_ms))
         return [*result.commands, result.round]
+
+    def _run(self, given: RoundInput) -> RoundResult:
+        try:
+            return run_round(given, self._shedder, self._rules)
+        except NOT_OF_RULES:
+            raise
+        except Exception as error:  # the next round tries again
+            return undecided(given, self._rules, raised_text(error))
 
     def _gone(
         self,
@@ -409,7 +362,7 @@ def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> Clust
         after_commands(state, result, now_ms),
         round=result.round.round,
         round_at_ms=now_ms,
-        live=len(result.round.brokers),
+        live=len(result.round.brokers) if result.decided else state.live,
         reported=0,
         memory=result.memory.cluster,
         intents=result.intents,

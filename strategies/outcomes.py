@@ -55,9 +55,8 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
                 replace(broker, judged_after_ms=max(broker.judged_after_ms, outcome.ts))
             )
     others = _without(outcome.bundle, state.in_flight)
-    return replace(
-        state, in_flight={**others, outcome.bundle: replace(move, destination=destination)}
-    )
+    arrived = replace(move, destination=destination, arrived=True)
+    return replace(state, in_flight={**others, outcome.bundle: arrived})
 
 
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:

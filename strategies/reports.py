@@ -260,6 +260,12 @@ def _seen(move: InFlight, listed: bool, report: LoadReport) -> InFlight | None:
     """
     if report.broker != move.source:
         return None
-    if listed or move.left or report.ts <= move.issued_at_ms:
+    if listed and move.left and move.arrived:
+        return None  # it came back, as the bundles of a destination that dies may
+    if listed or report.ts <= move.issued_at_ms:
+        return move
+    if move.arrived and move.load == 0:
+        return None  # reports list no bundle without a topic: the destination's may never
+    if move.left:
         return move
     return None if move.destination is None else replace(move, left=True)

@@ -37,6 +37,7 @@ from strategies.model import (
 )
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
+from strategies.raised import RAISED
 from strategies.rivals.state import used_by_rounds
 from strategies.round_figures import Spread
 from strategies.round_input import RoundInput, RoundResult, Rules
@@ -155,6 +156,37 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         {**judged.drained.evacuation.throughputs, **leaving.throughputs},
         intents,
     )
+
+
+def undecided(given: RoundInput, rules: Rules, error: str) -> RoundResult:
+    """The result of a round in which a rule raised: no command, and the memory as it was, so that
+    the next round tries again. `error`: see `raised_text`.
+    """
+    skip = Skip("cluster", (given.cluster,), RAISED, f"a rule failed: {error}")
+    nothing = spread([])
+    record = Round(
+        cluster=given.cluster,
+        round=given.number,
+        epoch=rules.round.epoch,
+        ts=given.now_ms,
+        closed_by=given.closed_by,
+        strategy=f"{rules.strategy}/{rules.mode}",
+        brokers=(),
+        stale={},
+        usage={},
+        usage_after={},
+        commands=(),
+        skips=(skip,),
+        digest=_digest(given),
+        version=rules.version,
+        state=state_of(RoundFacts((), [one.broker for one in given.brokers], {}, {}, (skip,))),
+        intents=statuses(given.intents),
+        spread=nothing,
+        spread_after=nothing,
+        throughput_spread=nothing,
+    )
+    memory = Memory({state.broker: state.memory for state in given.brokers}, given.memory)
+    return RoundResult((), record, memory, {}, intents=given.intents, decided=False)
 
 
 def _spreads(judged: Judged, usage: dict[str, float], estimate: Estimate) -> dict[str, Spread]:

@@ -107,7 +107,8 @@ class RoundResult:
     """Result of a round: its commands, its record, the new memory, and its total moves.
 
     `loads`: bundle → the part (0–1) of its broker's traffic that moves with it; `throughputs`:
-    bundle → its part of the budget (bytes/s); `intents`: with the progress of drains.
+    bundle → its part of the budget (bytes/s); `intents`: with the progress of drains; `decided`:
+    False if a rule raised an error.
     """
 
     commands: tuple[Command, ...]
@@ -117,3 +118,4 @@ class RoundResult:
     spent: Spent | None = None
     throughputs: Mapping[str, float] = field(default_factory=dict)
     intents: Intents = NO_INTENTS
+    decided: bool = True

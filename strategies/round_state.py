@@ -16,7 +16,14 @@ if TYPE_CHECKING:  # the model of a round has its state
     from strategies.model import Skip
 
 StateCode = Literal[
-    "acting", "blind", "yielding", "not-allowed", "waiting", "cannot-help", "balanced"
+    "acting",
+    "set-aside",
+    "blind",
+    "yielding",
+    "not-allowed",
+    "waiting",
+    "cannot-help",
+    "balanced",
 ]
 STATES: tuple[StateCode, ...] = get_args(StateCode)
 
@@ -32,6 +39,10 @@ _SETTING = "Change the setting that the reason names, if these bundles may move.
 _OUTSIDE = "Look for load that does not come from bundles, such as other processes on the machine."
 _EXCLUDED = "Remove the namespace from limits.excluded_namespaces, if its bundles may move."
 _BROKERS = "Add brokers, or reduce the traffic."
+_RAISED = (
+    "Correct the strategy, if it is one of your own; otherwise report the sentence. Each round "
+    "tries again."
+)
 _RIVAL = (
     "Stop what moves bundles: switch Pulsar's own shedder off (`rebalancer doctor`), or end the "
     "script; rounds act again by themselves."
@@ -39,6 +50,7 @@ _RIVAL = (
 
 #: State, and skip code → what to do. The first code in this order that a round has decides.
 _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
+    ("set-aside", {"rule-raised": _RAISED}),
     ("yielding", {"yielding": _RIVAL, "rounds-yield": _RIVAL}),
     (
         "not-allowed",
@@ -178,6 +190,7 @@ _OF_BUNDLES = frozenset({"bundle-too-large"})
 #: Codes of brokers that the strategy cannot judge.
 _NOT_JUDGED = frozenset({"unusable-figures", "outdated"})
 _LEADS: Mapping[StateCode, str] = {
+    "set-aside": "no rule could judge the cluster",
     "blind": "the brokers cannot be judged",
     "yielding": "something else moves bundles, and rounds yield to it",
     "not-allowed": "a move or split is due, but none is allowed",

@@ -29,7 +29,7 @@ class InFlight:
     """A commanded move that no report has shown yet.
 
     `load`: the part (0–1) of the source's traffic that moves with the bundle; `left`: the source's
-    report no longer lists the bundle.
+    report no longer lists the bundle; `arrived`: an outcome says that the destination owns it.
     """
 
     command_id: str
@@ -39,6 +39,7 @@ class InFlight:
     expires_at_ms: int
     load: float
     left: bool = False
+    arrived: bool = False
 
 
 @dataclass(frozen=True, slots=True)

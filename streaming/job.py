@@ -36,6 +36,8 @@ from sinks.wire.signing import intents_key, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
+from streaming.cluster.gateway import is_submitted
+from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
 from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
@@ -43,7 +45,16 @@ from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written, counted
 from streaming.partitions import with_partitions
 from streaming.processor import OUTPUT, ClusterProcessor
-from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
+from streaming.progress import (
+    LONGEST_PAUSE_S,
+    SHORTEST_PAUSE_S,
+    BatchProgress,
+    OnProgress,
+    Pauses,
+    Progress,
+    progress_file,
+)
+from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.files import FileSource, FileTopicSource
@@ -53,7 +64,6 @@ from streaming.state.shards import shard_keys
 
 #: Topics that the job reads or writes.
 _JOB_TOPICS = ("telemetry", *KINDS)
-_POLL_INTERVAL_S = 0.1
 _BATCH_POLL_S = 0.02
 
 
@@ -122,6 +132,8 @@ def run_job(
         spark = stack.enter_context(
             _running(run, held.lock) if session is None else _shared_session(session, job)
         )
+        if is_submitted():
+            stack.enter_context(stopped_by_java(stop))
         stack.enter_context(stopping(stop))
         return _run(spark, run, Progress(report, on_poll), stop, log)
 
@@ -228,12 +240,12 @@ def decided(
         )
         read_rows = unpacking
     processor = ClusterProcessor(engine, used.signing, read_rows, metrics=metrics)
-    with _own_workers(records.sparkSession, job.checkpoint):
+    with own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
 
 @contextmanager
-def _own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
+def own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
     """Gives the query Python workers of its own. Functions with equal environment share workers,
     whose cached stores would be missed.
     """
@@ -254,9 +266,10 @@ def _run(
 
     def once() -> PySparkException | None:
         progress.on_poll()
-        return (
-            None if stop.is_set() else _follow(_start(spark, run, output), output, progress, stop)
-        )
+        if stop.is_set():
+            return None
+        pauses = Pauses(SHORTEST_PAUSE_S if run.drain else LONGEST_PAUSE_S)
+        return _follow(_start(spark, run, output), output, progress, stop, pauses)
 
     try:
         error = _run_with_restarts(run.job, once, lambda: progress.batches, stop, log)
@@ -312,23 +325,30 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
         place = PulsarTopic(topic, *limits, job.read_tasks, used.wire, used.pulsar)
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
-    source = FileSource(topic, *limits, job.read_tasks, used.wire)
+    lossless = used.files.fail_on_data_loss
+    source = FileSource(topic, *limits, job.read_tasks, used.wire, lossless)
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 
 
 def _follow(
-    query: StreamingQuery, output: Output, progress: Progress, stop: threading.Event
+    query: StreamingQuery,
+    output: Output,
+    progress: Progress,
+    stop: threading.Event,
+    pauses: Pauses,
 ) -> PySparkException | None:
-    """Waits for the end of the query; returns its error, or None. A stop takes effect between two
-    micro-batches.
+    """Waits for the end of the query; returns its error, or None. A stop takes effect at once,
+    between two micro-batches; other ends are noticed after the pause.
     """
     try:
         while query.isActive:
-            if stop.wait(_POLL_INTERVAL_S):
+            if stop.wait(pauses.next_s):
                 _finish_batch(query, output, progress)
                 query.stop()
+            before = progress.batches
             progress.poll(query)
+            pauses.looked(news=progress.batches > before)
         return query.exception()
     except PySparkException as error:
         return error
@@ -356,7 +376,9 @@ def _reports(job: JobSettings, on_progress: OnProgress | None) -> Iterator[OnPro
     with ExitStack() as stack:
         targets = [on_progress] if on_progress is not None else []
         if job.progress_file:
-            targets.append(stack.enter_context(progress_file(Path(job.progress_file))))
+            targets.append(
+                stack.enter_context(progress_file(Path(job.progress_file), job.log_bytes))
+            )
 
         def report(progress: BatchProgress) -> None:
             for target in targets:
@@ -369,16 +391,18 @@ def _reports(job: JobSettings, on_progress: OnProgress | None) -> Iterator[OnPro
 def _running(run: Run, lock: int) -> Iterator[SparkSession]:
     # Java inherits the lock: the checkpoint is free only after the last process that could write to
     # it has ended.
-    session = start_session(run.job, run.folder / SPARK_LOG, short=run.drain, keep_open=(lock,))
+    spark_log = run.folder / SPARK_LOG
+    session = start_session(run.job, spark_log, short=run.drain, keep_open=(lock,))
     try:
-        yield session
+        with kept_short(spark_log, run.job.log_bytes):
+            yield session
     except (SettingsError, SinkError):
         raise
     except Exception as error:  # the type of the error depends on when Java ended
         code = java_end(JAVA_ENDS_S)
         if code is None:
             raise
-        raise java_died(code, run.folder / SPARK_LOG) from error
+        raise java_died(code, spark_log) from error
     finally:
         stop_session(session)
 

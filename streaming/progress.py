@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,8 +17,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from strategies.errors import SinkError
 from streaming.outputs.facts import BatchFacts
 from streaming.outputs.output_counts import Written, observed, observed_facts
+from streaming.rotation import renamed
 
 OnProgress = Callable[["BatchProgress"], None]
+#: Between two looks at a query. A look takes some dozen calls to Java; a micro-batch takes at least
+#: 50 ms, and Spark keeps the progress of the last 100.
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,21 @@ class BatchProgress:
     def json(self) -> str:
         """One JSON line for the progress file."""
         return json.dumps({"v": 1, **self.fields()}, separators=(",", ":"))
+
+
+class Pauses:
+    """Pauses between looks at a query: short while it has news, longer and longer while it has
+    none.
+    """
+
+    def __init__(self, longest_s: float = LONGEST_PAUSE_S) -> None:
+        self._longest_s = longest_s
+        #: The next pause, in seconds.
+        self.next_s = SHORTEST_PAUSE_S
+
+    def looked(self, *, news: bool) -> None:
+        """Sets the pause that follows a look."""
+        self.next_s = SHORTEST_PAUSE_S if news else min(2 * self.next_s, self._longest_s)
 
 
 class Progress:
@@ -135,21 +154,34 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
 
 
 @contextmanager
-def progress_file(path: Path) -> Iterator[OnProgress]:
-    """Appends one JSON line per micro-batch. Raises SinkError if the file cannot be opened."""
+def progress_file(path: Path, most_bytes: int) -> Iterator[OnProgress]:
+    """Appends one JSON line per micro-batch; a file of `most_bytes` becomes an older one (see
+    rotation.py). Raises SinkError if the file cannot be opened.
+    """
+    file = _opened(path)
+
+    def write(progress: BatchProgress) -> None:
+        nonlocal file
+        file.write(progress.json() + "\n")
+        file.flush()
+        with suppress(OSError):  # a folder without permission to rename: the file grows
+            if renamed(path, file.fileno(), most_bytes):
+                file.close()
+                file = _opened(path)
+
     try:
-        file = path.open("a", encoding="utf-8")
+        yield write
+    finally:
+        file.close()
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        return path.open("a", encoding="utf-8")
     except OSError as error:
         raise SinkError(
             f"{path} cannot be written ({error.strerror}); name another job.progress_file"
         ) from error
-
-    def write(progress: BatchProgress) -> None:
-        file.write(progress.json() + "\n")
-        file.flush()
-
-    with file:
-        yield write
 
 
 def _behind(source: Any) -> int | None:

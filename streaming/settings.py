@@ -77,6 +77,16 @@ class JobSettings:
     progress_file: Annotated[
         str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")
     ] = ""
+    log_bytes: Annotated[
+        int,
+        Setting(
+            "Size at which spark.log and job.progress_file become an older file (.1); three of "
+            "each are kept",
+            "bytes",
+            ge=65_536,
+            le=1_099_511_627_776,
+        ),
+    ] = 16_777_216
     jars: JarSettings = JarSettings()
     #: The topics of the job; processes without Spark share them.
     connections: Connections = Connections()

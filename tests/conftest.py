@@ -63,9 +63,16 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]
 
 #: The lanes that take minutes, the longest first: what is handed out last is over in seconds, and
 #: no process waits long for the other.
-LONGEST = ("pulsar", "tests/servers/test_roll.py", "tests/servers/test_drain.py", "kafka", "spark")
-#: Files whose brokers nothing else uses.
-OWN_BROKERS = (
+LONGEST = (
+    "pulsar",
+    "tests/servers/test_roll.py",
+    "tests/servers/test_drain.py",
+    "tests/faults/test_kill_everything.py",
+    "kafka",
+    "spark",
+)
+#: Files whose servers nothing else uses.
+OWN_SERVERS = (
     "tests/servers/test_drain.py",
     "tests/servers/test_roll.py",
     "tests/servers/test_troubled_cluster.py",
@@ -75,7 +82,7 @@ OWN_BROKERS = (
 
 def lane(file: str) -> str:
     """The lane of a test file, a path from the project's folder with slashes."""
-    if file.startswith("tests/servers/") and file not in OWN_BROKERS:
+    if file.startswith("tests/servers/") and file not in OWN_SERVERS:
         # The topics of the Spark cluster are on Kafka.
         return (
             "kafka"

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from rebalancer.analysis.explain.history import is_there
+from rebalancer.analysis.status import RECENT_MS, counted
 from sinks.topics.access import (
     Publisher,
     Reader,
@@ -34,8 +35,6 @@ from strategies.intents.contract import Intent, IntentStatus
 from strategies.intents.state import from_statuses
 from strategies.model import Round
 
-#: Rounds published within this time are read; without any, the job does not run.
-RECENT_MS = 3_600_000
 _DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")
 _UNITS_MS = {"min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -54,8 +53,8 @@ _REJECTED = msgspec.json.Decoder(_RejectedRow)
 
 
 def newest_rounds(connections: Connections, now_ms: int) -> dict[str, Round]:
-    """The newest round of each cluster by name, of the last hour. Raises SettingsError,
-    SinkError.
+    """The newest round of each cluster by name, of the last hour: without any, the job does not
+    run. Raises SettingsError, SinkError.
     """
     if not is_there("rounds", connections.topics.rounds):
         return {}
@@ -111,6 +110,14 @@ def judge(done: Round, intent: Intent) -> IntentRefusal | None:
     return judged if isinstance(judged, IntentRefusal) else None
 
 
+def what_of(status: IntentStatus) -> str:
+    """`drain b1:8080`, `roll of 4 brokers`."""
+    if status.broker is not None:
+        return f"{status.action} {status.broker}"
+    brokers = counted(len(status.phases), "broker")
+    return f"roll of {brokers}" if status.phases else status.action
+
+
 def excluded_by(done: Round) -> list[str]:
     """The brokers that limits.excluded_brokers left out of a round."""
     return [name for skip in done.skips if skip.code == "excluded-broker" for name in skip.names]
@@ -121,18 +128,17 @@ def active_roll(done: Round) -> IntentStatus | None:
     return next((one for one in done.intents if one.state in ("rolling", "halted")), None)
 
 
-def checked(intent: Intent) -> Intent:
-    """The intent. Raises IntentError for an empty or too long person or reason."""
+def check_words(by: str, reason: str) -> None:
+    """Raises SettingsError for an empty or too long person or reason."""
     try:
-        check_person(intent.by, intent.reason)
+        check_person(by, reason)
     except WireError as error:
-        raise IntentError(f"--{error.text.removeprefix('$.')}") from None
-    return intent
+        raise SettingsError([f"--{error.text.removeprefix('$.')}"]) from None
 
 
 def until_ms(text: str, now_ms: int) -> int:
-    """`2h`, `90 min`, or a time such as 2026-01-31T12:00:00Z, as ms since the epoch. Raises
-    IntentError.
+    """`2h`, `90 min`, or a later time such as 2026-01-31T12:00:00Z, as ms since the epoch. Raises
+    SettingsError.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is not None:
@@ -140,11 +146,16 @@ def until_ms(text: str, now_ms: int) -> int:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise IntentError(
-            f"--until: {text!r} is neither a duration such as 90min, 2h or 1d nor a time such as "
-            "2026-01-31T12:00:00Z"
+        raise SettingsError(
+            [
+                f"--until: {text!r} is neither a duration such as 90min, 2h or 1d nor a time such "
+                "as 2026-01-31T12:00:00Z"
+            ]
         ) from None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    end_ms = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if end_ms <= now_ms:
+        raise SettingsError([f"--until: {text} has passed (UTC); name a later time"])
+    return end_ms
 
 
 def publish_intent(

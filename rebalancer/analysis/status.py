@@ -29,8 +29,8 @@ from strategies.approvals import PauseOrder
 from strategies.model import Command, Outcome, Round
 from strategies.settings import RoundSettings
 
-#: Telemetry and rejected records published within this time are read; files of a file topic as a
-#: whole, if they were written within it.
+#: Telemetry, rounds and rejected records published within this time are read; files of a file topic
+#: as a whole, if they were written within it.
 RECENT_MS = 3_600_000
 #: A job whose last round is older than this number of intervals makes no progress.
 INTERVALS = 3

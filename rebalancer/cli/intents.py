@@ -19,7 +19,7 @@ import typer
 from rebalancer.analysis.intents import (
     IntentAnswers,
     IntentError,
-    checked,
+    check_words,
     judge,
     newest_rounds,
     publish_intent,
@@ -82,18 +82,11 @@ class IntentSession:
         reason: str | None = None,
         **given: Any,
     ) -> Intent:
-        """A new record. Raises IntentError for an empty person or reason."""
-        return checked(
-            Intent(
-                self.cluster,
-                wall_clock_ms(),
-                uuid4().hex,
-                action,
-                self.by,
-                self.reason if reason is None else reason,
-                broker,
-                **given,
-            )
+        """A new record. Raises SettingsError for a reason that does not fit into it."""
+        why = self.reason if reason is None else reason
+        check_words(self.by, why)
+        return Intent(
+            self.cluster, wall_clock_ms(), uuid4().hex, action, self.by, why, broker, **given
         )
 
     def judged(self, intent: Intent) -> Intent:
@@ -142,8 +135,8 @@ class IntentSession:
         """
         later, before = 0, True
         left = (
-            f"interrupted, but the record to {intent.action} is written: a round will carry it out "
-            "or refuse it. `rebalancer intents` shows what becomes of it."
+            f"interrupted, but the record to {intent.in_words} is written: a round will carry it "
+            "out or refuse it. `rebalancer intents` shows what becomes of it."
         )
         for done in self.rounds(left):
             answer = self.answers.answer(intent.id, done)
@@ -160,8 +153,8 @@ class IntentSession:
             before = False
             if later >= _UNANSWERED:
                 raise IntentError(
-                    f"{_UNANSWERED} rounds do not mention the record to {intent.action}. Check the "
-                    "clock of this machine, and that topics.telemetry here is the job's: "
+                    f"{_UNANSWERED} rounds do not mention the record to {intent.in_words}. Check "
+                    "the clock of this machine, and that topics.telemetry here is the job's: "
                     "`rebalancer doctor`."
                 )
         raise AssertionError("rounds() has no end")
@@ -174,6 +167,8 @@ def intent_session(
     """Opens the topics of a cluster's rounds. `cluster`, `by`: None = as in the settings, and this
     user. Raises IntentError, SettingsError, SinkError.
     """
+    person = by or login()
+    check_words(person, reason)
     connections, log, now_ms = settings.connections, Log(settings.log), wall_clock_ms()
     key = intents_key(connections.signing)
     rounds = newest_rounds(connections, now_ms)
@@ -190,7 +185,7 @@ def intent_session(
         )
     answers = IntentAnswers(connections, newest, now_ms, log.write)
     with stopping() as stop, closing(answers):
-        yield IntentSession(settings, key, by or login(), reason, newest, answers, stop, log)
+        yield IntentSession(settings, key, person, reason, newest, answers, stop, log)
 
 
 def progress_of(status: IntentStatus) -> str:

@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, str] = {
     "conformance": "Compare decisions with those of Pulsar's own classes.",
     "topics": "Create the topics of the settings on Kafka and Pulsar.",
     "jars": "Download the jars that Spark needs for Kafka topics.",
-    "ship": "Pack the Python packages for remote Spark workers.",
+    "ship": "Pack what remote Spark workers need, or the job for spark-submit.",
     "config": "Show or check settings, or print their JSON Schema.",
     "doctor": "Check the requirements and the health of the job.",
 }

@@ -17,9 +17,9 @@ from sinks.collector.encoding_telemetry import (
     encode_sweep,
 )
 from sinks.collector.leader import NO_FACTS, LeaderPoll
-from sinks.collector.load_source import LoadManager
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.topics.access import Publisher
 from strategies.errors import AdminError, Unauthorized
 

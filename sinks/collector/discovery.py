@@ -6,8 +6,9 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from sinks.collector.load_source import LoadManager, load_manager_of
+from sinks.collector.load_source import load_manager_of
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import NotFound, Refused
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from sinks.collector.broker_poll import BrokerPoll, Poll
 from sinks.collector.bundle_owners import OwnerPoll
@@ -16,10 +15,10 @@ from sinks.collector.load_topics import LoadTopics
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FrozenReports
+from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 
-LoadManager = Literal["modular", "extensible"]
 _PORT = re.compile(r"\d+")
 _SERVERS = 2
 
@@ -28,11 +27,9 @@ def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager
     """The configured load manager, or the one in a broker's configuration. Raises AdminError."""
     if settings.load_manager != "auto":
         return settings.load_manager
-    name = admin.configuration().get("loadManagerClassName", "").rpartition(".")[2]
-    if name.startswith("Extensible"):
-        return "extensible"
-    if name.startswith("Modular"):
-        return "modular"
+    manager, name = configured_manager(admin)
+    if manager is not None:
+        return manager
     raise Refused(
         f"{settings.cluster} runs the load manager {name or 'without a name'}, which is not "
         "supported; see pulsar.load_manager"

@@ -12,7 +12,6 @@ from sinks.collector.collector import Collector, wall_clock_ms
 from sinks.collector.leader import LeaderPoll
 from sinks.collector.load_source import (
     HASTY_DEADLINE,
-    LoadManager,
     load_manager_of,
     open_poll,
     single_try,
@@ -20,6 +19,7 @@ from sinks.collector.load_source import (
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Publisher
 

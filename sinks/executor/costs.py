@@ -5,12 +5,16 @@ them waits for a message. Measured with few calls; a call that fails ends the me
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal
+from threading import Lock
+from typing import Any
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.http import Wait
+from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
+from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import AdminError, NotFound, NotOwned
 
 #: Topics of a bundle that are looked at before a move.
@@ -18,12 +22,6 @@ _LOOKED_AT = 3
 #: A topic with fewer messages a second may be silent for as long as it is looked at.
 _LEAST_MSGS = 1.0
 _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.05, 0.4
-LoadManager = Literal["modular", "extensible"]
-#: Part of the name of a load manager's class.
-_MANAGERS: Mapping[str, LoadManager] = {
-    "ExtensibleLoadManager": "extensible",
-    "ModularLoadManager": "modular",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +35,37 @@ class BundleUse:
     had_clients: bool = False
     busiest: str | None = None
     manager: LoadManager | None = None
+
+
+class WaveTopics:
+    """The topics of the bundles of a wave. Moves of a wave run side by side and are mostly of few
+    namespaces: each of these is listed once, and a list that failed is not asked for again.
+    """
+
+    def __init__(self, admin: PulsarAdmin) -> None:
+        self._admin, self._lock = admin, Lock()
+        self._listed: dict[str, Future[tuple[str, ...]]] = {}
+
+    def of_bundle(self, bundle: str) -> tuple[str, ...]:
+        """Names of its persistent topics, in the order of the list; none for a name that is no
+        bundle's. Raises AdminError.
+        """
+        parsed = parse_bundle(bundle)
+        if parsed is None:
+            return ()
+        namespace, range_ = parsed
+        return tuple(name for name in self._of(namespace) if topic_hash(name) in range_)
+
+    def _of(self, namespace: str) -> tuple[str, ...]:
+        with self._lock:
+            is_first = namespace not in self._listed
+            listed = self._listed.setdefault(namespace, Future())
+        if is_first:
+            try:
+                listed.set_result(self._admin.persistent_topics(namespace))
+            except Exception as error:
+                listed.set_exception(error)  # the others wait for an answer
+        return listed.result()
 
 
 class CostMeter:
@@ -55,6 +84,11 @@ class CostMeter:
         self._admin, self._measure_s = admin, measure_ms / 1000
         self._wait, self._clock = wait, clock
         self._manager: LoadManager | None = None
+        self._topics = WaveTopics(admin)
+
+    def begin_wave(self) -> None:
+        """Forgets the lists of topics: they may have changed since the last wave."""
+        self._topics = WaveTopics(self._admin)
 
     def before(self, bundle: str, owner: str) -> BundleUse:
         """The use of a bundle that this broker owns."""
@@ -62,7 +96,7 @@ class CostMeter:
             return BundleUse()
         try:
             manager = self._load_manager(owner)
-            topics = self._admin.bundle_topics(bundle)
+            topics = self._topics.of_bundle(bundle)
         except AdminError:
             return BundleUse(manager=self._manager)
         found: list[tuple[float, str]] = []
@@ -104,8 +138,7 @@ class CostMeter:
     def _load_manager(self, broker: str) -> LoadManager | None:
         """Asked once."""
         if self._manager is None:
-            name = self._admin.configuration(broker).get("loadManagerClassName", "")
-            self._manager = next((kind for part, kind in _MANAGERS.items() if part in name), None)
+            self._manager, _ = configured_manager(self._admin, broker)
         return self._manager
 
 

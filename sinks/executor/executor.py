@@ -215,6 +215,7 @@ class Executor:
         """All of a wave, worked on side by side."""
         if not wave:
             return []
+        self._meter.begin_wave()
         with ThreadPoolExecutor(self._config.at_once, thread_name_prefix="apply") as pool:
             results = [pool.submit(self._result, content) for content in wave]
             while wait(results, _LEARN_EVERY_S).not_done:

@@ -100,6 +100,7 @@ class UnownedBundles:
             if now_ms - since_ms < self._hold_ms and not self._is_owned(bundle):
                 return unowned_objection(bundle, since_ms, now_ms)
             self._journal.remove_unowned(bundle)
+            self._looked_at.pop(bundle, None)
         return None
 
     def _is_owned(self, bundle: str) -> bool:

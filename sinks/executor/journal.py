@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from sinks.topics.files.flushing import make_folder
 from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
 from strategies.model import OutcomeStatus
@@ -26,6 +27,8 @@ _FILE = "journal.sqlite"
 _VERSION = 3
 #: SQLite's integers have 64 bits.
 _FOREVER_MS = 2**62
+#: The longest `executor.unowned_hold_ms`.
+_LONGEST_HOLD_MS = 86_400_000
 _TABLES = """
 CREATE TABLE commands (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL,
                        place INTEGER NOT NULL, record BLOB NOT NULL, owner TEXT, status TEXT,
@@ -121,7 +124,7 @@ class Journal:
         self._file = folder / _FILE
         self._lock = threading.Lock()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             self._db = sqlite3.connect(
                 self._file, timeout=1.0, isolation_level=None, check_same_thread=False
             )
@@ -232,12 +235,15 @@ class Journal:
 
     def forget(self, before_ms: int) -> None:
         """Drops published verdicts, and decisions, whose `at_ms` (decided, or expired if that is
-        later) is before; epochs and pauses are never dropped.
+        later) is before, and bundles without an owner that hold nothing back by then; epochs and
+        pauses are never dropped: there is one of each cluster.
         """
         with self.writing() as db:
             db.execute("DELETE FROM commands WHERE at_ms < ? AND published = 1", (before_ms,))
             db.execute("DELETE FROM approvals WHERE at_ms < ? AND published = 1", (before_ms,))
             db.execute("DELETE FROM decisions WHERE at_ms < ?", (before_ms,))
+            # Of namespaces that get no more commands: others are removed when one is judged.
+            db.execute("DELETE FROM unowned WHERE since_ms < ?", (before_ms - _LONGEST_HOLD_MS,))
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

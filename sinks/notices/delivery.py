@@ -82,8 +82,9 @@ def headers_of(notice: Notice, body: bytes, hook: Webhook, now_s: int) -> Mappin
         "webhook-id": notice.id,
         "webhook-timestamp": str(now_s),
     }
-    if hook.key is not None:
-        found["webhook-signature"] = signature(hook.key, notice.id, now_s, body)
+    if hook.keys:
+        signatures = (signature(key, notice.id, now_s, body) for key in hook.keys)
+        found["webhook-signature"] = " ".join(signatures)
     if hook.authorization is not None:
         found["Authorization"] = hook.authorization.reveal().decode("ascii")
     return found

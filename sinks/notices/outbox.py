@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from sinks.notices.notice import Notice
+from sinks.topics.files.flushing import make_folder
 from sinks.topics.files.segments import sync_folder
 from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
@@ -80,7 +81,7 @@ class Outbox:
         """Creates the folder. Raises NotifierInUse."""
         self._folder, self._file = folder, folder / _FILE
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unusable(error) from error

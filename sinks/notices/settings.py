@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -44,7 +45,7 @@ class NoticeSettings:
             "States of a round, and of silent, plan, failed, lost-destination those that notices "
             "are about, with commas between them"
         ),
-    ] = "cannot-help,not-allowed,yielding,blind,silent,failed,lost-destination"
+    ] = "cannot-help,not-allowed,yielding,blind,set-aside,silent,failed,lost-destination"
     settle_rounds: Annotated[
         int,
         Setting(
@@ -75,6 +76,14 @@ class NoticeSettings:
     ] = 3_600_000
     key_file: Annotated[
         str, Setting("File with the key that signs notices (HMAC-SHA256); empty = unsigned")
+    ] = ""
+    previous_key_file: Annotated[
+        str,
+        Setting(
+            "While notices.key_file changes: file with the key before; notices then have both "
+            "signatures; empty = none",
+            "",
+        ),
     ] = ""
     token_file: Annotated[
         str, Setting("File with a token for the header Authorization: Bearer; empty = no header")
@@ -115,13 +124,14 @@ NOTICES_OFF = NoticeSettings()
 class Webhook:
     """Where and how notices are sent. `url` may contain a secret: only `host` is printed.
 
-    `key`: None = unsigned; `authorization`: the value of this header, None = no header.
+    `keys`: each signs; none = unsigned. `authorization`: the value of this header, None = no
+    header.
     """
 
     url: str = field(repr=False)
     host: str
     form: Literal["json", "slack"]
-    key: Secret | None = None
+    keys: tuple[Secret, ...] = ()
     authorization: Secret | None = None
     tls_ca_file: str = ""
 
@@ -147,7 +157,7 @@ def webhook(settings: NoticeSettings) -> Webhook:
         parts._replace(netloc=host).geturl(),
         host,
         settings.form,
-        _key(settings),
+        tuple(_keys(settings)),
         _token(settings) or _login(parts.username, parts.password),
         settings.tls_ca_file,
     )
@@ -216,14 +226,25 @@ def _problem(url: str) -> str:
     return "" if complete else "is not complete; write http://host:port/path or https://…"
 
 
-def _key(settings: NoticeSettings) -> Secret | None:
-    if not settings.key_file:
-        return None
-    key = read_secret(settings.key_file, "notices.key_file")
+def _keys(settings: NoticeSettings) -> Iterator[Secret]:
+    if settings.previous_key_file and not settings.key_file:
+        raise SettingsError(
+            [
+                "notices.previous_key_file: names a key, but notices.key_file names none; name "
+                "the key that signs as notices.key_file"
+            ]
+        )
+    for name in ("key_file", "previous_key_file"):
+        if file := getattr(settings, name):
+            yield _key(file, f"notices.{name}")
+
+
+def _key(file: str, setting: str) -> Secret:
+    key = read_secret(file, setting)
     if len(key.reveal()) < SHORTEST_KEY:
         raise SettingsError(
             [
-                f"notices.key_file: {settings.key_file} has fewer than {SHORTEST_KEY} bytes; "
+                f"{setting}: {file} has fewer than {SHORTEST_KEY} bytes; "
                 "write one with: openssl rand -hex 32"
             ]
         )

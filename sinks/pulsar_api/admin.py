@@ -23,7 +23,6 @@ from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.names import is_broker
-from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import (
     AdminError,
     BrokerUnavailable,
@@ -224,20 +223,14 @@ class PulsarAdmin:
         urls = map(_host_and_port, (found.get("httpUrl"), found.get("httpUrlTls")))
         return any(url is not None and self._http.broker_at(url, [broker]) for url in urls)
 
-    def bundle_topics(self, bundle: str) -> tuple[str, ...]:
-        """Names of the persistent topics of a bundle, loaded or not; of the namespace's topics,
-        which a broker lists anyway. None for a name that is no bundle's.
+    def persistent_topics(self, namespace: str) -> tuple[str, ...]:
+        """Names of the persistent topics of a namespace, loaded or not.
 
         A broker is never asked to choose those of a bundle: that can freeze it
         (docs/PULSAR_FAULTS.md).
         """
-        parsed = parse_bundle(bundle)
-        if parsed is None:
-            return ()
-        namespace, range_ = parsed
         path = _path("persistent", *namespace.split("/"))
-        names = self._names(Call(f"the topics of {namespace}", "GET", path))
-        return tuple(name for name in names if topic_hash(name) in range_)
+        return self._names(Call(f"the topics of {namespace}", "GET", path))
 
     def topic_figures(self, topic: str, broker: str) -> dict[str, Any]:
         """Figures of a persistent topic since its owner has loaded it, from the broker that owns

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.files.consumer import FileConsumer
+from sinks.topics.files.settings import FileSettings
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
@@ -40,10 +41,11 @@ _READ_RECORDS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class TopicAccess:
-    """Settings for reaching the servers of topics."""
+    """Settings for reaching the servers of topics, and of topics in folders."""
 
     kafka: KafkaSettings = KafkaSettings()
     pulsar: PulsarSettings = PulsarSettings()
+    files: FileSettings = FileSettings()
 
 
 NO_SECURITY = TopicAccess()
@@ -98,8 +100,9 @@ class Reader(Protocol):
 class FilePublisher:
     """The Publisher of a file topic. Keys are not stored: they are fields of the records."""
 
-    def __init__(self, folder: Path) -> None:
-        self._writer = FileTopicWriter(folder, sync=True)
+    def __init__(self, folder: Path, retention_ms: int | None = None) -> None:
+        """`retention_ms`: see FileTopicWriter."""
+        self._writer = FileTopicWriter(folder, sync=True, retention_ms=retention_ms)
         self._waiting: list[bytes] = []
 
     def publish(self, key: str, value: bytes) -> None:
@@ -128,7 +131,8 @@ class FileReader:
         follow: bool,
         since_ms: int | None = None,
     ) -> None:
-        self._reader = FileTopicReader(folder, topic, limits)
+        # A copy of what is there: what is deleted meanwhile is not.
+        self._reader = FileTopicReader(folder, topic, limits, skip_deleted=not follow)
         begin = self._reader.begin() if since_ms is None else self._reader.written_since(since_ms)
         self._next, self._end = begin, None if follow else self._reader.end()
 
@@ -181,7 +185,14 @@ def open_consumer(
         return KafkaTopicConsumer(topic, group, kafka_access(access.kafka), limits)
     if topic.scheme == "pulsar":
         return PulsarTopicConsumer(topic, group, access.pulsar, limits, ahead)
-    return FileConsumer(topic.folder, str(topic), group, folder, limits)
+    return FileConsumer(
+        topic.folder,
+        str(topic),
+        group,
+        folder,
+        limits,
+        skip_deleted=not access.files.fail_on_data_loss,
+    )
 
 
 def open_publisher(topic: TopicUri, access: TopicAccess = NO_SECURITY) -> Publisher:
@@ -191,7 +202,7 @@ def open_publisher(topic: TopicUri, access: TopicAccess = NO_SECURITY) -> Publis
     return (
         PulsarPublisher(topic, access.pulsar)
         if topic.scheme == "pulsar"
-        else FilePublisher(topic.folder)
+        else FilePublisher(topic.folder, access.files.retention_ms)
     )
 
 

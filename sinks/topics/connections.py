@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import TopicAccess
+from sinks.topics.files.settings import FileSettings
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.settings import Topics
 from sinks.wire.raw import SourceSettings
@@ -23,6 +24,7 @@ class Connections:
 
     topics: Topics = Topics()
     wire: WireLimits = WireLimits()
+    files: FileSettings = FileSettings()
     kafka: KafkaSettings = KafkaSettings()
     pulsar: PulsarSettings = PulsarSettings()
     source: SourceSettings = SourceSettings()
@@ -31,4 +33,4 @@ class Connections:
     @property
     def access(self) -> TopicAccess:
         """Settings for reaching the servers of the topics."""
-        return TopicAccess(self.kafka, self.pulsar)
+        return TopicAccess(self.kafka, self.pulsar, self.files)

@@ -49,48 +49,85 @@ class SigningSettings:
             "",
         ),
     ] = ""
+    previous_key_file: Annotated[
+        str,
+        Setting(
+            "While signing.key_file changes: file with the key before, which is accepted too; "
+            "empty = none",
+            "",
+        ),
+    ] = ""
+    previous_approvals_key_file: Annotated[
+        str,
+        Setting(
+            "While signing.approvals_key_file changes: file with the key before, which is "
+            "accepted too; empty = none",
+            "",
+        ),
+    ] = ""
+    previous_intents_key_file: Annotated[
+        str,
+        Setting(
+            "While signing.intents_key_file changes: file with the key before, which is accepted "
+            "too; empty = none",
+            "",
+        ),
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """Signs records and verifies signatures."""
+    """Signs records and verifies signatures. `previous`: a key that is accepted too and signs
+    nothing: while keys change, records with both signatures are under way.
+    """
 
     secret: Secret
+    previous: Secret | None = None
+
+    @property
+    def keys(self) -> tuple[Secret, ...]:
+        """The key that signs, and the previous one if there is one."""
+        return (self.secret,) if self.previous is None else (self.secret, self.previous)
+
+    @property
+    def current(self) -> SigningKey:
+        """Accepts only what it signs itself."""
+        return SigningKey(self.secret)
+
+    def shares(self, other: SigningKey) -> bool:
+        """Whether a record that one of them accepts could be signed with a key of the other."""
+        return any(one in other.keys for one in self.keys)
 
     def sign(self, record: bytes) -> bytes:
         """The record's canonical bytes (an object without `sig`) with the signature as last
         field.
         """
-        return b'%b,"sig":"%b"}' % (record[:-1], self._mac(record))
+        return b'%b,"sig":"%b"}' % (record[:-1], _mac(self.secret, record))
 
     def check(self, record: bytes) -> Verdict:
-        """Whether the bytes, as received, are signed with this key. `sig` must be the last field,
-        as `sign` writes it.
+        """Whether the bytes, as received, are signed with this key or the previous one. `sig` must
+        be the last field, as `sign` writes it.
         """
         match = _SIGNED.fullmatch(record.strip())
         if match is None:
             return "wrong" if b'"sig"' in record else "unsigned"
-        return (
-            "signed"
-            if hmac.compare_digest(self._mac(match["body"] + b"}"), match["sig"])
-            else "wrong"
-        )
-
-    def _mac(self, record: bytes) -> bytes:
-        return hmac.new(self.secret.reveal(), record, hashlib.sha256).hexdigest().encode()
+        body = match["body"] + b"}"
+        signed = [hmac.compare_digest(_mac(key, body), match["sig"]) for key in self.keys]
+        return "signed" if any(signed) else "wrong"
 
 
 def signing_key(settings: SigningSettings) -> SigningKey | None:
     """The key that the settings name, None if they name none. Raises SettingsError."""
-    return _key(settings.key_file, "signing.key_file")
+    return _key(settings, "key_file")
 
 
 def approvals_key(settings: SigningSettings) -> SigningKey | None:
     """The key of approvals, None if the settings name none. Raises SettingsError, also for the key
     that signs commands: a job could approve its own plans with it.
     """
-    key = _key(settings.approvals_key_file, "signing.approvals_key_file")
-    if key is not None and settings.key_file and key == signing_key(settings):
+    key = _key(settings, "approvals_key_file")
+    commands = signing_key(settings) if key is not None else None
+    if key is not None and commands is not None and key.shares(commands):
         raise SettingsError(
             [
                 "signing.approvals_key_file: holds the same key as signing.key_file, so a job "
@@ -104,12 +141,10 @@ def intents_key(settings: SigningSettings) -> SigningKey | None:
     """The key of intents, None if the settings name none. Raises SettingsError, also for a key that
     signs something else: who may drain a broker need not be able to sign commands or approvals.
     """
-    key = _key(settings.intents_key_file, "signing.intents_key_file")
-    for file, name in (
-        (settings.key_file, "key_file"),
-        (settings.approvals_key_file, "approvals_key_file"),
-    ):
-        if key is not None and file and key == _if_readable(file, f"signing.{name}"):
+    key = _key(settings, "intents_key_file")
+    for name in ("key_file", "approvals_key_file"):
+        other = None if key is None else _if_readable(settings, name)
+        if key is not None and other is not None and key.shares(other):
             raise SettingsError(
                 [
                     f"signing.intents_key_file: holds the same key as signing.{name}, so people "
@@ -120,17 +155,33 @@ def intents_key(settings: SigningSettings) -> SigningKey | None:
     return key
 
 
-def _if_readable(file: str, setting: str) -> SigningKey | None:
+def _if_readable(settings: SigningSettings, name: str) -> SigningKey | None:
     """Another key of the settings, where this process can read it: not every process has each."""
     try:
-        return _key(file, setting)
+        return _key(settings, name)
     except SettingsError:
         return None
 
 
-def _key(file: str, setting: str) -> SigningKey | None:
+def _key(settings: SigningSettings, name: str) -> SigningKey | None:
+    """The key of a setting, with the previous one."""
+    file, previous = getattr(settings, name), getattr(settings, f"previous_{name}")
+    if previous and not file:
+        raise SettingsError(
+            [
+                f"signing.previous_{name}: names a key, but signing.{name} names none; name the "
+                f"key that signs as signing.{name}"
+            ]
+        )
     if not file:
         return None
+    return SigningKey(
+        _secret(file, f"signing.{name}"),
+        _secret(previous, f"signing.previous_{name}") if previous else None,
+    )
+
+
+def _secret(file: str, setting: str) -> Secret:
     secret = read_secret(file, setting)
     if len(secret.reveal()) < SHORTEST_KEY:
         raise SettingsError(
@@ -139,4 +190,8 @@ def _key(file: str, setting: str) -> SigningKey | None:
                 "write one with: openssl rand -hex 32"
             ]
         )
-    return SigningKey(secret)
+    return secret
+
+
+def _mac(secret: Secret, record: bytes) -> bytes:
+    return hmac.new(secret.reveal(), record, hashlib.sha256).hexdigest().encode()

@@ -308,7 +308,7 @@ def _restarting(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: in
     why = _not_of_roll(intents, intent, now_ms) or _halted(intents.roll)
     roll, broker = intents.roll, intent.broker or ""
     if why is not None or roll is None:
-        return why or _no_roll(intent)
+        return why or _no_roll(intents, intent)
     if roll.phases[broker] not in ("drained", "restarting"):
         return _wrong_phase(roll, broker, "drained")
     drain = intents.drains.get(broker)
@@ -323,7 +323,7 @@ def _restarted(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int
     why = _not_of_roll(intents, intent, now_ms)
     roll, broker = intents.roll, intent.broker or ""
     if why is not None or roll is None:
-        return why or _no_roll(intent)
+        return why or _no_roll(intents, intent)
     if roll.phases[broker] != "restarting":
         return _wrong_phase(roll, broker, "restarting")
     if broker in intents.drains:
@@ -335,14 +335,14 @@ def _restarted(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int
 def _halt(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
     roll = intents.roll
     if roll is None or roll.id != intent.roll:
-        return _no_roll(intent)
+        return _no_roll(intents, intent)
     return replace(intents, roll=replace(roll, halted=intent.reason, since_ms=now_ms))
 
 
 def _resume(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
     roll = intents.roll
     if roll is None or roll.id != intent.roll:
-        return _no_roll(intent)
+        return _no_roll(intents, intent)
     since_ms = roll.since_ms if roll.halted is None else now_ms
     return replace(intents, roll=replace(roll, halted=None, since_ms=since_ms))
 
@@ -350,7 +350,7 @@ def _resume(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -
 def _finish(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
     roll = intents.roll
     if roll is None or roll.id != intent.roll:
-        return _no_roll(intent)
+        return _no_roll(intents, intent)
     for broker in sorted(intents.drains):
         if intents.drains[broker].roll == roll.id:
             how = f"the roll has ended: {intent.reason}"
@@ -370,7 +370,7 @@ def _not_of_roll(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal
     """Why the record is not about a broker of the active roll."""
     roll = intents.roll
     if roll is None or roll.id != intent.roll:
-        return _no_roll(intent)
+        return _no_roll(intents, intent)
     if intent.broker in roll.phases:
         return None
     return IntentRefusal(
@@ -380,11 +380,14 @@ def _not_of_roll(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal
     )
 
 
-def _no_roll(intent: Intent) -> IntentRefusal:
+def _no_roll(intents: Intents, intent: Intent) -> IntentRefusal:
+    """Two people may end a roll at once; the second learns who did."""
+    gone = next((one for one in intents.ended if one.id == intent.roll), None)
+    text = f"the record to {intent.in_words} is about a roll that is not active"
+    if gone is not None:
+        text = f"the roll of {gone.by} ({gone.reason}) has ended: {gone.text}"
     return IntentRefusal(
-        "no-such-roll",
-        f"the record to {intent.action} names a roll that is not active ({intent.roll})",
-        "Nothing to do: `rebalancer intents` shows what is active.",
+        "no-such-roll", text, "Nothing to do: `rebalancer intents` shows what is active."
     )
 
 

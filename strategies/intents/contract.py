@@ -41,6 +41,18 @@ LASTING: tuple[IntentStateCode, ...] = tuple(
 RollPhase = Literal["waiting", "draining", "drained", "restarting", "restarted"]
 
 
+_IN_WORDS: Mapping[IntentAction, str] = {
+    "drain": "drain {broker}",
+    "undrain": "end the drain of {broker}",
+    "roll": "roll {count} brokers",
+    "restarting": "restart {broker}",
+    "restarted": "go on after the restart of {broker}",
+    "halt": "halt the roll",
+    "resume": "go on with the roll",
+    "end": "end the roll",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """What an operator wants. `id`: 32 hex digits, new for each record; `by`: the person;
@@ -63,6 +75,11 @@ class Intent:
     together: bool = False
     max_unavailable: int = 1
     origin: bytes = b""
+
+    @property
+    def in_words(self) -> str:
+        """What it wants, after `to`: `end the drain of n1:8080`."""
+        return _IN_WORDS[self.action].format(broker=self.broker, count=len(self.brokers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ what it has done itself. Only the first survives the process (decision 0242).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from strategies.intents.contract import Intent, IntentStatus, RollPhase
@@ -162,6 +162,29 @@ class Observation:
     unowned_ms: Mapping[str, int] = field(default_factory=dict)
     unreadable_ms: int | None = None
     obstacle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Absences:
+    """Brokers that looks did not find; what happened between two looks stays unseen. `missing_ms`,
+    `gone_ms`: as in Observation.
+    """
+
+    missing_ms: Mapping[str, int] = field(default_factory=dict)
+    gone_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+def after_look(
+    before: Absences, now_ms: int, live: Collection[str], expected: Iterable[str]
+) -> Absences:
+    """What is known after one more look that could read the list. `live`: the brokers on it;
+    `expected`: all brokers that should be.
+    """
+    away = [name for name in expected if name not in live]
+    still = {name: since for name, since in before.missing_ms.items() if name not in live}
+    return Absences(
+        {**dict.fromkeys(away, now_ms), **still}, {**before.gone_ms, **dict.fromkeys(away, now_ms)}
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from sinks.topics.files.segments import sync_folder
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
 from strategies.state import STATE_VERSION
 from streaming.checkpoint.settings_changes import committed_batch, may_change
+from streaming.rotation import older_names
 from streaming.settings import JobSettings
 
 GUARD = "rebalancer.json"
@@ -32,7 +34,9 @@ SPARK_LOG = "spark.log"
 CODE = "pulsar-rebalancer-py-files.zip"
 _DRAFT = "rebalancer.draft"
 _LOCK = ".rebalancer.lock"
-_OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
+#: Held by Java if it does not inherit the other one: `spark-submit` starts Java first.
+_JAVA_LOCK = ".rebalancer.java.lock"
+_OURS = (GUARD, SPARK_LOG, *older_names(SPARK_LOG), CODE, _DRAFT, _LOCK, _JAVA_LOCK)
 _FORMAT = 1
 #: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
 #: cannot read older rows.
@@ -262,6 +266,16 @@ def read_guard(folder: Path) -> Guard:
     return guard
 
 
+def java_lock(folder: Path) -> Path:
+    """The file that a Java process locks which `spark-submit` started."""
+    return folder / _JAVA_LOCK
+
+
+def used_by_another(folder: Path) -> str:
+    """The sentence for a folder that is in use."""
+    return f"another job uses the checkpoint {folder}: stop it first, or name another folder"
+
+
 def holder(folder: Path) -> Holder | None:
     """The process that uses a folder; None if it runs a version that does not record itself."""
     try:
@@ -295,14 +309,26 @@ def _wait_for(lock: int, folder: Path, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return _check_no_java(folder)
+        except (BlockingIOError, PermissionError) as error:
             if time.monotonic() >= deadline:
-                raise CheckpointInUse(
-                    f"another job uses the checkpoint {folder}: stop it first, or name "
-                    "another folder"
-                ) from error
+                raise CheckpointInUse(used_by_another(folder)) from error
         time.sleep(0.1)
+
+
+def _check_no_java(folder: Path) -> None:
+    """Raises BlockingIOError or PermissionError, depending on the system, while Java has its lock
+    (of the kind that Java has: fcntl).
+    """
+    try:
+        file = os.open(java_lock(folder), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(file)
 
 
 def _check_or_begin(
@@ -405,6 +431,7 @@ def write_guard(path: Path, guard: Guard) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+    sync_folder(path.parent)
 
 
 def _dotted(section: str, values: Any) -> dict[str, Any]:

@@ -25,6 +25,12 @@ from strategies.errors import RebalancerError, SettingsError
 
 #: Our packages that workers import.
 SHIPPED = ("sinks", "strategies", "streaming")
+#: All our packages, of which the application of `spark-submit` consists.
+PACKAGES = ("rebalancer", *SHIPPED)
+#: Names of the application's zip. A standalone master accepts jars only.
+APPLICATION = ("pulsar-rebalancer.zip", "pulsar-rebalancer.jar")
+#: Folder of the unpacked archive, in a worker's working directory.
+UNPACKED = "rebalancer-environment"
 _PRODUCT = "pulsar-rebalancer"
 #: Comes with Spark itself and must match the running version.
 _SPARKS_OWN = frozenset({"pyspark", "py4j"})

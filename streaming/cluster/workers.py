@@ -18,8 +18,10 @@ from pyspark.sql import SparkSession
 
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, GUARD, SPARK_LOG
+from streaming.cluster.gateway import is_submitted
 from streaming.cluster.shipping import (
     SHIPPED,
+    UNPACKED,
     archive_here,
     check_environment,
     python_name,
@@ -31,8 +33,13 @@ from streaming.memory import allocator_environment
 from streaming.settings import JobSettings
 
 _PROJECT = Path(__file__).resolve().parents[2]
-#: Folder of the unpacked archive, in a worker's working directory.
-_UNPACKED = "rebalancer-environment"
+#: Keys that tasks read: they sign commands, and check intents.
+_TASKS_READ = (
+    "key_file",
+    "previous_key_file",
+    "intents_key_file",
+    "previous_intents_key_file",
+)
 _WORKERS_COME_S = 120.0
 _PROBES = 8
 _MASTER_ANSWERS_S = 10.0
@@ -66,7 +73,8 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
     archive = archive_here(job.environment)
     if archive is None:
         return _unpacked(job.environment)
-    check_environment(archive)
+    if not is_submitted():  # otherwise this process has its packages from the archive, too
+        check_environment(archive)
     return _unpacked(f"file://{archive}")
 
 
@@ -152,7 +160,7 @@ def _refusal(address: str) -> str:
 
 
 def _unpacked(archive: str) -> Mapping[str, str]:
-    return {"spark.archives": f"{archive}#{_UNPACKED}", "spark.executorEnv.PYTHONPATH": _UNPACKED}
+    return {"spark.archives": f"{archive}#{UNPACKED}", "spark.executorEnv.PYTHONPATH": UNPACKED}
 
 
 def _some_worker(session: SparkSession, stop: threading.Event, timeout_s: float) -> bool:
@@ -181,10 +189,10 @@ def _some_worker(session: SparkSession, stop: threading.Event, timeout_s: float)
 
 def _shared(job: JobSettings, folder: Path) -> Mapping[str, str]:
     """Paths that tasks read → their settings; without paths that do not exist here either."""
-    telemetry = job.connections.topics.telemetry
+    telemetry, signing = job.connections.topics.telemetry, job.connections.signing
     places = {
         str(folder / GUARD): "job.checkpoint",
-        job.connections.signing.key_file: "signing.key_file",
+        **{getattr(signing, name): f"signing.{name}" for name in _TASKS_READ},
     }
     if telemetry.scheme == "file":
         places[str(telemetry.folder)] = "topics.telemetry"

@@ -49,8 +49,13 @@ def connector_settings(
     """
     if settings.packages:
         return {"spark.jars.packages": settings.packages}
+    return {"spark.jars": ",".join(str(file) for file in connector_files(settings, log))}
+
+
+def connector_files(
+    settings: JarSettings, log: Callable[[str], None] = lambda _: None
+) -> list[Path]:
+    """The locked jars as files; downloads missing ones. Raises JarsMissing, SettingsError."""
     if settings.folder:
-        files = present(connector_jars(), Path(settings.folder).absolute())
-    else:
-        files = fetch(connector_jars(), cache_folder("spark-kafka"), settings.maven_url, log)
-    return {"spark.jars": ",".join(str(file) for file in files)}
+        return present(connector_jars(), Path(settings.folder).absolute())
+    return fetch(connector_jars(), cache_folder("spark-kafka"), settings.maven_url, log)

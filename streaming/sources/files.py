@@ -6,6 +6,7 @@ of records before them (since the checkpoint began), so the backlog is known in 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from sinks.topics.files.flushing import Fsync, ReadFlush
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
 from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.size_limits import WireLimits
@@ -41,6 +43,7 @@ class FileSource:
     max_bytes: int
     tasks: int
     limits: WireLimits
+    fail_on_data_loss: bool = True
 
     def options(self) -> dict[str, str]:
         """As string options of Spark's reader."""
@@ -48,6 +51,7 @@ class FileSource:
             "max_records": self.max_records,
             "max_bytes": self.max_bytes,
             "tasks": self.tasks,
+            "fail_on_data_loss": int(self.fail_on_data_loss),
             **asdict(self.limits),
         }
         return {"uri": str(self.topic)} | {key: str(value) for key, value in counts.items()}
@@ -60,10 +64,16 @@ class FileSource:
             int(options["max_bytes"]),
             int(options["tasks"]),
             WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"])),
+            options["fail_on_data_loss"] == "1",
         )
 
     def reader(self) -> FileTopicReader:
-        return FileTopicReader(self.topic.folder, str(self.topic), self.limits)
+        return FileTopicReader(
+            self.topic.folder,
+            str(self.topic),
+            self.limits,
+            skip_deleted=not self.fail_on_data_loss,
+        )
 
 
 class FileTopicSource(DataSource):
@@ -85,8 +95,10 @@ class FileTopicSource(DataSource):
 class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in a process beside the driver; `read` runs in Spark's workers."""
 
-    def __init__(self, source: FileSource) -> None:
+    def __init__(self, source: FileSource, fsync: Fsync = os.fsync) -> None:
+        """`fsync`: flushes the file or folder of a file descriptor."""
         self._source = source
+        self._flush = ReadFlush(source.topic.folder, fsync)
         self._topic = source.reader()
         self._stop_at: Offset | None = None
         self._cuts: dict[Offset, list[FilePlace]] = {}
@@ -110,6 +122,7 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Not even to the start of an empty next segment: a changed offset would make an empty
             # micro-batch.
             return start
+        self._flush.between(begin, after)  # Spark stores the offset next
         self._cuts = {begin: _cuts(records, start["records"], self._source.tasks)}
         return dict(_place(after, start["records"] + len(records)))
 

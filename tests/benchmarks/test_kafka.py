@@ -15,7 +15,7 @@ import pytest
 from benchmarks.figures import Sample
 from benchmarks.kafka_batches import BatchTimes
 from benchmarks.kafka_live import Latency, RoundCost
-from benchmarks.kafka_tables import DECODING, JOB, PASS_THROUGH, Figures, tables
+from benchmarks.kafka_tables import DECODING, DROPPING, JOB, PASS_THROUGH, Figures, tables
 from tests.faults.real_job import environment_of_a_short_run
 
 
@@ -27,12 +27,17 @@ def test_ratios_are_those_of_the_same_size_of_batch() -> None:
     batches = [
         BatchTimes(query, records, 9, Sample(ms * factor, ms, ms * 3))
         for records, factor in ((100, 1.5), (1_000, 2.0))
-        for query, ms in ((PASS_THROUGH, 100.0), (DECODING, 200.0), (JOB, 250.0))
+        for query, ms in (
+            (PASS_THROUGH, 100.0),
+            (DECODING, 200.0),
+            (DROPPING, 250.0),
+            (JOB, 250.0),
+        )
     ]
     printed = tables(Figures(100, [1.0, 2.0], batches))
     rows = [" ".join(line.split()) for line in printed.splitlines()]
-    assert "100 job 375 (250–750) 9 267 2.50, 2.50 1.25, 1.25" in rows
-    assert "1,000 job 500 (250–750) 9 2,000 2.50, 2.50 1.25, 1.25" in rows
+    assert "100 job 375 (250–750) 9 267 2.50, 2.50 1.25, 1.25 1.00, 1.00" in rows
+    assert "1,000 job 500 (250–750) 9 2,000 2.50, 2.50 1.25, 1.25 1.00, 1.00" in rows
     assert rows[-1] == "load average 1.0 → 2.0"
 
 
@@ -85,7 +90,7 @@ def test_a_tiny_run_measures_everything_and_leaves_nothing(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     figures: dict[str, Any] = json.loads(done.stdout)
     queries = {one["query"] for one in figures["batches"]}
-    assert {PASS_THROUGH, DECODING, JOB} < queries
+    assert {PASS_THROUGH, DECODING, DROPPING, JOB} < queries
     assert len(figures["batches"]) == len(queries)
     assert [one["burst"] for one in figures["latencies"]] == [True]
     assert all(one["rounds"] >= 2 for one in figures["latencies"])

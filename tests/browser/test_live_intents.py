@@ -32,7 +32,7 @@ def statuses(now_ms: int) -> tuple[IntentStatus, ...]:
     drain = IntentStatus(
         "d" * 32, "drain", "blocked", "3 of 9 bundles are left, and none may move now [budget]",
         "Wait, or raise `limits.moves_per_round`.", "anna", HOSTILE, now_ms, now_ms, "b-1:8080",
-        left=3, total=9, left_ms=240_000,
+        until_ms=1_800_000_000_000, left=3, total=9, left_ms=240_000,
     )  # fmt: skip
     roll = IntentStatus(
         "a" * 32, "roll", "rolling", "0 of 2 brokers are restarted", "Nothing to do.", "bo", "4.2",
@@ -65,8 +65,10 @@ def test_drains_and_rolls_are_shown_while_there_are_any(
         roll, drain, empty = page.locator("#intents .plan").all()
         assert "roll of 2 brokers: rolling, " in roll.inner_text()
         assert roll.locator("tbody tr").count() == 2
-        assert f"about 4 min left; anna: {HOSTILE}" in drain.inner_text()
+        until = "until 2027-01-15 08:00:00 UTC"
+        assert f"about 4 min left, {until}; anna: {HOSTILE}" in drain.inner_text()
         assert "none may move now [budget]. Wait, or raise limits.moves" in drain.inner_text()
         assert drain.locator("progress").get_attribute("value") == "6"
         assert "could move. The broker may be stopped." in empty.inner_text()
+        assert "until" not in empty.inner_text()
         assert page.locator("img").count() == 0, "names are text"

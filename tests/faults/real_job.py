@@ -83,7 +83,7 @@ class RealJob:
         self.checkpoint = folder / "checkpoint"
         self.telemetry_uri = file_topic_uri(folder / "telemetry")
         self.log = folder / "job.log"
-        self._assignments = (
+        self.assignments = (
             *EAGER,
             f"shedding.strategy={strategy}",
             f"job.checkpoint={self.checkpoint}",
@@ -122,7 +122,7 @@ class RealJob:
     def start(self, *more: str) -> None:
         """`rebalancer run`; what it prints is added to `log`."""
         arguments = [
-            argument for assignment in self._assignments for argument in ("--set", assignment)
+            argument for assignment in self.assignments for argument in ("--set", assignment)
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -171,6 +171,10 @@ class RealJob:
         """The exit code of a start that is about to end."""
         assert self._process is not None
         return self._process.wait(seconds)
+
+    def processes(self) -> set[int]:
+        """All that the run has started and that live."""
+        return marked(self._mark)
 
     def aim(self) -> set[int]:
         """Finds what `kill` is to hit first, so that it loses no time when the moment has come."""

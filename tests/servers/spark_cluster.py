@@ -26,6 +26,7 @@ _LEAN = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k"
 _DEFAULTS = """
 spark.executor.memory 512m
 spark.executor.cores 1
+spark.cores.max 2
 spark.driver.host 127.0.0.1
 spark.driver.bindAddress 127.0.0.1
 """
@@ -151,9 +152,11 @@ class SparkCluster:
 
 
 @contextlib.contextmanager
-def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
-    """A master and workers of one core each, whose Python has no packages at all; all killed at the
-    end.
+def spark_cluster(
+    folder: Path, workers: int, cores: int = 1, memory: str = "600m"
+) -> Iterator[SparkCluster]:
+    """A master and workers, each with `cores` and `memory`, whose Python has no packages at all;
+    all killed at the end.
     """
     port, page, *pages = free_ports(2 + workers)
     conf = folder / "conf"
@@ -184,7 +187,7 @@ def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
     started = [
         master,
         *(
-            _worker(folder / f"worker-{number}", url, webui, on_servers)
+            _worker(folder / f"worker-{number}", url, webui, (cores, memory), on_servers)
             for number, webui in enumerate(pages, 1)
         ),
     ]
@@ -197,16 +200,18 @@ def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
             process.kill()
 
 
-def _worker(folder: Path, url: str, page: int, environment: Mapping[str, str]) -> SparkProcess:
+def _worker(
+    folder: Path, url: str, page: int, size: tuple[int, str], environment: Mapping[str, str]
+) -> SparkProcess:
     own = (
         "--host",
         _HOST,
         "--webui-port",
         str(page),
         "--cores",
-        "1",
+        str(size[0]),
         "--memory",
-        "600m",
+        size[1],
         "--work-dir",
         str(folder / "work"),
     )

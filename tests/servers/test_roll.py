@@ -23,7 +23,7 @@ from strategies.model import Round
 from tests.servers.loop import GOAL, Loop, closed_loop
 from tests.servers.operating import Operator
 from tests.servers.process import Process
-from tests.servers.pulsar_cluster import Manager
+from tests.servers.pulsar_cluster import Manager, PulsarCluster
 from tests.servers.pulsar_processes import pulsar_processes
 from tests.servers.skewed_users import Users, skewed_users
 from tests.servers.supervisor import Supervisor, most_at_a_time, supervised
@@ -297,6 +297,7 @@ def rolling(
     cluster = processes.cluster
     settings = {**SETTINGS, "filters__load_manager": manager}
     with (
+        gone_at_the_end(cluster, namespace),
         closed_loop(folder / "loop", cluster.settings(folder), None, **settings) as loop,
         skewed_users(
             cluster,
@@ -317,7 +318,14 @@ def rolling(
         told("at the start", users)
         with closing(Rolling(supervisor, loop, users, Operator(loop), before)) as made:
             yield made
-    cluster.delete(f"namespaces/{namespace}?force=true")
+
+
+@contextmanager
+def gone_at_the_end(cluster: PulsarCluster, namespace: str) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        cluster.delete(f"namespaces/{namespace}?force=true")
 
 
 def weights(names: Sequence[str], shift: int) -> list[float]:

@@ -20,6 +20,7 @@ import pytest
 
 from rebalancer.cli.doctor.cluster import check_freezes
 from sinks.collector.broker_poll import BrokerPoll
+from sinks.executor.costs import WaveTopics
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FrozenReports, Stuck, find_stuck, look, probing
 from sinks.pulsar_api.settings import PulsarSettings
@@ -140,7 +141,8 @@ def test_a_list_of_the_topics_of_one_bundle_freezes_a_broker_that_has_just_start
 
     restart(own_brokers, two)
     with closing(PulsarAdmin(replace(settings, admin_urls=f"http://{two}"))) as admin:
-        found = [topic for bundle in bundles for topic in admin.bundle_topics(bundle)]
+        listed = WaveTopics(admin)
+        found = [topic for bundle in bundles for topic in listed.of_bundle(bundle)]
     assert len(found) == len(set(found)) == 8
     assert not stuck_brokers(settings)
 

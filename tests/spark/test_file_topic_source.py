@@ -5,8 +5,10 @@ a restart.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic
 from sinks.wire.size_limits import WireLimits
+from strategies.errors import SinkError
 from streaming.sources.files import FileSource, FileTopicStream
 
 LINES = [b"%03d:%s" % (i, b"x" * (i % 7)) for i in range(100)]
@@ -169,3 +172,35 @@ def test_it_knows_how_many_records_it_is_behind(topic: Topic) -> None:
     newest = stream.reportLatestOffset()
     assert newest is not None
     assert newest["records"] == 102
+
+
+def test_a_batch_is_on_the_disk_before_spark_stores_its_end(topic: Topic) -> None:
+    flushed: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+
+    topic.append(b"one", b"two", segment_bytes=3)
+    stream = FileTopicStream(
+        FileSource(file_topic(topic.folder), 10, 2**20, 1, WireLimits()), fsync
+    )
+    stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    assert flushed == ["segment-00000000.jsonl", "segment-00000001.jsonl", "telemetry"]
+
+
+def test_a_position_that_retention_has_deleted_ends_the_job_or_goes_on_at_the_oldest_line(
+    topic: Topic,
+) -> None:
+    topic.append(b"one", b"two", b"three", segment_bytes=1)
+    source = FileSource(file_topic(topic.folder), 1, 2**20, 1, WireLimits())
+    strict, lenient = (
+        FileTopicStream(FileSource.from_options(replace(source, fail_on_data_loss=loss).options()))
+        for loss in (True, False)
+    )
+    start = strict.initialOffset()
+    planned = strict.latestOffset(start, strict.getDefaultReadLimit())
+    (topic.folder / "segment-00000000.jsonl").unlink()
+    with pytest.raises(SinkError, match="fail_on_data_loss=false"):
+        values(strict, start, planned)
+    assert values(lenient, start, planned) == []
+    assert [found for _, found in follow(lenient, start)] == [[b"two"], [b"three"]]

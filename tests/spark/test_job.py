@@ -26,6 +26,8 @@ from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from streaming.state.reader import read_state
 from streaming.state.shards import shard_keys, shard_of
+from tests.raising_strategy import WITH_RAISING, RaisingSettings
+from tests.replayed import Published
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, recording, uneven
 from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
@@ -129,6 +131,39 @@ def test_a_restart_goes_on_where_the_checkpoint_stands(
         workshop.put(lines[start : start + 90])
         drain(spark, workshop, eager(), max_records_per_batch=40)
     assert workshop.published() == workshop.expected(eager())
+
+
+@pytest.mark.parametrize(("partitions", "records"), [(1, 7), (3, 1_000)])
+def test_a_strategy_that_raises_for_one_cluster_stops_no_other(
+    spark: SparkSession, workshop: Workshop, partitions: int, records: int
+) -> None:
+    names = [f"cluster-{number}" for number in range(4)]
+    lines = [
+        line for some in zip(*(uneven(8, name) for name in names), strict=True) for line in some
+    ]
+    workshop.put(lines)
+    healthy = RaisingSettings(threshold_percent=1, history=0.5, min_throughput_mib=0)
+    poisoned = replace(healthy, raises_for=names[1], until_ms=10**15)
+    engine, whole = (
+        replace(eager(), strategy="raising", shedding=one, shedders=WITH_RAISING)
+        for one in (poisoned, healthy)
+    )
+    drain(spark, workshop, engine, shuffle_partitions=partitions, max_records_per_batch=records)
+    published, undisturbed = workshop.published(), workshop.expected(whole)
+    assert by_cluster(published, names[1]) == by_cluster(workshop.expected(engine), names[1])
+    for name in (names[0], *names[2:]):
+        assert by_cluster(published, name) == by_cluster(undisturbed, name)
+        assert by_cluster(published, name)["commands"]
+    states = [json.loads(one)["state"]["code"] for one in by_cluster(published, names[1])["rounds"]]
+    assert {*states} == {"set-aside"}
+
+
+def by_cluster(published: Published, name: str) -> Published:
+    """What was published of one cluster, in order."""
+    return {
+        kind: [value for value in values if json.loads(value)["cluster"] == name]
+        for kind, values in published.items()
+    }
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -134,12 +134,27 @@ def test_what_is_wrong_with_the_words(person: Person, job: FoldingJob) -> None:
         (("--reason", " "), "error: --reason is empty"),
         (("--reason", "x", "--by", "a\nb"), "with control characters"),
         (("--reason", "x", "--until", "soon"), "--until: 'soon' is neither a duration"),
-        (("--reason", "x", "--until", "2020-01-01T00:00:00Z"), "[until-passed]"),
-        (("--reason", "x", "--cluster", "other"), "no round of cluster other was published"),
+        (("--reason", "x", "--until", "2020-01-01"), "error: --until: 2020-01-01 has passed (UTC)"),
     ):
         answer = person.types("drain", A, *words)
-        assert (answer.code, sentence in answer.err) == (1, True), answer.err
+        assert (answer.code, sentence in answer.err) == (2, True), answer.err
+        assert len(answer.err.splitlines()) == 1
+    answer = person.types("drain", A, "--reason", "x", "--cluster", "other")
+    assert (answer.code, "no round of cluster other was published" in answer.err) == (1, True)
     assert person.written() == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("drain", A), ("undrain", A), ("roll",), ("roll", "--resume"), ("roll", "--cancel")],
+)
+def test_an_empty_reason_is_a_usage_error_before_any_topic_is_read(
+    person: Person, command: tuple[str, ...]
+) -> None:
+    answer = person.types(*command, "--reason", "")
+    assert (answer.code, answer.out) == (2, "")
+    sentence = "error: --reason is empty; every decision names a person and a reason.\n"
+    assert answer.err == sentence
 
 
 @pytest.mark.parametrize(
@@ -258,13 +273,13 @@ def test_who_interrupts_before_a_round_learns_what_becomes_of_the_record(
     with job.held():
         answer = person.types("drain", A, "--reason", "x", stop_after_s=2)
     assert answer.code == 130
-    assert "interrupted, but the record to drain is written" in answer.err
+    assert f"interrupted, but the record to drain {A} is written" in answer.err
     assert "`rebalancer intents` shows" in answer.err
 
 
 def test_a_time_that_is_none_is_named_before_any_topic_is_read(person: Person) -> None:
     answer = person.types("drain", A, "--reason", "x", "--until", "yesterday")
-    assert (answer.code, answer.out) == (1, "")
+    assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("error: --until: 'yesterday' is neither a duration")
 
 

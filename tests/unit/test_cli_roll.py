@@ -12,7 +12,8 @@ from threading import Timer
 
 import pytest
 
-from strategies.intents.contract import IntentStatus
+from sinks.wire.intents import encode_intent
+from strategies.intents.contract import Intent, IntentStatus
 from tests.architecture.command_line import ROOT
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
@@ -224,6 +225,23 @@ def test_a_roll_is_cancelled(person: Person, fleet: RestartingFleet) -> None:
     assert [one.state for one in fleet.job.rounds()[-1].intents if one.action == "drain"] == [
         "done"
     ]
+
+
+def test_of_two_people_who_cancel_at_the_same_moment_the_second_learns_who_was_first(
+    person: Person, fleet: RestartingFleet
+) -> None:
+    person.types(*words(fleet, "--reason", "disks", "--by", "ann", "--restart-command", "exit 1"))
+    eventually(lambda: the_roll(fleet).state == "halted", 30)
+    now_ms, roll = fleet.job.now_ms, the_roll(fleet).id
+    first = Intent("c", now_ms, "f" * 32, "end", "bo", "next week", roll=roll)
+    with fleet.job.held():
+        person.control.write("telemetry", [encode_intent(first)])
+        Timer(0.5, fleet.job.go_on).start()
+        answer = person.types("roll", "--cancel")
+    assert answer.code == 1
+    ended = "the roll of ann (disks) has ended: bo ended it: next week [no-such-roll]"
+    assert answer.err.splitlines()[-1].startswith(f"error: refused: {ended}")
+    assert roll not in answer.err
 
 
 @pytest.mark.parametrize(

@@ -356,6 +356,7 @@ def test_the_job_shares_the_connections_and_each_of_their_tables_is_read() -> No
     flags = (
         "topics.rounds=file:///r",
         "wire.max_record_bytes=2000000",
+        "files.retention_hours=48",
         "kafka.outage_ms=7000",
         "pulsar.cluster=c",
         "source.format=raw",

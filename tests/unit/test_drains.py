@@ -327,6 +327,36 @@ def test_a_bundle_that_two_brokers_report_gets_one_command() -> None:
         assert len(ours) <= 1
 
 
+def test_a_bundle_without_clients_is_not_waited_for() -> None:
+    """Its new owner loads no topic of it, so that no report lists it again."""
+    made = LittleCluster({**spread_out(NAMES, 3), "a:1": {"t/idle/0x00000000_0xffffffff": 0.0}})
+    made.passes()
+    draining(made).passes()
+    (command,) = [one for one in made.commands if one.source == "a:1"]
+    assert command.destination is not None
+    del made.brokers[command.destination][command.bundle]
+    assert command.bundle in made.store.get_cluster().in_flight
+    done = made.passes()
+    assert command.bundle not in made.store.get_cluster().in_flight
+    assert said(done).state == "drained"
+    assert len([one for one in made.commands if one.bundle == command.bundle]) == 1
+
+
+def test_a_bundle_that_comes_back_leaves_again() -> None:
+    """Its destination dies before it has reported the bundle, and Pulsar chooses the old owner."""
+    made = LittleCluster({"a:1": {"t/n/0x00000000_0xffffffff": 3.0}, "b:1": {}, "c:1": {}})
+    made.passes()
+    draining(made).passes()
+    (first,) = made.commands
+    assert first.destination is not None
+    made.down.add(first.destination)
+    made.passes()
+    made.move(first.bundle, first.destination, "a:1")
+    done = made.passes(2)
+    assert [one.destination == first.destination for one in made.commands] == [True, False]
+    assert said(done).state == "drained"
+
+
 def test_two_brokers_of_which_one_is_drained() -> None:
     made = LittleCluster(spread_out(NAMES[:2], 4), PACE)
     made.passes()

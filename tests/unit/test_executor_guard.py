@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count, islice
 
 import pytest
@@ -26,7 +27,7 @@ from strategies.move_cost import NOT_MEASURED
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.unit.executor_lives import APPLY, BUNDLES, ONE, THREE, TWO, Life, executor, run
+from tests.unit.executor_lives import APPLY, BUNDLES, FOUR, ONE, THREE, TWO, Life, executor, run
 
 #: Calls that must be answered are given up after half a second here.
 GATED = replace(APPLY, guard=GuardRules(GateRules(facts_ms=500)))
@@ -338,6 +339,32 @@ class TestABundleWithoutOwner:
         assert run(pulsar, control, holds, Life(later_ms=_MINUTE_MS))[1:] == [("applied", "")]
         with closing(Journal(control.folder / "state")) as journal:
             assert MoveJournal(journal).unowned("t/ns") == []
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_the_topics_of_a_namespace_are_listed_once_for_all_moves_of_a_wave(
+    pulsar: FakePulsar, control: Control, status: int
+) -> None:
+    """Also a list that fails, for which each move would wait."""
+    one, two, _ = pulsar.cluster.brokers
+    pulsar.cluster.topics["t/ns"] = [next(topic_names(bundle)) for bundle in (ONE, TWO, THREE)]
+    lists = partial(calls, pulsar, _lists_topics)
+    pulsar.faults = lambda request: (
+        Fault(instead=Answer(status)) if status != 200 and _lists_topics(request) else None
+    )
+    control.send(*(command(bundle, one, two) for bundle in (ONE, TWO, THREE)))
+    with executor(pulsar, control, guarded(measure_ms=1)) as running:
+        assert running.step(0) == 3
+        assert lists() == 1
+        control.send(command(FOUR, one, two))
+        running.step(0)
+        assert lists() == 2, "topics may be new in the next wave"
+    known = [1, 1, 1, 0] if status == 200 else [None] * 4
+    assert [one.cost.topics for one in control.outcomes()] == known
+
+
+def _lists_topics(request: Request) -> bool:
+    return request.target.partition("?")[0] == "/admin/v2/persistent/t/ns"
 
 
 def test_what_a_move_costs_is_in_its_outcome(pulsar: FakePulsar, control: Control) -> None:

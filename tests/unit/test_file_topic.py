@@ -367,6 +367,8 @@ def test_lines_and_names_are_on_the_disk_when_append_returns(tmp_path: Path) -> 
         flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
 
     with FileTopicWriter(tmp_path / "topic", 10, sync=True, fsync=fsync) as writer:
+        assert flushed == [tmp_path.name]  # the name of the new folder
+        flushed.clear()
         for line in (b"short", b"longer one", b"next segment"):
             flushed.append("append")
             writer.append([line])

@@ -91,6 +91,24 @@ def test_a_broker_of_a_roll_from_begin_to_end() -> None:
     assert end.ended[-1].state == "done"
 
 
+def test_who_ends_a_roll_second_learns_who_was_first() -> None:
+    ended = after(BEGUN, replace(of_roll(2, "end", 1, BEGUN), by="Bo", reason="next week"))
+    late = accept(ended, FLEET, of_roll(3, "end", 2, BEGUN), NOW)
+    assert isinstance(late, IntentRefusal)
+    assert late.text == "the roll of Ann (new disks) has ended: Bo ended it: next week"
+
+
+def test_a_record_about_a_roll_that_is_long_gone_is_named_in_words() -> None:
+    for record, words in (
+        (of_roll(2, "end", 0, BEGUN), "end the roll"),
+        (of_roll(2, "restarted", 0, BEGUN, "a:1"), "go on after the restart of a:1"),
+        (of_roll(2, "drain", 0, BEGUN, "a:1"), "drain a:1"),
+    ):
+        judged = accept(NO_INTENTS, FLEET, record, NOW)
+        assert isinstance(judged, IntentRefusal)
+        assert judged.text == f"the record to {words} is about a roll that is not active"
+
+
 def test_records_of_a_roll_that_are_refused() -> None:
     rolling = after(BEGUN)
     assert code(roll(2, 0, "c:1"), rolling) == "another-roll"

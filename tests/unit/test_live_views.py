@@ -250,7 +250,7 @@ def test_drains_and_rolls_are_those_of_the_newest_round() -> None:
     rounds = [done for done, _, _ in made.made()]
     drain = IntentStatus(
         "d", "drain", "blocked", "none may move [budget]", "Wait.", "anna", "disks", 1, 2, "a:1",
-        left=3, total=9,
+        until_ms=9, left=3, total=9,
     )  # fmt: skip
     roll = IntentStatus(
         "r", "roll", "rolling", "0 of 2 brokers are restarted", "Nothing to do.", "bo", "4.2.5",
@@ -266,4 +266,5 @@ def test_drains_and_rolls_are_those_of_the_newest_round() -> None:
     )
     assert (second["what"], second["state"], second["advice"]) == ("drain a:1", "blocked", "Wait.")
     assert (second["left"], second["total"], second["by"]) == (3, 9, "anna")
+    assert (first["until_ms"], second["until_ms"]) == (None, 9)
     assert views.overview(cluster(MadeUpCluster(NOW)), SETTINGS, None)["intents"] == []

@@ -21,11 +21,13 @@ from strategies.intents.roll import (
     next_step,
 )
 from strategies.intents.roll_view import (
+    Absences,
     Observation,
     RestartRun,
     RollMemory,
     RollRounds,
     RollView,
+    after_look,
     with_answer,
     with_record,
     with_restart,
@@ -386,3 +388,15 @@ def test_what_is_not_seen_is_no_evidence() -> None:
     blind = replace(facts(ONE_GOES), seen=seen)
     assert not blind.has_restarted(A)
     assert isinstance(next_step(blind), KeepWaiting)
+
+
+def test_a_broker_is_missing_since_the_first_look_without_it_and_gone_at_the_last() -> None:
+    first = after_look(Absences(), 10, (A, B), (A, B, C))
+    assert (first.missing_ms, first.gone_ms) == ({C: 10}, {C: 10})
+    later = after_look(first, 20, (A,), (A, B, C))
+    assert (later.missing_ms, later.gone_ms) == ({B: 20, C: 10}, {B: 20, C: 20})
+    # It counts no more once it is back, whether or not anyone still expects it.
+    back = after_look(later, 30, (A, B, C), (A, B))
+    assert (back.missing_ms, back.gone_ms) == ({}, {B: 20, C: 20})
+    unasked = after_look(later, 30, (A, B), (A, B))
+    assert (unasked.missing_ms, unasked.gone_ms) == ({C: 10}, {B: 20, C: 20})

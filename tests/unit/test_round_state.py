@@ -42,6 +42,7 @@ OTHERS = {
     "breaker",
     "gate",
     "roll",
+    "roll_view",
     "accept",
     "fold",
     "progress",

@@ -5,6 +5,7 @@ commands, and what it prints. tests/servers/test_watch_command.py runs all of it
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -34,8 +35,10 @@ from sinks.topics.access import open_consumer, open_publisher
 from sinks.topics.uri import file_topic
 from sinks.wire.codec import decode, decode_round
 from strategies.errors import Refused, SettingsError
+from strategies.intents.contract import IntentStateCode, IntentStatus
 from strategies.model import OutcomeReport
 from tests.control_topic import TOPICS, Control, command, now_ms
+from tests.live_topics import MadeUpCluster
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.topic_uris import topic_of
@@ -195,6 +198,31 @@ def test_the_screen_has_a_line_per_change(tmp_path: Path) -> None:
     assert len(heads) < 20
     assert "waiting: it is too early to move anything" in heads[0]
     assert any("balanced: nothing has to move" in line for line in heads)
+
+
+def test_the_screen_names_a_drain_whenever_its_state_changes() -> None:
+    *_, (done, _, _) = MadeUpCluster(1_800_000_000_000, cluster="c", waits=False).made()
+    asked = IntentStatus(
+        "d", "drain", "asked", "the next round begins with it", "", "anna", "x", 1, 2, "a:1"
+    )
+    states: list[tuple[IntentStateCode, str]] = [
+        ("asked", asked.text),
+        ("draining", "2 of 9 bundles are left"),
+        ("draining", "1 of 9 bundles is left"),
+        ("drained", "no bundle is left that could move"),
+    ]
+    rounds = [
+        replace(done, round=number, intents=(replace(asked, state=state, text=text),))
+        for number, (state, text) in enumerate(states, 1)
+    ]
+    said = StringIO()
+    screen = WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC))
+    screen.rounds([*rounds, replace(done, round=5)], {})
+    assert [line for line in said.getvalue().splitlines() if "a:1" in line] == [
+        "12:00:00  c, drain a:1: asked: the next round begins with it",
+        "12:00:00  c, drain a:1: draining: 2 of 9 bundles are left",
+        "12:00:00  c, drain a:1: drained: no bundle is left that could move",
+    ]
 
 
 def test_without_a_cluster_the_error_says_what_to_name(tmp_path: Path) -> None:

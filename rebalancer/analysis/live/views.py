@@ -13,6 +13,7 @@ from math import isnan
 from typing import Any, Literal
 
 from rebalancer.analysis.explain.answers import in_short
+from rebalancer.analysis.intents import what_of
 from rebalancer.analysis.live.packed import PackedRound
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
 from rebalancer.analysis.plans import pauses_of
@@ -116,16 +117,16 @@ def overview(one: LiveCluster, settings: ViewSettings, paused: bool | None) -> D
 
 def _intent(status: IntentStatus) -> Document:
     """A drain or a roll, as its newest round says."""
-    roll = f"roll of {counted(len(status.phases), 'broker')}" if status.phases else status.action
     return {
         "id": status.id,
-        "what": roll if status.broker is None else f"{status.action} {status.broker}",
+        "what": what_of(status),
         "state": status.state,
         "text": status.text,
         "advice": status.advice,
         "by": status.by,
         "reason": status.reason,
         "since_ms": status.since_ms,
+        "until_ms": status.until_ms,
         "left": status.left,
         "total": status.total,
         "left_ms": status.left_ms,

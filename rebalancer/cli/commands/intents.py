@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rebalancer.analysis.explain.sentences import when
-from rebalancer.analysis.intents import newest_rounds, round_of_cluster
+from rebalancer.analysis.intents import newest_rounds, round_of_cluster, what_of
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
 from rebalancer.cli.intents import as_object, left_of
@@ -87,14 +87,6 @@ def _table(shown: list[tuple[Round, IntentStatus]], now_ms: int) -> console.Shee
         ],
         rows,
     )
-
-
-def what_of(status: IntentStatus) -> str:
-    """`drain b1:8080`, `roll of 4 brokers`."""
-    if status.broker is not None:
-        return f"{status.action} {status.broker}"
-    number = len(status.phases)
-    return f"roll of {number} broker{'' if number == 1 else 's'}" if number else status.action
 
 
 def _details(status: IntentStatus) -> Iterator[str]:

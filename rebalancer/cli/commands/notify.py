@@ -198,7 +198,7 @@ def attempt_line(attempt: Attempt) -> Line:
 
 def _starting(settings: Settings) -> Line:
     hook = webhook(settings.notices)
-    signed = "signed" if hook.key is not None else "not signed (set notices.key_file)"
+    signed = "signed" if hook.keys else "not signed (set notices.key_file)"
     kinds = sorted(notice_kinds(settings.notices))
     return Line(
         f"sending {hook.form} notices to {hook.host}, {signed}, about {', '.join(kinds)}",

@@ -118,7 +118,7 @@ def roll_command(
         again,
         as_json,
     )
-    why = reason or ("cancelled" if cancel else "goes on")
+    why = ("cancelled" if cancel else "goes on") if reason is None else reason
     with intent_session(settings, cluster, by, why) as session:
         if cancel:
             _cancel(session, as_json=as_json)

@@ -1,32 +1,107 @@
-"""`rebalancer ship`: packs the Python packages that Spark's workers need into one archive."""
+"""`rebalancer ship`: packs what Spark's workers need, or the job as an application of Spark."""
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rebalancer.cli import console, options
 from streaming.cluster.shipping import python_name, write_environment
 
+if TYPE_CHECKING:
+    from streaming.cluster.application import Application
+    from streaming.settings import JobSettings
+
 app = typer.Typer()
+_MANIFEST = "spark-application.json"
 
 
 @app.command()
 def ship(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Archive to write; its name ends with .tar.gz.")
-    ],
+        Path | None,
+        typer.Argument(metavar="FILE", help="Archive to write; its name ends with .tar.gz."),
+    ] = None,
     *,
+    application: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write the job as an application for spark-submit to this folder."
+        ),
+    ] = None,
+    spark_operator: Annotated[
+        bool,
+        typer.Option(
+            "--spark-operator",
+            help="With --application: also write a SparkApplication for Kubernetes.",
+        ),
+    ] = False,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="With --spark-operator: the image of driver and workers."
+        ),
+    ] = None,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
     """Pack all installed Python packages that the job needs, for workers that have only Python and
-    Spark.
+    Spark; with --application, the whole job for spark-submit.
 
     Set job.environment to the archive, and every worker unpacks it; the job sends our own code
     itself. Workers need Python of the same minor version on their PATH, and the same platform.
     """
+    if (file is None) == (application is None):
+        raise typer.BadParameter(
+            "name either the archive to write or --application DIR", param_hint="FILE"
+        )
+    if spark_operator and application is None:
+        raise typer.BadParameter("needs --application DIR", param_hint="--spark-operator")
+    if file is not None:
+        _ship_environment(file, as_json)
+    elif application is not None:
+        job = options.settings(config, overrides).job
+        words = _run_words(config, overrides or ())
+        _ship_application(application, job, words, _Manifest(spark_operator, image), as_json)
+
+
+def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
+    """The arguments of the application, without settings that spark-submit has itself."""
+    kept = [one for one in overrides if not one.startswith(("job.master=", "job.environment="))]
+    named = ["--config", str(config.absolute())] if config is not None else []
+    return ["run", *named, *(word for one in kept for word in ("--set", one))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """Whether to write a manifest, and its image."""
+
+    wanted: bool
+    image: str | None
+
+    def write(self, made: Application, job: JobSettings) -> Path | None:
+        """Writes the manifest beside the files, if it is wanted."""
+        if not self.wanted:
+            return None
+        from streaming.cluster.operator_manifest import IMAGE, SETTINGS, operator_manifest
+
+        run = ["run", "--config", f"{SETTINGS}/rebalancer.toml"]
+        spark = metadata.version("pyspark")
+        tree = operator_manifest(made, job, run, self.image or IMAGE, spark)
+        target = made.folder / _MANIFEST
+        target.write_text(json.dumps(tree, indent=2) + "\n", "utf-8")
+        return target
+
+
+def _ship_environment(file: Path, as_json: bool) -> None:
     manifest = write_environment(file)
     size = file.stat().st_size
     if as_json:
@@ -46,3 +121,23 @@ def ship(
             f"{python_name()} on {manifest.platform}; "
             f"use it with: rebalancer run --set job.environment={file.absolute()}"
         )
+
+
+def _ship_application(
+    folder: Path, job: JobSettings, arguments: Sequence[str], manifest: _Manifest, as_json: bool
+) -> None:
+    from streaming.cluster.application import client_words, cluster_words, write_application
+
+    made = write_application(folder, job)
+    files = [*made.files(), *(path for path in [manifest.write(made, job)] if path is not None)]
+    lines = {"client": client_words(made, job, arguments)}
+    if job.master.startswith("spark://"):
+        lines["cluster"] = cluster_words(made, job, arguments)
+    if as_json:
+        tree: dict[str, Any] = {"files": [str(file) for file in files], "spark_submit": lines}
+        console.print_json("application", 1, tree)
+        return
+    for file in files:
+        print(f"{file}: {file.stat().st_size / 2**20:.1f} MiB")
+    for mode, words in lines.items():
+        print(f"{mode} mode: {shlex.join(words)}")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 from rebalancer.cli.doctor.finding import Finding, age, ok
+from rebalancer.cli.doctor.key_files import and_previous, open_to_others
 from sinks.executor.settings import ExecutorSettings, check_approval
 from sinks.wire.signing import SigningSettings, approvals_key
 from strategies.errors import SettingsError
 from strategies.settings import RoundSettings
 
 _CHECK = "approvals"
-_OTHERS = stat.S_IWGRP | stat.S_IRWXO
 #: A person who has less time rarely sees a plan before it expires.
 SHORT_MS = 600_000
 
@@ -30,14 +28,14 @@ def check_approvals(
     except SettingsError as error:
         yield Finding(_CHECK, "fail", error.complaints[0], "correct that setting")
         return
-    path = Path(signing.approvals_key_file)
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & _OTHERS:
+    path, previous = signing.approvals_key_file, signing.previous_approvals_key_file
+    if found := open_to_others((path, previous)):
+        file, mode = found
         yield Finding(
             _CHECK,
             "warn",
-            f"{path}: mode {mode:04o} lets others read or change the key, so they can approve",
-            f"chmod 600 {path}",
+            f"{file}: mode {mode:04o} lets others read or change the key, so they can approve",
+            f"chmod 600 {file}",
         )
     elif executor.approval == "required" and rounds.command_ttl_ms < SHORT_MS:
         yield Finding(
@@ -57,4 +55,5 @@ def check_approvals(
         )
     else:
         waits = "plans wait for approval" if executor.approval == "required" else "not required"
-        yield ok(_CHECK, f"{waits}; {path} is usable")
+        more = and_previous(previous, "signing.previous_approvals_key_file")
+        yield ok(_CHECK, f"{waits}; {path} is usable{more}")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.key_files import and_previous, open_to_others
 from sinks.wire.signing import SigningSettings, intents_key
 from strategies.errors import SettingsError
 
 _CHECK = "intents key"
-_OTHERS = stat.S_IWGRP | stat.S_IRWXO
 
 
 def check_intents(signing: SigningSettings) -> Iterator[Finding]:
@@ -23,15 +21,19 @@ def check_intents(signing: SigningSettings) -> Iterator[Finding]:
     except SettingsError as error:
         yield Finding(_CHECK, "fail", error.complaints[0], "correct that setting")
         return
-    path = Path(signing.intents_key_file)
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & _OTHERS:
+    path, previous = signing.intents_key_file, signing.previous_intents_key_file
+    if found := open_to_others((path, previous)):
+        file, mode = found
         yield Finding(
             _CHECK,
             "warn",
-            f"{path}: mode {mode:04o} lets others read or change the key, so they can drain "
+            f"{file}: mode {mode:04o} lets others read or change the key, so they can drain "
             "brokers",
-            f"chmod 600 {path}",
+            f"chmod 600 {file}",
         )
         return
-    yield ok(_CHECK, f"{path} is usable: the job refuses drains and rolls without it")
+    yield ok(
+        _CHECK,
+        f"{path} is usable: the job refuses drains and rolls without it"
+        + and_previous(previous, "signing.previous_intents_key_file"),
+    )

@@ -4,22 +4,22 @@ newest commands are signed with it.
 
 from __future__ import annotations
 
-import stat
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
+from typing import Literal
 
 from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.key_files import open_to_others
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
-from sinks.wire.signing import Verdict, signing_key
+from sinks.wire.signing import SigningKey, Verdict, signing_key
 from strategies.errors import RebalancerError, SettingsError
 
 _CHECK = "signing key"
 _NEWEST = 20
 _DAY_MS = 86_400_000
-_OTHERS = stat.S_IWGRP | stat.S_IRWXO
+_Signed = Verdict | Literal["previous"]
 
 
 def check_signing(connections: Connections, now_ms: int, *, compare: bool = True) -> Finding:
@@ -41,7 +41,7 @@ def check_signing(connections: Connections, now_ms: int, *, compare: bool = True
         )
     try:
         newest = _newest(connections, now_ms - _DAY_MS) if compare else ()
-        found = _compared(path, [key.check(value) for value in newest])
+        found = _compared(path, [_verdict(key, value) for value in newest])
     except RebalancerError as error:
         found = Finding(
             _CHECK,
@@ -49,15 +49,24 @@ def check_signing(connections: Connections, now_ms: int, *, compare: bool = True
             f"{path} is usable; commands cannot be read: {error}",
             "see the finding about topic commands",
         )
-    mode = stat.S_IMODE(Path(path).stat().st_mode)
-    if found.status == "ok" and mode & _OTHERS:
+    others = open_to_others((path, connections.signing.previous_key_file))
+    if found.status == "ok" and others:
+        file, mode = others
         return Finding(
             _CHECK,
             "warn",
             f"{found.text}; mode {mode:04o} lets others read or change the key",
-            f"chmod 600 {path}",
+            f"chmod 600 {file}",
         )
     return found
+
+
+def _verdict(key: SigningKey, value: bytes) -> _Signed:
+    """By which of the keys, or as SigningKey says."""
+    if key.current.check(value) == "signed":
+        return "signed"
+    verdict = key.check(value)
+    return "previous" if verdict == "signed" else verdict
 
 
 def _newest(connections: Connections, since_ms: int) -> Sequence[bytes]:
@@ -71,7 +80,7 @@ def _newest(connections: Connections, since_ms: int) -> Sequence[bytes]:
     return newest
 
 
-def _compared(path: str, verdicts: Sequence[Verdict]) -> Finding:
+def _compared(path: str, verdicts: Sequence[_Signed]) -> Finding:
     if not verdicts:
         return ok(
             _CHECK, f"{path} is usable; there are no commands of the last day to compare with"
@@ -83,7 +92,9 @@ def _compared(path: str, verdicts: Sequence[Verdict]) -> Finding:
         f"{counts[verdict]} {words}" for verdict, words in _WORDS.items() if counts[verdict]
     )
     text = f"{path}: of the newest {len(verdicts)} commands {parts}"
-    if verdicts[-1] == "signed":
+    if counts["signed"] + counts["previous"] == len(verdicts):
+        return ok(_CHECK, f"{text}; {_NEXT_STEPS[verdicts[-1]]}")
+    if verdicts[-1] in _NEXT_STEPS:
         return Finding(
             _CHECK,
             "warn",
@@ -94,12 +105,17 @@ def _compared(path: str, verdicts: Sequence[Verdict]) -> Finding:
     return Finding(_CHECK, "fail", f"{text}, including the newest", _REMEDIES[verdicts[-1]])
 
 
-_WORDS: dict[Verdict, str] = {
+_WORDS: dict[_Signed, str] = {
     "signed": "are signed with it",
+    "previous": "are signed with the key in signing.previous_key_file",
     "wrong": "are signed with another key",
     "unsigned": "are not signed",
 }
-_REMEDIES: dict[Verdict, str] = {
+_NEXT_STEPS: dict[_Signed, str] = {
+    "signed": "remove signing.previous_key_file when the older ones have expired",
+    "previous": "next, start the job with the new signing.key_file",
+}
+_REMEDIES: dict[_Signed, str] = {
     "wrong": "give the job and all executors the same key, and restart "
     "the job: executors refuse other "
     "commands (wrong-signature)",

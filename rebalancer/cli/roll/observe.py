@@ -21,7 +21,7 @@ from sinks.topics.readable import check_read
 from sinks.wire.codec import decode_answer
 from strategies.errors import AdminError, Unauthorized, WireError
 from strategies.intents.contract import RollPhase
-from strategies.intents.roll_view import Observation
+from strategies.intents.roll_view import Absences, Observation, after_look
 from strategies.model import Outcome
 
 T = TypeVar("T")
@@ -57,8 +57,7 @@ class ClusterEyes:
         self._freezes = FreezeWatch(self._client(probing(pulsar, probe_ms), wait, known))
         self._lost = LostBundles(connections, self._admin, since_ms)
         self._opened.callback(self._lost.close)
-        self._missing_ms: dict[str, int] = {}
-        self._gone_ms: dict[str, int] = {}
+        self._absences = Absences()
         self._unreadable_ms: int | None = None
 
     def _client(self, settings: PulsarSettings, wait: Wait, known: KnownBrokers) -> PulsarAdmin:
@@ -99,8 +98,8 @@ class ClusterEyes:
             (*readers, *back) if readable else (),
             stuck.brokers if stuck.others_read else (),
             self._starts([*back, *(one for one in readers if phases.get(one) == "drained")]),
-            dict(self._missing_ms),
-            dict(self._gone_ms),
+            self._absences.missing_ms,
+            self._absences.gone_ms,
             self._lost.since(now_ms, phases) if readable else {},
             self._unreadable_ms,
             obstacle,
@@ -114,14 +113,8 @@ class ClusterEyes:
             self._unreadable_ms = None
         elif self._unreadable_ms is None:
             self._unreadable_ms = now_ms
-        if live is None:
-            return
-        for name in live:
-            self._missing_ms.pop(name, None)
-        for name in expected:
-            if name not in live:
-                self._missing_ms.setdefault(name, now_ms)
-                self._gone_ms[name] = now_ms
+        if live is not None:
+            self._absences = after_look(self._absences, now_ms, live, expected)
 
     def _stuck(self, brokers: Sequence[str]) -> Stuck:
         try:

@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import TextIO
 
 from rebalancer.analysis.explain.sentences import points
+from rebalancer.analysis.intents import what_of
 from rebalancer.cli.console import printable
+from rebalancer.cli.intents import progress_of
 from rebalancer.cli.watch.folder import WatchFolder
 from strategies.model import Command, Round
 
@@ -25,6 +27,7 @@ class WatchScreen:
         self._file, self._clock = file or sys.stdout, clock
         self._said: dict[str, str] = {}
         self._moves: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
+        self._intents: dict[str, dict[str, str]] = {}
 
     def begin(self, subjects: Sequence[str], folder: WatchFolder, page: str) -> None:
         """The first lines; `subjects`: one per cluster."""
@@ -41,9 +44,11 @@ class WatchScreen:
 
     def rounds(self, done: Sequence[Round], commands: Mapping[str, Command]) -> None:
         """A line for each round whose state differs from that of the round before, and the moves
-        of a round that differ from the moves before. `commands`: by id.
+        of a round that differ from the moves before; a line for each drain and roll whose state
+        has changed. `commands`: by id.
         """
         for one in done:
+            self._drains(one)
             code = "decided" if one.state is None else one.state.code
             moves = [commands[name] for name in one.commands if name in commands]
             key = tuple((move.action, move.bundle, move.destination) for move in moves)
@@ -52,6 +57,14 @@ class WatchScreen:
             self._said[one.cluster], self._moves[one.cluster] = code, key
             for text in _round_lines(one, code, moves):
                 self.line(text)
+
+    def _drains(self, done: Round) -> None:
+        """The drains and rolls of a round whose state is not that of the round before."""
+        before = self._intents.get(done.cluster, {})
+        self._intents[done.cluster] = {one.id: one.state for one in done.intents}
+        for one in done.intents:
+            if before.get(one.id) != one.state:
+                self.line(f"{done.cluster}, {what_of(one)}: {progress_of(one)}")
 
     def _print(self, text: str) -> None:
         print(printable(text), file=self._file, flush=True)

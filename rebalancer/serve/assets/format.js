@@ -31,7 +31,7 @@ export function until(ms) {
 export const STATES = {
   balanced: ["✓ Balanced", "good"], acting: ["▶ Acting", "open"], waiting: ["◔ Waiting for evidence", "open"],
   "cannot-help": ["◐ Cannot help", "fair"], "not-allowed": ["⊘ Not allowed", "fair"],
-  yielding: ["⇄ Yielding", "fair"], blind: ["✗ Blind", "bad"],
+  yielding: ["⇄ Yielding", "fair"], blind: ["✗ Blind", "bad"], "set-aside": ["⚠ Set aside", "bad"],
   paused: ["⏸ Paused", "fair"], unknown: ["ℹ No state", "fair"],
 };
 export const stateOf = (code) => STATES[code] || [code || "ℹ No round yet", "open"];

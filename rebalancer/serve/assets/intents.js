@@ -1,6 +1,6 @@
 // Drains and rolls, as the newest round says. They are begun and ended on the command line only.
 import { byId, el, say, sentence, table } from "./dom.js";
-import { ago, span } from "./format.js";
+import { ago, clock, span } from "./format.js";
 
 const ADVISED = new Set(["drained", "blocked", "halted", "refused"]);
 const ENDED = new Set(["done", "cancelled", "refused"]);
@@ -27,5 +27,6 @@ function one(status) {
 
 function when(status) {
   const left = status.left_ms ? `, about ${span(status.left_ms)} left` : "";
-  return `${status.what}: ${status.state}, ${ago(status.since_ms)}${left}; ${status.by}: ${status.reason}`;
+  const end = status.until_ms && !ENDED.has(status.state) ? `, until ${clock(status.until_ms)} UTC` : "";
+  return `${status.what}: ${status.state}, ${ago(status.since_ms)}${left}${end}; ${status.by}: ${status.reason}`;
 }

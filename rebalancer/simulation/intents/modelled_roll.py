@@ -19,11 +19,13 @@ from strategies.intents.roll import (
     next_step,
 )
 from strategies.intents.roll_view import (
+    Absences,
     Observation,
     RestartRun,
     RollMemory,
     RollRounds,
     RollRules,
+    after_look,
     after_round,
     with_answer,
     with_record,
@@ -38,12 +40,9 @@ _STEPS = 100
 
 @dataclass(slots=True)
 class ModelledEyes:
-    """What a process sees of the brokers when it looks: what happened between two looks stays
-    unseen. `missing_ms`, `gone_ms`: as in Observation.
-    """
+    """What a process sees of the brokers when it looks."""
 
-    missing_ms: dict[str, int] = field(default_factory=dict)
-    gone_ms: dict[str, int] = field(default_factory=dict)
+    absences: Absences = Absences()
 
     def look(
         self,
@@ -57,20 +56,15 @@ class ModelledEyes:
         """What is there now. `expected`: all brokers that should be; `started_ms`: by broker, of
         those that say it.
         """
-        for name in expected:
-            if name in live:
-                self.missing_ms.pop(name, None)
-            else:
-                self.missing_ms.setdefault(name, now_ms)
-                self.gone_ms[name] = now_ms
+        self.absences = after_look(self.absences, now_ms, live, expected)
         return Observation(
             now_ms,
             tuple(live),
             leader if leader in live else None,
             tuple(live),
             started_ms={name: at for name, at in started_ms.items() if name in live},
-            missing_ms=dict(self.missing_ms),
-            gone_ms=dict(self.gone_ms),
+            missing_ms=self.absences.missing_ms,
+            gone_ms=self.absences.gone_ms,
         )
 
 

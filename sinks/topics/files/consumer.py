@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from sinks.topics.files.flushing import Fsync, ReadFlush, make_folder
 from sinks.topics.files.segments import Offset, sync_folder
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.position import Position
@@ -30,14 +31,23 @@ class FileConsumer:
         group: str,
         positions: Path,
         limits: WireLimits = DEFAULT_LIMITS,
+        *,
+        skip_deleted: bool = False,
+        fsync: Fsync = os.fsync,
     ) -> None:
-        """`positions`: folder of position files; created if missing. Raises SinkError."""
-        self._reader = FileTopicReader(folder, topic, limits)
+        """`positions`: folder of position files; created if missing. `skip_deleted`: see
+        FileTopicReader. `fsync`: flushes the file or
+        folder of a file descriptor. Raises SinkError.
+        """
+        self._reader = FileTopicReader(folder, topic, limits, skip_deleted=skip_deleted)
         self._topic = topic
         self._file = (
             positions / f"{group}-{hashlib.blake2b(topic.encode(), digest_size=4).hexdigest()}.json"
         )
+        self._fsync = fsync
+        self._flush = ReadFlush(folder, fsync)
         self._next = self._committed()
+        self._safe = self._next or Offset(0, 0)
         self._behind: dict[Position, Offset] = {}
 
     def poll(
@@ -62,8 +72,12 @@ class FileConsumer:
         return records
 
     def commit(self, record: TopicRecord) -> None:
-        """Stores the position after this record on the disk. Raises SinkError."""
+        """Stores the position after this record on the disk, after the record itself. Raises
+        SinkError.
+        """
         behind = self._behind[record.position]
+        self._flush.between(self._safe, behind)
+        self._safe = behind
         self._behind = {
             position: offset for position, offset in self._behind.items() if offset > behind
         }
@@ -72,13 +86,13 @@ class FileConsumer:
         )
         part = self._file.with_suffix(".part")
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._file.parent, self._fsync)
             with part.open("w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
-                os.fsync(file.fileno())
+                self._fsync(file.fileno())
             part.replace(self._file)
-            sync_folder(self._file.parent)
+            sync_folder(self._file.parent, self._fsync)
         except OSError as error:
             raise SinkError(
                 f"{self._file} cannot be written ({error.strerror}); make room, or let this "

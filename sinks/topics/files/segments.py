@@ -104,6 +104,8 @@ def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
     if not numbers and start == Offset(0, 0):
         return
     following = [number for number in numbers if number >= start.segment]
+    if numbers and start.segment < numbers[0]:
+        raise _deleted(folder, start, numbers[0])
     if not following or following[0] != start.segment:
         raise _gone(folder, start)
     for number, there in enumerate(following, start.segment):
@@ -128,6 +130,16 @@ def delete_segments(folder: Path, before_ms: int) -> int:
             ) from error
         deleted += 1
     return deleted
+
+
+def _deleted(folder: Path, offset: Offset, oldest: int) -> SinkError:
+    return SinkError(
+        f"Offset {offset.segment}:{offset.byte} of {folder} is gone: the topic begins with "
+        f"{segment_path(folder, oldest).name}, the segments before were deleted "
+        "(files.retention_hours) before they were read. Raise the retention, and set "
+        "files.fail_on_data_loss=false for one start, which continues with the oldest line, or "
+        "start with a new checkpoint."
+    )
 
 
 def _gone(folder: Path, offset: Offset) -> SinkError:

@@ -19,10 +19,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sinks.topics.files.flushing import make_folder
 from sinks.topics.files.lines import split_lines
 from sinks.topics.files.segments import (
     Offset,
     check_offset,
+    delete_segments,
     last_newline,
     open_segment,
     read_blocks,
@@ -65,21 +67,27 @@ class FileTopicWriter:
         segment_bytes: int = SEGMENT_BYTES,
         *,
         sync: bool = False,
+        retention_ms: int | None = None,
         lock_timeout_s: float = _LOCK_TIMEOUT_S,
         fsync: Callable[[int], None] = os.fsync,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """Creates the folder. With `sync`, lines are on the disk when `append` returns. Raises
         SinkError.
 
-        `fsync`: flushes the file or folder of a file descriptor.
+        `retention_ms`: segments whose newest line is older are deleted with each `append`, but
+        never the newest one; None = none. `fsync`: flushes the file or folder of a file descriptor.
         """
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._sync, self._fsync = sync, fsync
         self._named = False  # whether the names of the folder and its segments are on the disk
+        self._retention_ms, self._clock_ms = retention_ms, clock_ms
         self._lock_timeout_s = lock_timeout_s
         self._threads = threading.Lock()  # a file lock does not exclude threads of the same process
         try:
+            if sync:
+                make_folder(folder, fsync)
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
@@ -102,7 +110,9 @@ class FileTopicWriter:
         data = b"".join(value + b"\n" for value in values)
         try:
             with self._threads, self._locked():
-                return self._append(data)
+                after = self._append(data)
+                self._delete_old()
+                return after
         except OSError as error:
             raise SinkError(
                 f"{self._folder} cannot be appended to ({error.strerror}); make room, or name "
@@ -162,6 +172,14 @@ class FileTopicWriter:
             self._write(descriptor, data)
             return Offset(segment + 1, len(data))
 
+    def _delete_old(self) -> None:
+        """An error is no reason not to publish: the folder grows, which `doctor` and metrics
+        show.
+        """
+        if self._retention_ms is not None:
+            with contextlib.suppress(SinkError):
+                delete_segments(self._folder, self._clock_ms() - self._retention_ms)
+
     @contextlib.contextmanager
     def _opened(self, segment: int) -> Iterator[int]:
         descriptor = os.open(
@@ -193,9 +211,17 @@ class FileTopicReader:
     """
 
     def __init__(
-        self, folder: Path, topic: str | None = None, limits: WireLimits = DEFAULT_LIMITS
+        self,
+        folder: Path,
+        topic: str | None = None,
+        limits: WireLimits = DEFAULT_LIMITS,
+        *,
+        skip_deleted: bool = False,
     ) -> None:
-        """`topic`: the name in positions; by default the folder's name."""
+        """`topic`: the name in positions; by default the folder's name. `skip_deleted`: where the
+        oldest segments were deleted, reads on at the oldest line instead of raising SinkError.
+        """
+        self._skip_deleted = skip_deleted
         self._folder = folder
         self._topic = folder.name if topic is None else topic
         self._limits = limits
@@ -235,7 +261,8 @@ class FileTopicReader:
         Raises SinkError if lines after `start` are missing.
         """
         records: list[TopicRecord] = []
-        offset, taken = start or self.begin(), 0
+        oldest = self.begin() if start is None or self._skip_deleted else start
+        offset, taken = oldest if start is None else max(start, oldest), 0
         for record, after in self._walk(offset, end):
             offset = after
             if record is not None:

@@ -1,0 +1,331 @@
+"""`python -m benchmarks.many_clusters`: how the job scales with the number of Pulsar clusters on
+one Kafka topic, with partitions of state, and with Spark in one process or on two workers.
+
+Each row is one run of `rebalancer run --drain` with a checkpoint of its own, over the same records
+as the other rows of its size: passes over all clusters, whose brokers report side by side. The
+first half of the records is not counted. Compare rows of one run: the machine is shared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from itertools import count, islice
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import say, table
+from benchmarks.fleet import CLUSTER, Fleet
+from benchmarks.kafka_records import KeyedPublisher
+from benchmarks.options import number, options
+
+if TYPE_CHECKING:
+    from tests.faults.real_job import RealJob
+    from tests.servers.kafka_broker import KafkaBroker
+    from tests.servers.spark_cluster import SparkCluster
+
+_OUTPUTS = ("commands", "rounds", "rejected", "outcomes")
+_NAMED = f'"cluster":"{CLUSTER}"'.encode()
+_MIB = 2**20
+_LOOK_S = 0.5
+_LONGEST_S = 1_800.0
+_HOMES = ("one process", "two workers")
+_TOPIC_PARTITIONS = 4
+#: The job's default.
+_BATCH = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured. `records`: counted ones of a run, after as many that are not."""
+
+    clusters: tuple[int, ...] = (10, 100, 1_000)
+    partitions: tuple[int, ...] = (1, 2, 4)
+    homes: tuple[str, ...] = _HOMES
+    brokers: int = 50
+    bundles: int = 20
+    records: int = 51_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """One run. `batch_ms`: median of the counted micro-batches; `memory_mib`: the most that all
+    processes had together, shared pages once; `state_mib`: files of Spark's state.
+    """
+
+    clusters: int
+    partitions: int
+    home: str
+    reports_per_second: float
+    ms_per_report: float
+    batch_ms: float
+    memory_mib: float
+    state_mib: float
+    commands: int
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints a table, ratios and a chart (Markdown) on standard output, what it is doing on
+    standard error.
+    """
+    chosen = _options().parse_args(arguments)
+    plan = Plan(
+        tuple(chosen.clusters),
+        tuple(chosen.partitions),
+        tuple(chosen.homes),
+        chosen.brokers,
+        chosen.bundles,
+        chosen.records,
+    )
+    rows: list[Scale] = []
+    try:
+        rows.extend(measured(plan))
+    except KeyboardInterrupt:
+        say("interrupted: nothing is printed")
+        sys.exit(130)
+    print(json.dumps({"v": 1, "runs": list(map(asdict, rows))}) if chosen.json else text(rows))
+
+
+def measured(plan: Plan) -> Iterator[Scale]:
+    """One row per run. Starts Kafka and the Spark cluster, and stops them."""
+    from tests.servers.kafka_broker import kafka_broker
+    from tests.servers.spark_cluster import spark_cluster
+
+    with tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder, ExitStack() as stack:
+        place = Path(folder)
+        (place / "kafka").mkdir()
+        kafka = stack.enter_context(kafka_broker(place / "kafka"))
+        workers = (
+            stack.enter_context(spark_cluster(place / "spark", workers=2))
+            if _HOMES[1] in plan.homes
+            else None
+        )
+        for clusters in plan.clusters:
+            telemetry = _published(kafka, plan, clusters)
+            for home in plan.homes:
+                for partitions in plan.partitions:
+                    run = _Run(place / f"{clusters}-{home[:3]}-{partitions}", clusters, partitions)
+                    spark = workers if home == _HOMES[1] else None
+                    yield _measure(run, _topics(kafka, run, telemetry), plan, spark)
+            kafka.delete_topic(telemetry.rpartition("/")[2])
+
+
+def records(clusters: int, fleet: Fleet) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value, pass after pass: the reports of all clusters side by side, then their
+    sweeps.
+    """
+    names = [f"cluster-{index:04}".encode() for index in range(clusters)]
+    for number_ in count():
+        for report in fleet.reports(number_):
+            yield from ((name, _of(name, report)) for name in names)
+        sweep = fleet.sweep(number_)
+        yield from ((name, _of(name, sweep)) for name in names)
+
+
+def text(rows: Sequence[Scale]) -> str:
+    """For people: a table, what a report costs with more clusters, and a chart."""
+    shown = [
+        {
+            "clusters": f"{row.clusters:,}",
+            "Spark": row.home,
+            "partitions": row.partitions,
+            "reports/s": f"{row.reports_per_second:,.0f}",
+            "ms/report": f"{row.ms_per_report:.3f}",
+            "batch ms": f"{row.batch_ms:,.0f}",
+            "memory MiB": f"{row.memory_mib:,.0f}",
+            "state MiB": f"{row.state_mib:,.1f}",
+            "commands": f"{row.commands:,}",
+        }
+        for row in rows
+    ]
+    return "\n\n".join([table("Runs", shown), "\n".join(_ratios(rows)), chart(rows)])
+
+
+def chart(rows: Sequence[Scale]) -> str:
+    """Reports per second by number of clusters, one line per Spark and partitions, as a chart that
+    Markdown viewers draw.
+    """
+    sizes = list(dict.fromkeys(row.clusters for row in rows))
+    lines = [
+        f"    line [{', '.join(f'{row.reports_per_second:.0f}' for row in some)}]"
+        for some in _lines(rows).values()
+        if len(some) == len(sizes)
+    ]
+    return "\n".join(
+        [
+            "```mermaid",
+            "xychart-beta",
+            '    title "Reports per second"',
+            f'    x-axis "clusters" [{", ".join(map(str, sizes))}]',
+            '    y-axis "reports/s"',
+            *lines,
+            "```",
+            "Lines, in order: "
+            + "; ".join(f"{home}, {partitions} partitions" for home, partitions in _lines(rows)),
+        ]
+    )
+
+
+def _lines(rows: Sequence[Scale]) -> Mapping[tuple[str, int], list[Scale]]:
+    found: dict[tuple[str, int], list[Scale]] = {}
+    for row in rows:
+        found.setdefault((row.home, row.partitions), []).append(row)
+    return found
+
+
+def _ratios(rows: Sequence[Scale]) -> Iterator[str]:
+    for (home, partitions), some in _lines(rows).items():
+        first, last = some[0], some[-1]
+        yield (
+            f"{home}, {partitions} partitions: a report of {last.clusters:,} clusters costs "
+            f"{last.ms_per_report / first.ms_per_report:.2f} times one of {first.clusters:,}"
+        )
+
+
+def _of(cluster: bytes, record: bytes) -> bytes:
+    return record.replace(_NAMED, b'"cluster":"' + cluster + b'"', 1)
+
+
+def _published(kafka: KafkaBroker, plan: Plan, clusters: int) -> str:
+    say(f"{2 * plan.records:,} records of {clusters:,} clusters are published")
+    topic = kafka.topic(f"telemetry-{clusters}", _TOPIC_PARTITIONS)
+    with KeyedPublisher(topic) as publisher:
+        fleet = Fleet(plan.brokers, plan.bundles)
+        publisher.publish_keyed(islice(records(clusters, fleet), 2 * plan.records))
+    return topic
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    folder: Path
+    clusters: int
+    partitions: int
+
+
+def _measure(run: _Run, topics: Mapping[str, str], plan: Plan, spark: SparkCluster | None) -> Scale:
+    from tests.faults.real_job import RealJob
+
+    home = _HOMES[0] if spark is None else _HOMES[1]
+    say(f"{run.clusters:,} clusters, {home}, {run.partitions} partitions of state")
+    progress = run.folder / "progress.jsonl"
+    words = _words(run, topics, plan, progress)
+    environment: Mapping[str, str] = {}
+    if spark is not None:
+        words, environment = [*words, *_on_workers(run, spark)], spark.environment
+    with (
+        RealJob(run.folder, "avg", environment=environment) as job,
+        _most_memory(job, spark) as most,
+    ):
+        job.drain(*words, seconds=_LONGEST_S)
+    batches = [json.loads(line) for line in progress.read_text("utf-8").splitlines()]
+    counted = _counted(batches, plan.records)
+    total, took_ms = (sum(one[name] for one in counted) for name in ("records", "took_ms"))
+    state = run.folder / "checkpoint" / "state"
+    return Scale(
+        run.clusters,
+        run.partitions,
+        home,
+        total / took_ms * 1e3,
+        took_ms / total,
+        median(one["took_ms"] for one in counted),
+        max(most) / _MIB,
+        sum(file.stat().st_size for file in state.rglob("*") if file.is_file()) / _MIB,
+        sum(one["written"]["commands"] for one in batches),
+    )
+
+
+def _counted(batches: Sequence[Mapping[str, int]], skipped: int) -> list[Mapping[str, int]]:
+    """The micro-batches after the first `skipped` records."""
+    passed, counted = 0, []
+    for one in batches:
+        if passed >= skipped:
+            counted.append(one)
+        passed += one["records"]
+    if not counted:
+        raise AssertionError(f"{passed} records were processed, which leaves none to count")
+    return counted
+
+
+def _topics(kafka: KafkaBroker, run: _Run, telemetry: str) -> Mapping[str, str]:
+    made = {name: kafka.topic(f"{run.folder.name}-{name}") for name in _OUTPUTS}
+    return {"telemetry": telemetry, **made}
+
+
+def _words(run: _Run, topics: Mapping[str, str], plan: Plan, progress: Path) -> list[str]:
+    settings = {
+        **{f"topics.{name}": uri for name, uri in topics.items()},
+        "job.shuffle_partitions": run.partitions,
+        "job.max_records_per_batch": min(_BATCH, max(1, plan.records // 4)),
+        "job.progress_file": progress,
+        "round.interval_ms": 60_000,
+    }
+    return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+
+
+def _on_workers(run: _Run, spark: SparkCluster) -> list[str]:
+    from streaming.cluster.shipping import write_environment
+
+    archive = run.folder.parent / "environment.tar.gz"
+    if not archive.exists():
+        write_environment(archive)
+    return ["--master", spark.url, "--set", f"job.environment={archive}"]
+
+
+@contextmanager
+def _most_memory(job: RealJob, spark: SparkCluster | None) -> Iterator[list[float]]:
+    """Looks at the memory of all processes of a run until the end."""
+    most, done = [0.0], threading.Event()
+
+    def look() -> None:
+        while not done.wait(_LOOK_S):
+            pids = [
+                *job.aim(),
+                *(pid for one in (spark.workers if spark else ()) for pid in one.started()),
+            ]
+            most.append(sum(map(_proportional_bytes, dict.fromkeys(pids))))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield most
+    finally:
+        done.set()
+        looking.join()
+
+
+def _proportional_bytes(pid: int) -> int:
+    """Resident memory, with each shared page divided by the number of its processes."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = options("benchmarks.many_clusters", __doc__ or "")
+    plan = Plan()
+    parser.add_argument(
+        "--clusters", type=int, nargs="+", metavar="N", default=plan.clusters, help="their numbers"
+    )
+    parser.add_argument(
+        "--partitions", type=int, nargs="+", metavar="N", default=plan.partitions, help="of state"
+    )
+    parser.add_argument(
+        "--homes", nargs="+", choices=_HOMES, default=plan.homes, help="where Spark runs"
+    )
+    number(parser, "--brokers", plan.brokers, "brokers per cluster")
+    number(parser, "--bundles", plan.bundles, "bundles per broker")
+    number(parser, "--records", plan.records, "records of a run that count, after as many others")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Settings of all topics in folders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from strategies.settings import Setting
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """Retention, as the servers of Kafka and Pulsar have it for their topics."""
+
+    retention_hours: Annotated[
+        int,
+        Setting(
+            "Writers delete segments whose newest line is older, but never the newest segment; "
+            "0 = never",
+            "h",
+            ge=0,
+            le=876_000,
+        ),
+    ] = 0
+    fail_on_data_loss: Annotated[
+        bool,
+        Setting(
+            "Stop if segments were deleted before they were read; false = continue with the "
+            "oldest line"
+        ),
+    ] = True
+
+    @property
+    def retention_ms(self) -> int | None:
+        """None = no segment is deleted."""
+        return self.retention_hours * _HOUR_MS or None

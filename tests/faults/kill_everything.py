@@ -1,0 +1,230 @@
+"""All processes of a running installation, killed with −9 one after the other, again and again: the
+job, a Python worker of Spark, the executor, the collector, and the Kafka broker of all topics.
+
+    python -m tests.faults.kill_everything --kills 200 --seed 7
+
+The collector reads the load of a fake Pulsar cluster, the job decides, the executor moves bundles
+on the fake cluster, and the next reports show it. What was killed starts again at once, as an
+operating system would start it; a kill may come while another process still starts.
+
+At the end, each record counted once: commands and rounds must be what the plain loop makes of the
+telemetry that was published, every command must have exactly one outcome, and no bundle may have
+been released more often than commands asked for. Exit code 0: so it is; 1: it is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rebalancer.settings.load import load
+from sinks.wire.codec import decode_command, decode_outcome
+from strategies.engine import EngineSettings
+from strategies.model import Command
+from tests.control_topic import TOPICS, Control
+from tests.faults.installation import VICTIMS, Installation, Kill, Victim
+from tests.faults.kill_options import say, verdict
+from tests.faults.real_collector import RealCollector
+from tests.faults.real_executor import TOKEN, RealExecutor
+from tests.faults.real_job import EAGER, RealJob
+from tests.faults.topics import Comparison, compare
+from tests.faults.wavering import WaveringLoad
+from tests.pulsar_fake.model import Applied, Cluster
+from tests.pulsar_fake.server import FakePulsar
+from tests.replayed import replayed
+from tests.servers.kafka_broker import kafka_broker
+from tests.servers.kafka_topics import values
+from tests.set_words import set_words
+
+Say = Callable[[str], None]
+_BUNDLES, _PASS_MS = 12, 1_000
+#: Rounds follow each other so quickly that each life of a process sees some.
+_QUICK = (
+    *EAGER,
+    "shedding.strategy=threshold",
+    "round.interval_ms=2000",
+    "round.lateness_ms=2000",
+    "round.cool_down_ms=4000",
+    "round.command_ttl_ms=30000",
+)
+#: A kill at any time comes within the first, one at a moment that matters so long after it; the
+#: last is the longest pause between two kills.
+_ANY_TIME_S, _AFTER_S, _PAUSE_S = 3.0, 0.5, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`kills`, `sharp`: victim → number of kills, and of those at a moment that matters; `ended`:
+    process → how often it ended by itself; `statuses`: of the outcomes; `wrong`: about outcomes and
+    the cluster.
+    """
+
+    kills: Mapping[str, int]
+    sharp: Mapping[str, int]
+    ended: Mapping[str, int]
+    telemetry: int
+    statuses: Mapping[str, int]
+    comparisons: tuple[Comparison, ...]
+    wrong: tuple[str, ...]
+
+    @property
+    def faults(self) -> list[str]:
+        return [fault for one in self.comparisons for fault in one.faults] + [*self.wrong]
+
+
+def plan(kills: int, seed: int) -> list[Kill]:
+    """The same kills for the same seed, all victims equally often."""
+    rng = random.Random(seed)
+    victims: list[Victim] = []
+    while len(victims) < kills:
+        victims += rng.sample(VICTIMS, len(VICTIMS))
+    return [_kill(victim, rng) for victim in victims[:kills]]
+
+
+def _kill(victim: Victim, rng: random.Random) -> Kill:
+    sharp = rng.random() < 2 / 3
+    within_s = _AFTER_S if sharp else _ANY_TIME_S
+    return Kill(victim, sharp, rng.uniform(0, within_s), early=rng.random() < 1 / 2)
+
+
+def run(folder: Path, kills: Sequence[Kill], seed: int, tell: Say = lambda _: None) -> Result:
+    """Kills all of them in turn, lets the rest be worked off, and compares."""
+    rng = random.Random(seed)
+    with _installed(folder, rng) as whole:
+        whole.start()
+        whole.rest(_PAUSE_S)
+        for number, kill in enumerate(kills, 1):
+            whole.kill(kill)
+            tell(f"kill {number}: {kill.victim}{', sharp' if kill.sharp else ''}")
+            whole.rest(rng.uniform(0, _PAUSE_S))
+        whole.stop()
+        whole.job.drain(*whole.job_words, "--set", "job.max_records_per_batch=1000", seconds=900)
+        control = whole.executor.control
+        # What the executor does from here on is part of no round.
+        telemetry = values(control.uri("telemetry"))
+        code = whole.executor.finish("--apply")
+        reference = replayed(telemetry, _engine())
+        compared = tuple(
+            compare(kind, values(control.uri(kind)), reference[kind])
+            for kind in ("commands", "rounds")
+        )
+        outcomes = control.read("outcomes")
+        wrong = wrong_outcomes(
+            [decode_command(value) for value in reference["commands"]],
+            outcomes,
+            whole.load.pulsar.cluster.applied,
+        )
+        if code:
+            wrong.append(f"the last executor ended with {code}: {whole.executor.last_words()}")
+        return Result(
+            Counter(kill.victim for kill in kills),
+            whole.sharp,
+            whole.ended,
+            len(telemetry),
+            Counter(decode_outcome(value).status for value in {*outcomes}),
+            compared,
+            tuple(wrong),
+        )
+
+
+@contextmanager
+def _installed(folder: Path, rng: random.Random) -> Iterator[Installation]:
+    with ExitStack() as stack:
+        (folder / "broker").mkdir(parents=True)
+        broker = stack.enter_context(kafka_broker(folder / "broker"))
+        pulsar = stack.enter_context(FakePulsar(Cluster(token=TOKEN)))
+        pulsar.faults = wavering = WaveringLoad.of(pulsar, _BUNDLES, rng.randrange(2**32))
+        uris = {name: broker.topic(f"all-{name}") for name in TOPICS}
+        control = Control(folder / "control", uris)
+        # Bytes of the commands are compared with those of the plain loop, which signs nothing.
+        executor = RealExecutor(folder / "executor", pulsar, control, signing__key_file="")
+        collector = RealCollector(folder / "collector", pulsar, control, _PASS_MS)
+        job = RealJob(folder / "job", max_records_per_batch=20)
+        yield Installation(
+            broker,
+            wavering,
+            stack.enter_context(job),
+            stack.enter_context(executor),
+            stack.enter_context(collector),
+            _job_words(uris),
+            rng,
+        )
+
+
+def _job_words(uris: Mapping[str, str]) -> list[str]:
+    given = dict(one.split("=", 1) for one in _QUICK)
+    topics = {f"topics.{name}": uri for name, uri in uris.items()}
+    return set_words({**given, **topics})
+
+
+def _engine() -> EngineSettings:
+    return load(None, {}, _QUICK).engine
+
+
+def wrong_outcomes(
+    commands: Sequence[Command], outcomes: Sequence[bytes], applied: Sequence[Applied]
+) -> list[str]:
+    """Commands without an outcome or with several, outcomes of no command, and bundles that were
+    released more often than commands asked for. `outcomes`: as published, repetitions included;
+    `applied`: what happened to the bundles of the cluster.
+    """
+    by_command: dict[str, set[bytes]] = {one.id: set() for one in commands}
+    wrong = []
+    for value in outcomes:
+        id_ = decode_outcome(value).command_id
+        if id_ in by_command:
+            by_command[id_].add(value)
+        else:
+            wrong.append(f"an outcome for {id_}, which nobody has commanded")
+    wrong += [
+        f"{id_} has {len(found)} different outcomes"
+        for id_, found in by_command.items()
+        if len(found) != 1
+    ]
+    wanted = Counter(one.bundle for one in commands)
+    return wrong + [
+        f"{name} was released {count} times for {wanted[name]} commands"
+        for name, count in Counter(done.bundle for done in applied).items()
+        if count > wanted[name]
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; see the module."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.kill_everything", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--kills", type=int, default=200, help="how many (200)")
+    parser.add_argument("--seed", type=int, default=7, help="decides the moments (7)")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kill-everything-") as folder:
+        found = run(Path(folder), plan(given.kills, given.seed), given.seed, say)
+    for fault in found.wrong:
+        print(f"fault: {fault}")
+    print(f"outcomes: {dict(sorted(found.statuses.items()))}")
+    kills = ", ".join(
+        f"{count} of the {name}"
+        + (f" ({found.sharp[name]} in its work)" if found.sharp.get(name) else "")
+        for name, count in sorted(found.kills.items())
+    )
+    ended = ", ".join(f"{name} {count} times" for name, count in sorted(found.ended.items()))
+    code = verdict(
+        found.comparisons,
+        f"{given.kills} kills in {time.monotonic() - began:.0f} s: {kills}; ended by itself: "
+        f"{ended or 'none'}; {found.telemetry} records of telemetry: the outcome",
+        "the plain replay",
+    )
+    return 1 if found.wrong else code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

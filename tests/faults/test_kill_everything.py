@@ -1,0 +1,109 @@
+"""A whole installation under kills: job, Python workers, executor, collector and Kafka broker. Who
+counts ids once sees the undisturbed run, and every command has one outcome.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.wire.codec import encode_outcome
+from tests.control_topic import command, outcome
+from tests.faults.installation import VICTIMS, Running, below_java
+from tests.faults.kill_everything import plan, run, wrong_outcomes
+from tests.faults.wavering import WaveringLoad
+from tests.pulsar_fake.model import Applied, Cluster
+from tests.pulsar_fake.server import FakePulsar
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc")
+pytestmark = pytest.mark.faults
+A, B, ONE, TWO = "a:1", "b:1", "t/ns/0x00000000_0x01000000", "t/ns/0x01000000_0x02000000"
+
+
+def killed(folder: Path, kills: int, seed: int) -> None:
+    found = run(folder, plan(kills, seed), seed)
+    assert found.faults == []
+    assert found.kills == dict.fromkeys(VICTIMS, kills // len(VICTIMS))
+    assert min(one.records for one in found.comparisons) > 0
+    assert sum(found.statuses.values()) > 0
+
+
+@linux_only
+@pytest.mark.servers
+@pytest.mark.spark
+def test_ten_kills_lose_and_change_nothing(tmp_path: Path) -> None:
+    """Two of each process."""
+    killed(tmp_path, kills=10, seed=3)
+
+
+@linux_only
+@pytest.mark.servers
+@pytest.mark.spark
+@pytest.mark.slow
+def test_two_hundred_kills_lose_and_change_nothing(tmp_path: Path) -> None:
+    killed(tmp_path, kills=200, seed=7)
+
+
+def test_the_same_seed_plans_the_same_kills_of_all_processes() -> None:
+    assert plan(200, seed=7) == plan(200, seed=7) != plan(200, seed=8)
+    kills = plan(200, seed=7)
+    assert Counter(kill.victim for kill in kills) == dict.fromkeys(VICTIMS, 40)
+    assert {(kill.victim, kill.sharp) for kill in kills} == {
+        (victim, sharp) for victim in VICTIMS for sharp in (True, False)
+    }
+
+
+def test_what_may_be_wrong_with_outcomes() -> None:
+    moved, other = command(ONE, A, B), command(TWO, A, B)
+    done = encode_outcome(outcome(moved, "applied"))
+    late = encode_outcome(outcome(other, "expired", "expired: too late"))
+    release = Applied("unload", ONE, A, B)
+    commands = [moved, other]
+
+    assert wrong_outcomes(commands, [done, late, done], [release]) == []
+    assert wrong_outcomes(commands, [done], [release]) == [f"{other.id} has 0 different outcomes"]
+    twice = encode_outcome(outcome(other, "applied"))
+    assert wrong_outcomes(commands, [done, late, twice], [release]) == [
+        f"{other.id} has 2 different outcomes"
+    ]
+    assert wrong_outcomes([moved], [done, late], [release]) == [
+        f"an outcome for {other.id}, which nobody has commanded"
+    ]
+    assert wrong_outcomes(commands, [done, late], [release, release]) == [
+        f"{ONE} was released 2 times for 1 commands"
+    ]
+
+
+def test_the_workers_are_the_processes_below_java() -> None:
+    processes = {
+        10: Running("python3.11", 1),  # the driver
+        11: Running("java", 10),
+        12: Running("python3.11", 11),  # the daemon
+        13: Running("python3.11", 12),
+        14: Running("python3.11", 12),
+        15: Running("python3.11", 10),  # a thread of ours that became a process
+    }
+    assert below_java(processes) == [12, 13, 14]
+    del processes[11]
+    assert below_java(processes) == []
+
+
+def test_the_load_of_the_fake_cluster_moves_with_its_bundles() -> None:
+    with FakePulsar(Cluster()) as pulsar:
+        pulsar.faults = WaveringLoad.of(pulsar, 3, seed=1)
+        one, two, three = pulsar.cluster.brokers
+        (bundle,) = (name for name, owner in pulsar.cluster.owners.items() if owner == one)
+        with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
+            assert json.loads(admin.load_report(one))["bundles"] == [bundle]
+            admin.unload(bundle, two)
+            assert admin.owner(bundle) == two
+            assert json.loads(admin.load_report(one))["bundles"] == []
+            assert bundle in json.loads(admin.load_report(two))["bundles"]
+            assert bundle not in json.loads(admin.load_report(three))["bundles"]

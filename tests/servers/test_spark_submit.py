@@ -1,0 +1,197 @@
+"""The job started by `spark-submit` on a standalone master with two workers, in client mode and in
+cluster mode: the same bytes as the plain loop, which `rebalancer run` equals in other tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.faults.real_job import RealJob, kill_marked, recording
+from tests.faults.topics import compare
+from tests.replayed import replayed
+from tests.servers.spark_cluster import SparkCluster, spark_cluster
+from tests.unit.command_line import rebalancer
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults, pytest.mark.heavy]
+RECORDING = "modular-broker-joins"
+_PATIENCE_S = 500.0
+_MARK = "TESTS_FAULTS_RUN"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """Each worker has room for a driver and an executor."""
+    folder = tmp_path_factory.mktemp("spark-submit")
+    with spark_cluster(folder, workers=2, cores=2, memory="1200m") as started:
+        yield started
+
+
+@dataclass
+class Submitted:
+    """A job of a folder, as an application: `words` by mode are what `rebalancer ship` prints."""
+
+    job: RealJob
+    words: Mapping[str, Sequence[str]]
+    environment: Mapping[str, str]
+
+    @property
+    def log(self) -> Path:
+        return self.job.folder / "submit.log"
+
+    @property
+    def mark(self) -> str:
+        return f"submitted-{self.job.folder}"
+
+    def start(self, mode: str) -> subprocess.Popen[bytes]:
+        """`spark-submit`, in a folder of its own and with a Python that has no packages."""
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                self.words[mode],
+                cwd=self.job.folder,
+                env=dict(self.environment) | {_MARK: self.mark},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
+
+
+@contextlib.contextmanager
+def submitted(cluster: SparkCluster, folder: Path, *more: str) -> Iterator[Submitted]:
+    with RealJob(folder / "job", max_records_per_batch=100) as job:
+        settings = [*job.assignments, f"job.master={cluster.url}", "job.driver_memory=600m", *more]
+        words = [word for one in settings for word in ("--set", one)]
+        shipped = rebalancer("ship", "--application", folder / "application", "--json", *words)
+        one = Submitted(job, shipped.json["spark_submit"], bare_environment(cluster))
+        try:
+            yield one
+        finally:
+            kill_marked(one.mark)
+
+
+def bare_environment(cluster: SparkCluster) -> dict[str, str]:
+    """That of the workers' machines: Spark and a Python, none of our packages."""
+    programs = Path(pyspark.__file__).parent / "bin"
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYSPARK_", "PYTHON", "REBALANCER_", "VIRTUAL_"))
+    }
+    path = os.pathsep.join([str(programs), cluster.workers[0].environment["PATH"]])
+    # What a killed launcher has unpacked stays.
+    unpacked = str(cluster.workers[0].folder)
+    return inherited | dict(cluster.environment) | {"PATH": path, "TMPDIR": unpacked}
+
+
+def draining(words: Sequence[str]) -> list[str]:
+    return [*words, "--drain"]
+
+
+def assert_as_in_the_plain_loop(job: RealJob, lines: Sequence[bytes]) -> None:
+    reference = replayed(lines, job.engine)
+    assert reference["commands"]
+    for kind in ("commands", "rounds"):
+        assert job.published(kind) == reference[kind]
+
+
+def driver_log(cluster: SparkCluster) -> str:
+    """What drivers that ran on the workers printed."""
+    found = [file for one in cluster.workers for file in one.folder.rglob("driver-*/stdout")]
+    return "".join(file.read_text("utf-8", "replace") for file in sorted(found))
+
+
+def test_client_mode_gives_the_bytes_of_the_plain_loop(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    lines = recording(RECORDING)
+    with submitted(cluster, tmp_path) as one:
+        one.job.publish(lines)
+        one.words = {"client": draining(one.words["client"])}
+        assert one.start("client").wait(_PATIENCE_S) == 0, one.said()[-3000:]
+        assert_as_in_the_plain_loop(one.job, lines)
+        assert "stopped (drained)" in one.said()
+        # The checkpoint's log says where Spark's messages are.
+        assert "log of spark-submit" in (one.job.checkpoint / "spark.log").read_text()
+
+
+def test_cluster_mode_gives_the_bytes_of_the_plain_loop(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    """Spark refuses Python programs in cluster mode of a standalone master, and so one of Spark's
+    own Java programs is submitted, which starts Python on a worker.
+    """
+    lines = recording(RECORDING)
+    with submitted(cluster, tmp_path) as one:
+        one.job.publish(lines)
+        one.words = {"cluster": draining(one.words["cluster"])}
+        assert one.start("cluster").wait(_PATIENCE_S) == 0, one.said()[-3000:]
+        eventually(
+            lambda: "stopped (drained)" in driver_log(cluster) or "error:" in driver_log(cluster),
+            _PATIENCE_S,
+            "the driver did not finish",
+        )
+        assert_as_in_the_plain_loop(one.job, lines)
+
+
+def test_sigterm_to_spark_submit_ends_the_job_after_its_micro_batch(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    """Java gets the signal, which would end it in the middle of a micro-batch."""
+    lines = recording(RECORDING)
+    with submitted(cluster, tmp_path) as one:
+        one.job.publish(lines)
+        running = one.start("client")
+        eventually(
+            lambda: one.job.published("rounds") != [] or running.poll() is not None,
+            _PATIENCE_S,
+            "no round was published",
+        )
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(_PATIENCE_S) == 0, one.said()[-3000:]
+        assert "stopped (SIGTERM)" in one.said()
+        one.job.drain()  # `rebalancer run` continues the checkpoint, and repeats no micro-batch
+        assert_as_in_the_plain_loop(one.job, lines)
+
+
+def test_settings_are_refused_with_the_exit_code_of_the_program(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    with submitted(cluster, tmp_path) as one:
+        one.words = {"client": [*one.words["client"], "--set", "round.interval_ms=0"]}
+        assert one.start("client").wait(_PATIENCE_S) == 2
+        assert "round.interval_ms" in one.said()
+
+
+def test_a_killed_python_ends_java_and_frees_the_checkpoint(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    lines = recording(RECORDING)
+    with submitted(cluster, tmp_path) as one:
+        one.job.publish(lines)
+        running = one.start("client")
+        lock = one.job.checkpoint / ".rebalancer.lock"
+        eventually(
+            lambda: one.job.published("rounds") != [] or running.poll() is not None,
+            _PATIENCE_S,
+            "no round was published",
+        )
+        os.kill(int(json.loads(lock.read_bytes())["pid"]), signal.SIGKILL)
+        assert running.wait(_PATIENCE_S) != 0
+        one.job.drain()
+        for kind, wanted in replayed(lines, one.job.engine).items():
+            if kind in ("commands", "rounds"):
+                assert compare(kind, one.job.published(kind), wanted).faults == ()

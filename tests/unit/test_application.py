@@ -1,0 +1,217 @@
+"""The job as an application of Spark: what is in the folder, the command lines of spark-submit, and
+the manifest of Spark's operator.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubeflow_spark_api.models import SparkV1beta2SparkApplication
+
+from strategies.engine import EngineSettings
+from streaming.checkpoint.guard import CheckpointInUse, guard_of, guarded, java_lock
+from streaming.cluster.application import Application, client_words, cluster_words
+from streaming.cluster.gateway import is_submitted, shipped_archive
+from streaming.cluster.operator_manifest import IN_IMAGE, SECRETS, STATE, operator_manifest
+from streaming.cluster.shipping import PACKAGES, python_name
+from streaming.settings import JobSettings
+from tests.unit.command_line import rebalancer
+
+ROOT = Path(__file__).parents[2]
+JOB = JobSettings(master="spark://spark-master:7077", driver_memory="800m")
+RUN = ("run", "--config", "/srv/rebalancer.toml")
+MADE = Application(Path("/srv/application"), ("connector.jar", "clients.jar"))
+
+
+def value_of(option: str, words: Sequence[str]) -> str:
+    """The word behind an option."""
+    return words[words.index(option) + 1]
+
+
+def test_client_mode_starts_the_launcher_with_the_code_beside_it() -> None:
+    words = client_words(MADE, JOB, RUN)
+    assert words[0] == "spark-submit"
+    assert value_of("--master", words) == "spark://spark-master:7077"
+    assert value_of("--driver-memory", words) == "800m"
+    assert value_of("--py-files", words) == "/srv/application/pulsar-rebalancer.zip"
+    assert value_of("--jars", words) == (
+        "/srv/application/jars/connector.jar,/srv/application/jars/clients.jar"
+    )
+    assert words[-4:] == ["/srv/application/rebalancer-submit.py", *RUN]
+
+
+def test_cluster_mode_on_a_standalone_master_submits_a_java_program_of_spark() -> None:
+    words = cluster_words(MADE, JOB, RUN)
+    assert value_of("--deploy-mode", words) == "cluster"
+    assert value_of("--class", words) == "org.apache.spark.deploy.PythonRunner"
+    # The jar is fetched into the driver's folder, and Python runs it from there.
+    jar = words.index("file:///srv/application/pulsar-rebalancer.jar")
+    assert words[jar + 1 :] == ["pulsar-rebalancer.jar", "", *RUN]
+
+
+def test_the_archive_of_the_command_line_is_the_one_that_the_launcher_looks_for() -> None:
+    archives = value_of("--archives", client_words(MADE, JOB, RUN))
+    assert shipped_archive(f"file:///other.zip#other,{archives}") == (
+        "file:///srv/application/environment.tar.gz"
+    )
+    assert shipped_archive("file:///other.zip#other") == shipped_archive("") == ""
+
+
+def test_only_spark_submit_sets_the_port_of_its_java_process() -> None:
+    assert is_submitted({"PYSPARK_GATEWAY_PORT": "35123"})
+    assert not is_submitted({})
+
+
+@pytest.mark.heavy
+def test_ship_writes_the_application_and_prints_how_to_submit_it(tmp_path: Path) -> None:
+    folder, settings = tmp_path / "application", tmp_path / "rebalancer.toml"
+    settings.write_text("[job]\nread_tasks = 3\n")
+    # spark-submit has the master itself: written twice, the two could differ.
+    changed = ("--set", "job.driver_memory=800m", "--set", "job.master=spark://spark-master:7077")
+    words = ("--application", folder, "--config", settings, *changed)
+    shipped = rebalancer("ship", *words, "--spark-operator", "--json").json
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "environment.tar.gz",
+        "pulsar-rebalancer.jar",
+        "pulsar-rebalancer.zip",
+        "rebalancer-submit.py",
+        "spark-application.json",
+    ]
+    made = Application(folder, ())
+    run = ("run", "--config", str(settings), "--set", "job.driver_memory=800m")
+    assert shipped["spark_submit"] == {
+        "client": client_words(made, JOB, run),
+        "cluster": cluster_words(made, JOB, run),
+    }
+    assert {Path(file).name for file in shipped["files"]} == {
+        path.name for path in folder.iterdir()
+    }
+    held = zipfile.ZipFile(folder / "pulsar-rebalancer.zip").namelist()
+    assert {name.split("/")[0] for name in held} == {
+        *PACKAGES,
+        "__main__.py",
+        f"pulsar_rebalancer-{metadata.version('pulsar-rebalancer')}.dist-info",
+    }
+    alone = [sys.executable, str(folder / "pulsar-rebalancer.jar")]
+    started = subprocess.run(alone, capture_output=True, text=True, check=False)
+    assert started.returncode == 1
+    assert "start it with spark-submit" in started.stderr
+    assert "Traceback" not in started.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named() -> None:
+    told = rebalancer("ship", "--application", "/proc/none")
+    assert told.code == 2
+    assert "/proc/none cannot be written" in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "name either the archive to write or --application DIR"),
+        (("e.tar.gz", "--application", "app"), "name either the archive to write"),
+        (("e.tar.gz", "--spark-operator"), "needs --application DIR"),
+    ],
+)
+def test_ship_says_what_to_name(words: Sequence[str], sentence: str) -> None:
+    told = rebalancer("ship", *words)
+    assert told.code == 2
+    assert sentence in told.words
+
+
+def manifest(made: Application = MADE) -> dict[str, Any]:
+    """As it is written."""
+    tree = operator_manifest(made, JOB, RUN, "registry.example/spark:1", "4.2.0")
+    return dict(json.loads(json.dumps(tree)))
+
+
+def check_types(tree: dict[str, Any]) -> None:
+    """A field that the operator does not know is lost in its model. Raises ValueError for a value
+    of another type.
+    """
+    model = SparkV1beta2SparkApplication.from_dict(tree)
+    assert model is not None
+    assert model.to_dict() == tree
+
+
+def test_the_manifest_keeps_to_the_types_of_the_operator() -> None:
+    check_types(manifest())
+
+
+def test_words_of_the_manifest_are_those_that_the_operator_lists() -> None:
+    """The published types have no lists of words; these are the ones of its resource definition."""
+    spec = manifest()["spec"]
+    assert spec["type"] in ("Java", "Python", "Scala", "R")
+    assert spec["mode"] in ("cluster", "client")
+    assert spec["pythonVersion"] in ("2", "3")
+    assert spec["restartPolicy"]["type"] in ("Never", "Always", "OnFailure")
+    assert {"driver", "executor", "mainApplicationFile", "sparkVersion", "type"} <= spec.keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "mainAplicationFile"), "local:///x.py"),
+        (("spec", "driver", "volumeMount"), []),
+        (("spec", "executor", "instances"), "two"),
+        (("spec", "restartPolicy", "type"), 7),
+    ],
+)
+def test_a_wrong_field_of_a_manifest_is_noticed(path: Sequence[str], value: object) -> None:
+    tree = place = manifest()
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    with pytest.raises((ValueError, AssertionError)):
+        check_types(tree)
+
+
+def test_the_manifest_names_files_of_the_application_and_mounts_that_it_declares() -> None:
+    spec = manifest()["spec"]
+    names = [
+        spec["mainApplicationFile"],
+        *(place for places in spec["deps"].values() for place in places),
+    ]
+    files = {str(path.relative_to(MADE.folder)) for path in MADE.files()}
+    held = {name.partition("#")[0].removeprefix(f"local://{IN_IMAGE}/") for name in names}
+    assert held == files - {"pulsar-rebalancer.jar"}
+    declared = {volume["name"] for volume in spec["volumes"]}
+    for pod in ("driver", "executor"):
+        mounts = {mount["mountPath"]: mount["name"] for mount in spec[pod]["volumeMounts"]}
+        assert set(mounts.values()) <= declared
+        assert {STATE, SECRETS} <= mounts.keys()
+    assert spec["sparkConf"] == {"spark.pyspark.python": python_name()}
+
+
+def test_a_checkpoint_is_in_use_as_long_as_java_holds_its_lock(tmp_path: Path) -> None:
+    """Java's locks are those of fcntl; another process has one here."""
+    guard = guard_of(JobSettings(checkpoint=str(tmp_path)), EngineSettings())
+    with guarded(tmp_path, guard):
+        java_lock(tmp_path).touch()
+    locking = f"""
+import fcntl, sys
+file = open({str(java_lock(tmp_path))!r}, "r+")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+    java = subprocess.Popen(
+        [sys.executable, "-c", locking], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert java.stdout is not None
+        assert java.stdout.readline() == b"locked\n"
+        with pytest.raises(CheckpointInUse), guarded(tmp_path, guard, timeout_s=0):
+            pass
+    finally:
+        java.communicate()
+    with guarded(tmp_path, guard, timeout_s=0):
+        pass

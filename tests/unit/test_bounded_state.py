@@ -1,0 +1,404 @@
+"""What the state of a cluster holds after months: each field says by what it is bounded, and a
+month in which brokers, bundles, drains, clocks and answers change every day shows that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sized
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+
+from strategies.engine import EngineSettings
+from strategies.intents.state import Drain, Intents, Roll
+from strategies.model import BrokerMemory, ClusterMemory, Command, OutcomeStatus
+from strategies.move_cost import MoveCost
+from strategies.rivals.state import Rivals
+from strategies.settings import RoundSettings
+from strategies.state import ClusterState, to_bytes
+from strategies.store import BrokerState, InMemoryStore
+from tests.unit.intent_builders import drain, undrain
+from tests.unit.little_cluster import LittleCluster
+from tests.unit.telemetry_builders import report
+
+DAYS, BROKERS, BUNDLES = 30, 6, 8
+#: Minutes between two passes: with fewer, a month takes minutes.
+STEP = 60
+PASSES_A_DAY = 24 * 60 // STEP
+ANSWERS: tuple[OutcomeStatus | None, ...] = ("applied", "applied", None, "dry-run", "failed")
+
+
+class Limits(NamedTuple):
+    """Of the month: names that exist at a time, and how much of each there is in a day."""
+
+    #: Brokers that are there, and those that came or went within a day.
+    brokers: int = BROKERS + 2
+    #: Bundles that are there, and those that came or went within a day.
+    bundles: int = BROKERS * BUNDLES + 4
+    #: Commands of a day.
+    commands: int = 0
+    #: Rounds of an hour.
+    rounds: int = 60 // STEP + 1
+    #: Intents of a day.
+    intents: int = 4
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`by`: what bounds the field; `most`: the number of its entries then, None for a value without
+    entries.
+    """
+
+    by: str
+    most: Callable[[Limits], int] | None = None
+
+
+FIXED = Bound("a figure, a time, a name or a text of a record")
+BROKER = Bound("brokers of the cluster, and those that left within a day", lambda of: of.brokers)
+BUNDLE = Bound("bundles of the cluster, and those that left within a day", lambda of: of.bundles)
+COMMAND = Bound("commands of the last day", lambda of: of.commands)
+HOUR = Bound("rounds of the last hour", lambda of: of.rounds)
+#: Fields that are objects of their own.
+INSIDE = Bound("its own fields")
+
+BOUNDS: Mapping[type, Mapping[str, Bound]] = {
+    InMemoryStore: {"_brokers": BROKER, "_tables": BROKER, "_owned": BROKER, "_cluster": INSIDE},
+    ClusterState: {
+        "clock": FIXED,
+        "early": Bound("none after the first round", lambda _: 0),
+        "round": FIXED,
+        "round_at_ms": FIXED,
+        "sweep_at_ms": FIXED,
+        "joined": FIXED,
+        "live": FIXED,
+        "reported": FIXED,
+        "in_flight": BUNDLE,
+        "cooling": BUNDLE,
+        "departed": BUNDLE,
+        "gained": BUNDLE,
+        "missing": BROKER,
+        "gone": BROKER,
+        "memory": INSIDE,
+        "policies": FIXED,
+        "spent": HOUR,
+        "advised": BUNDLE,
+        "orders": BUNDLE,
+        "rehearsed": COMMAND,
+        "sweep": FIXED,
+        "strays": Bound("producers", lambda of: of.brokers + 2),
+        "voters": FIXED,
+        "trailing": BROKER,
+        "overtaken": BROKER,
+        "intents": INSIDE,
+        "rivals": INSIDE,
+        "pauses": Bound("the 64 newest", lambda _: 64),
+    },
+    BrokerState: {
+        **dict.fromkeys(
+            (
+                "broker",
+                "order",
+                "reported_at_ms",
+                "reported_round",
+                "bundles_at_ms",
+                "sampled_at_ms",
+                "sampled_round",
+                "judged_after_ms",
+                "digest",
+                "bundles_digest",
+                "figures",
+                "table",
+            ),
+            FIXED,
+        ),
+        "memory": INSIDE,
+    },
+    BrokerMemory: {
+        "ewma": FIXED,
+        "placement_ewma": FIXED,
+        "hit_high": FIXED,
+        "hit_low": FIXED,
+        "throughput_ewma": FIXED,
+        "gave_at_ms": FIXED,
+        "history": Bound("samples of an hour and levels of traffic, packed", lambda _: 5),
+    },
+    ClusterMemory: {
+        "hits": FIXED,
+        "planned": BUNDLE,
+        "table_sizes": Bound("tables of Java, by name", lambda _: 8),
+        "rotation": BROKER,
+        "turn": FIXED,
+        "split_hits": BUNDLE,
+        "moves": COMMAND,
+        "episode": Bound("figures", lambda _: 12),
+    },
+    Intents: {
+        "drains": BROKER,
+        "roll": INSIDE,
+        "ended": Bound("the 50 newest of the last hour", lambda _: 50),
+        "seen": Bound("records of a day", lambda of: of.intents),
+        "early": Bound("none after the first round", lambda _: 0),
+    },
+    Drain: {
+        **dict.fromkeys(
+            (
+                "id",
+                "broker",
+                "by",
+                "reason",
+                "asked_ms",
+                "since_ms",
+                "state",
+                "roll",
+                "until_ms",
+                "together",
+                "left",
+                "total",
+                "drained_ms",
+                "text",
+                "advice",
+                "left_ms",
+                "error_ms",
+                "answers",
+            ),
+            FIXED,
+        ),
+        "seen": Bound("the last ten rounds", lambda _: 10),
+        "gone": BUNDLE,
+    },
+    Roll: {
+        **dict.fromkeys(
+            (
+                "id",
+                "by",
+                "reason",
+                "asked_ms",
+                "since_ms",
+                "max_unavailable",
+                "record",
+                "halted",
+            ),
+            FIXED,
+        ),
+        "phases": Bound("the brokers that its record names", lambda of: of.brokers),
+    },
+    Rivals: {
+        "watching_ms": FIXED,
+        "pass_ms": FIXED,
+        "absent": BROKER,
+        "left": BUNDLE,
+        "arrived": BUNDLE,
+        "ours": BUNDLE,
+        "suspects": BUNDLE,
+        "news": BUNDLE,
+        "moves": BUNDLE,
+        "against_ms": HOUR,
+        "yielding_ms": FIXED,
+        "settled_ms": FIXED,
+        "again": FIXED,
+        "leader": FIXED,
+        "shedding": FIXED,
+    },
+}
+
+
+class Month:
+    """A cluster in which a broker and two bundles change their names every day, operators drain the
+    broker that goes and sometimes another one, something else moves a bundle, and a clock is wrong.
+    """
+
+    def __init__(self) -> None:
+        self.cluster = LittleCluster(
+            {f"b0-{at}:8080": self._bundles(0, at) for at in range(BROKERS)},
+            settings=EngineSettings(
+                round=RoundSettings(
+                    interval_ms=60_000 * STEP,
+                    stale_after_ms=120_000 * STEP,
+                    max_clock_jump_ms=120_000 * STEP,
+                    clock_recovery_ms=180_000 * STEP,
+                    command_ttl_ms=60_000 * STEP,
+                    cool_down_ms=180_000 * STEP,
+                )
+            ),
+            executor=self._answer,
+            cost=MoveCost(unowned_ms=200, first_message_ms=300, topics=5, unloads=1),
+        )
+        self.day = 0
+        self._answers = 0
+
+    def lives(self) -> Iterator[InMemoryStore]:
+        """The state after each pass of a day."""
+        self.day += 1
+        oldest = next(iter(self.cluster.brokers))
+        for at in range(PASSES_A_DAY):
+            if at == 1:
+                self.cluster.tell(drain(self.day * 4, self.cluster.seconds, oldest))
+            if at == 6:
+                self._replace(oldest)
+            if at == 10:
+                self._split()
+            if at == 13:
+                self._move_something()
+            if at == 16:
+                self._drain_for_an_hour()
+            if at == 20:
+                self._stray()
+            self._shift_load(at)
+            self.cluster.minute += STEP - 1
+            self.cluster.passes()
+            yield self.cluster.store
+
+    def _answer(self, _: Command) -> OutcomeStatus | None:
+        self._answers += 1
+        return ANSWERS[self._answers % len(ANSWERS)]
+
+    def _bundles(self, day: int, at: int) -> dict[str, float]:
+        # The first broker has more: there is something to do.
+        return {
+            f"t/ns{day}/0x{at:04x}{one:04x}_0x{at:04x}{one + 1:04x}": 2.0 + 4.0 * (at == 0)
+            for one in range(BUNDLES)
+        }
+
+    def _replace(self, broker: str) -> None:
+        """A broker goes for good, its bundles go to a new one with a new name."""
+        bundles = self.cluster.brokers.pop(broker)
+        self.cluster.brokers[f"b{self.day}:8080"] = bundles
+
+    def _split(self) -> None:
+        """The oldest two bundles make room for two new ones."""
+        for at, (broker, bundles) in enumerate(list(self.cluster.brokers.items())[:2]):
+            if bundles:
+                bundles.pop(next(iter(bundles)))
+            self.cluster.brokers[broker][f"t/ns{self.day}/0x00{at:02x}0000_0x00{at:02x}ffff"] = 3.0
+
+    def _move_something(self) -> None:
+        source, to = list(self.cluster.brokers)[1:3]
+        for name in list(self.cluster.brokers[source])[:1]:
+            self.cluster.move(name, source, to)
+
+    def _drain_for_an_hour(self) -> None:
+        newest = list(self.cluster.brokers)[-1]
+        seconds, number = self.cluster.seconds, self.day * 4 + 1
+        self.cluster.tell(drain(number, seconds, newest), undrain(number + 1, seconds + 1, newest))
+
+    def _stray(self) -> None:
+        self.cluster.tell(report(f"b{self.day}:8080", self.cluster.seconds + 40_000, 10.0))
+
+    def _shift_load(self, at: int) -> None:
+        """Two brokers, one after the other, are busy for two passes."""
+        heavy = {3: 1, 4: 1, 18: 4, 19: 4}.get(at)
+        for number, bundles in enumerate(self.cluster.brokers.values()):
+            for name in bundles:
+                bundles[name] = 6.0 if number == heavy else 2.0
+
+
+class Seen(NamedTuple):
+    """The most entries of each field, and bytes of the whole state, by day."""
+
+    entries: Mapping[tuple[type, str], list[int]]
+    bytes: list[int]
+    odd: list[str]
+    commands: int
+
+
+@cache
+def month() -> Seen:
+    entries: dict[tuple[type, str], list[int]] = {}
+    sizes, odd, played = [0] * DAYS, list[str](), Month()
+    most_commands = 0
+    for day in range(DAYS):
+        before = len(played.cluster.commands)
+        for store in played.lives():
+            sizes[day] = max(sizes[day], size_of(store))
+            for cls, name, value in values(store):
+                if BOUNDS[cls][name].most is None:
+                    odd += [f"{cls.__name__}.{name}"] if is_collection(value, name) else []
+                elif isinstance(value, Sized):
+                    most = entries.setdefault((cls, name), [0] * DAYS)
+                    most[day] = max(most[day], len(value))
+        most_commands = max(most_commands, len(played.cluster.commands) - before)
+    return Seen(entries, sizes, odd, most_commands)
+
+
+def size_of(store: InMemoryStore) -> int:
+    tables = [*store._tables.items(), *store._owned.items()]
+    # The 64 newest pauses take weeks to come together.
+    state = replace(store.get_cluster(), pauses=())
+    return len(to_bytes(state)) + sum(len(name) + len(row) for name, row in tables)
+
+
+def values(store: InMemoryStore) -> Iterator[tuple[type, str, Any]]:
+    """Every field of everything in the state."""
+    state = store.get_cluster()
+    roll = () if state.intents.roll is None else (state.intents.roll,)
+    brokers = list(store.brokers())
+    for one in (
+        store,
+        state,
+        state.memory,
+        state.intents,
+        state.rivals,
+        *roll,
+        *state.intents.drains.values(),
+        *brokers,
+        *(broker.memory for broker in brokers),
+    ):
+        for field in fields(one):
+            yield type(one), field.name, getattr(one, field.name)
+
+
+def is_collection(value: Any, name: str) -> bool:
+    """Whether a value that has no number of entries is a collection of them after all."""
+    return isinstance(value, dict | list | set | frozenset) or (
+        isinstance(value, tuple) and type(value) is tuple and name != "figures"
+    )
+
+
+@pytest.mark.parametrize("cls", BOUNDS, ids=lambda cls: cls.__name__)
+def test_every_field_says_by_what_it_is_bounded(cls: Any) -> None:
+    """A new field fails here until it has a bound."""
+    assert {field.name for field in fields(cls)} == BOUNDS[cls].keys()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("cls", "name"),
+    [
+        pytest.param(cls, name, id=f"{cls.__name__}.{name}")
+        for cls, bounds in BOUNDS.items()
+        for name, bound in bounds.items()
+        if bound.most is not None
+    ],
+)
+def test_a_field_stays_within_its_bound_for_a_month(cls: type, name: str) -> None:
+    most, seen = BOUNDS[cls][name].most, month()
+    assert most is not None
+    limits = with_commands(seen.commands)
+    assert max(seen.entries.get((cls, name), [0])) <= most(limits)
+
+
+def with_commands(commands: int) -> Limits:
+    return Limits()._replace(commands=commands)
+
+
+@pytest.mark.heavy
+def test_what_has_no_number_of_entries_is_no_collection() -> None:
+    assert month().odd == []
+
+
+@pytest.mark.heavy
+def test_the_state_is_not_larger_at_the_end_of_the_month_than_at_its_beginning() -> None:
+    sizes = month().bytes
+    assert max(sizes[-10:]) <= 1.05 * max(sizes[1:11])
+
+
+@pytest.mark.heavy
+def test_the_month_uses_what_it_bounds() -> None:
+    """Otherwise the test of the bounds would be one of an idle cluster."""
+    seen = month()
+    used = {name for (_, name), most in seen.entries.items() if max(most) > 0}
+    assert seen.commands > 5
+    assert {"in_flight", "cooling", "orders", "rehearsed", "spent", "gone", "moves"} <= used
+    assert {"drains", "seen", "ours", "absent", "pauses", "departed", "against_ms"} <= used

@@ -1,0 +1,115 @@
+"""Files that a job appends to for months stay bounded, whoever has them open."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from streaming.outputs.output_counts import Written
+from streaming.progress import BatchProgress, progress_file
+from streaming.rotation import KEPT, cut, kept_short, older_names
+from tests.waiting import eventually
+
+TALKATIVE = """
+import sys
+for number in range(int(sys.argv[1])):
+    print(f"line {number} {'x' * 90}", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def older(file: Path) -> list[str]:
+    return sorted(one.name for one in file.parent.glob(f"{file.name}.*"))
+
+
+def test_a_process_goes_on_writing_to_a_file_that_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "spark.log"
+    with file.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", TALKATIVE, "6"], stdin=subprocess.PIPE, stdout=log
+        )
+    assert process.stdin is not None
+    for number in range(6):
+        eventually(partial(has_line, file, number))
+        cut(file, 190)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    process.stdin.close()
+    assert process.wait() == 0
+    lines = [text(older_one(file, number)) for number in (3, 2, 1)]
+    assert [one.split()[1] for one in "".join([*lines, text(file)]).splitlines()] == [*"012345"]
+    assert b"\0" not in file.read_bytes()
+
+
+def has_line(file: Path, number: int) -> bool:
+    return f"line {number} " in text(file) + text(older_one(file, 1))
+
+
+def text(file: Path) -> str:
+    return file.read_text("utf-8") if file.exists() else ""
+
+
+def older_one(file: Path, number: int) -> Path:
+    return file.with_name(f"{file.name}.{number}")
+
+
+def test_a_small_file_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "spark.log"
+    file.write_text("short")
+    assert not cut(file, 6)
+    assert (text(file), older(file)) == ("short", [])
+
+
+def test_only_the_newest_older_files_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "spark.log"
+    for number in range(KEPT + 3):
+        file.write_text(f"{number}")
+        assert cut(file, 1)
+    assert older(file) == ["spark.log.1", "spark.log.2", "spark.log.3"]
+    assert [text(older_one(file, number)) for number in (1, 2, 3)] == ["5", "4", "3"]
+    assert {*older(file)} < {*older_names("spark.log")}
+
+
+def test_the_file_is_cut_beside_the_work(tmp_path: Path) -> None:
+    file = tmp_path / "spark.log"
+    with kept_short(file, 100, every_s=0.01):
+        file.write_bytes(b"x" * 100)
+        eventually(lambda: older(file) == ["spark.log.1"])
+    assert file.stat().st_size == 0
+
+
+def batch(number: int) -> BatchProgress:
+    return BatchProgress(number, "2026-11-25T00:00:00Z", 1, 0, 5, {}, 3, Written())
+
+
+def test_every_micro_batch_is_in_one_of_the_progress_files(tmp_path: Path) -> None:
+    file = tmp_path / "progress.jsonl"
+    with progress_file(file, 3 * len(batch(0).json())) as write:
+        for number in range(7):
+            write(batch(number))
+    found = [text(older_one(file, 2)), text(older_one(file, 1)), text(file)]
+    assert [one.count("\n") for one in found] == [3, 3, 1]
+    assert "".join(found) == "".join(f"{batch(number).json()}\n" for number in range(7))
+
+
+def test_what_is_no_regular_file_is_not_renamed() -> None:
+    with progress_file(Path("/dev/null"), 1) as write:
+        write(batch(0))
+        write(batch(1))
+    assert not Path("/dev/null.1").exists()
+
+
+@pytest.mark.parametrize("most", [1, 10**9])
+def test_a_file_that_cannot_be_renamed_grows(tmp_path: Path, most: int) -> None:
+    file = tmp_path / "progress.jsonl"
+    for number in range(1, KEPT + 1):
+        older_one(file, number).mkdir()
+        (older_one(file, number) / "in the way").touch()
+    with progress_file(file, most) as write:
+        write(batch(0))
+        write(batch(1))
+    assert text(file).count("\n") == 2

@@ -1,0 +1,30 @@
+"""Settings of Spark that keep the job small: what is held here needs no clock."""
+
+from __future__ import annotations
+
+from streaming.session import query_settings, spark_settings
+from streaming.settings import JobSettings
+
+
+def test_spark_remembers_little_of_past_micro_batches() -> None:
+    kept = {
+        name: int(value)
+        for name, value in spark_settings(JobSettings()).items()
+        if ".retained" in name
+    }
+    assert set(kept) >= {
+        "spark.ui.retainedJobs",
+        "spark.ui.retainedStages",
+        "spark.ui.retainedTasks",
+        "spark.sql.ui.retainedExecutions",
+    }
+    assert max(kept.values()) <= 100
+
+
+def test_spark_has_no_pages_and_no_progress_bar() -> None:
+    settings = spark_settings(JobSettings())
+    assert settings["spark.ui.enabled"] == settings["spark.ui.showConsoleProgress"] == "false"
+
+
+def test_a_topic_without_records_is_looked_at_four_times_a_second() -> None:
+    assert query_settings(JobSettings())["spark.sql.streaming.pollingDelay"] == "250ms"
