@@ -46,6 +46,8 @@ from tests.set_words import set_words
 
 Say = Callable[[str], None]
 _BUNDLES, _PASS_MS = 12, 1_000
+#: So many that a job that starts again has soon caught up: commands of old records expire.
+_RECORDS_PER_BATCH = 200
 #: Rounds follow each other so quickly that each life of a process sees some.
 _QUICK = (
     *EAGER,
@@ -53,7 +55,7 @@ _QUICK = (
     "round.interval_ms=2000",
     "round.lateness_ms=2000",
     "round.cool_down_ms=4000",
-    "round.command_ttl_ms=30000",
+    "round.command_ttl_ms=60000",
 )
 #: A kill at any time comes within the first, one at a moment that matters so long after it; the
 #: last is the longest pause between two kills.
@@ -106,7 +108,7 @@ def run(folder: Path, kills: Sequence[Kill], seed: int, tell: Say = lambda _: No
             tell(f"kill {number}: {kill.victim}{', sharp' if kill.sharp else ''}")
             whole.rest(rng.uniform(0, _PAUSE_S))
         whole.stop()
-        whole.job.drain(*whole.job_words, "--set", "job.max_records_per_batch=1000", seconds=900)
+        whole.job.drain(*whole.job_words, seconds=900)
         control = whole.executor.control
         # What the executor does from here on is part of no round.
         telemetry = values(control.uri("telemetry"))
@@ -147,7 +149,7 @@ def _installed(folder: Path, rng: random.Random) -> Iterator[Installation]:
         # Bytes of the commands are compared with those of the plain loop, which signs nothing.
         executor = RealExecutor(folder / "executor", pulsar, control, signing__key_file="")
         collector = RealCollector(folder / "collector", pulsar, control, _PASS_MS)
-        job = RealJob(folder / "job", max_records_per_batch=20)
+        job = RealJob(folder / "job", max_records_per_batch=_RECORDS_PER_BATCH)
         yield Installation(
             broker,
             wavering,
