@@ -75,6 +75,7 @@ LONGEST = (
 OWN_SERVERS = (
     "tests/servers/test_drain.py",
     "tests/servers/test_roll.py",
+    "tests/servers/test_spark_submit.py",
     "tests/servers/test_troubled_cluster.py",
     "tests/servers/test_waves.py",
 )

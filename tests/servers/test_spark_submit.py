@@ -147,6 +147,7 @@ def test_cluster_mode_gives_the_bytes_of_the_plain_loop(
         assert_as_in_the_plain_loop(one.job, lines)
 
 
+@pytest.mark.slow
 def test_sigterm_to_spark_submit_ends_the_job_after_its_micro_batch(
     cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -176,6 +177,7 @@ def test_settings_are_refused_with_the_exit_code_of_the_program(
         assert "round.interval_ms" in one.said()
 
 
+@pytest.mark.slow
 def test_a_killed_python_ends_java_and_frees_the_checkpoint(
     cluster: SparkCluster, tmp_path: Path
 ) -> None:
