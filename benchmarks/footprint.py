@@ -93,7 +93,7 @@ def _watched(
     for one in after:
         shares[one.role] += (one.cpu_s - earlier.get(one.pid, 0.0)) / seconds
     told = _java(after, threads) if chosen.java else ""
-    return Footprint(after, peak, seconds, sum(shares.values()), shares, told)
+    return Footprint(after, peak, seconds, sum(shares.values()), dict(shares), told)
 
 
 def _mib(uses: Sequence[ProcessUse]) -> float:
