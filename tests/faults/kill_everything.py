@@ -8,8 +8,9 @@ on the fake cluster, and the next reports show it. What was killed starts again 
 operating system would start it; a kill may come while another process still starts.
 
 At the end, each record counted once: commands and rounds must be what the plain loop makes of the
-telemetry that was published, every command must have exactly one outcome, and no bundle may have
-been released more often than commands asked for. Exit code 0: so it is; 1: it is not.
+telemetry that was published, every command must have exactly one verdict (one that the job has
+published again is answered with `replayed`), and no bundle may have been released more often than
+commands asked for. Exit code 0: so it is; 1: it is not.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pathlib import Path
 from rebalancer.settings.load import load
 from sinks.wire.codec import decode_command, decode_outcome
 from strategies.engine import EngineSettings
-from strategies.model import Command
+from strategies.model import Command, Outcome, OutcomeStatus
 from tests.control_topic import TOPICS, Control
 from tests.faults.installation import VICTIMS, Installation, Kill, Victim
 from tests.faults.kill_options import say, verdict
@@ -57,6 +58,14 @@ _QUICK = (
     "round.cool_down_ms=4000",
     "round.command_ttl_ms=60000",
 )
+#: Verdict on a command → the answer when it comes again.
+_REPEATED: Mapping[OutcomeStatus, OutcomeStatus] = {
+    "applied": "already-done",
+    "already-done": "already-done",
+    "expired": "expired",
+    "failed": "refused",
+    "refused": "refused",
+}
 #: A kill at any time comes within the first, one at a moment that matters so long after it; the
 #: last is the longest pause between two kills.
 _ANY_TIME_S, _AFTER_S, _PAUSE_S = 3.0, 0.5, 2.0
@@ -114,14 +123,13 @@ def run(folder: Path, kills: Sequence[Kill], seed: int, tell: Say = lambda _: No
         telemetry = values(control.uri("telemetry"))
         code = whole.executor.finish("--apply")
         reference = replayed(telemetry, _engine())
+        published = {kind: values(control.uri(kind)) for kind in ("commands", "rounds", "outcomes")}
         compared = tuple(
-            compare(kind, values(control.uri(kind)), reference[kind])
-            for kind in ("commands", "rounds")
+            compare(kind, published[kind], reference[kind]) for kind in ("commands", "rounds")
         )
-        outcomes = control.read("outcomes")
         wrong = wrong_outcomes(
-            [decode_command(value) for value in reference["commands"]],
-            outcomes,
+            [decode_command(value) for value in published["commands"]],
+            published["outcomes"],
             whole.load.pulsar.cluster.applied,
         )
         if code:
@@ -131,7 +139,7 @@ def run(folder: Path, kills: Sequence[Kill], seed: int, tell: Say = lambda _: No
             whole.sharp,
             whole.ended,
             len(telemetry),
-            Counter(decode_outcome(value).status for value in {*outcomes}),
+            Counter(decode_outcome(value).status for value in {*published["outcomes"]}),
             compared,
             tuple(wrong),
         )
@@ -174,28 +182,47 @@ def _engine() -> EngineSettings:
 def wrong_outcomes(
     commands: Sequence[Command], outcomes: Sequence[bytes], applied: Sequence[Applied]
 ) -> list[str]:
-    """Commands without an outcome or with several, outcomes of no command, and bundles that were
-    released more often than commands asked for. `outcomes`: as published, repetitions included;
-    `applied`: what happened to the bundles of the cluster.
+    """Commands without a verdict or with several, answers to repetitions that are not there or say
+    something else, outcomes of no command, and bundles that were released more often than commands
+    asked for. `commands`, `outcomes`: as published; `applied`: what happened to the bundles of the
+    cluster.
+
+    A job that was killed publishes a command again, at another position: this record is answered
+    as well, by the verdict and with the code `replayed` (decision 0144). The same outcome published
+    twice is one outcome.
     """
-    by_command: dict[str, set[bytes]] = {one.id: set() for one in commands}
+    published = Counter(one.id for one in commands)
+    found: dict[str, set[bytes]] = {id_: set() for id_ in published}
     wrong = []
     for value in outcomes:
         id_ = decode_outcome(value).command_id
-        if id_ in by_command:
-            by_command[id_].add(value)
+        if id_ in found:
+            found[id_].add(value)
         else:
             wrong.append(f"an outcome for {id_}, which nobody has commanded")
-    wrong += [
-        f"{id_} has {len(found)} different outcomes"
-        for id_, found in by_command.items()
-        if len(found) != 1
-    ]
-    wanted = Counter(one.bundle for one in commands)
+    for id_, values_ in found.items():
+        wrong += _wrong_answers(id_, [*map(decode_outcome, sorted(values_))], published[id_])
+    wanted = Counter({one.id: one.bundle for one in commands}.values())
     return wrong + [
         f"{name} was released {count} times for {wanted[name]} commands"
         for name, count in Counter(done.bundle for done in applied).items()
         if count > wanted[name]
+    ]
+
+
+def _wrong_answers(id_: str, outcomes: Sequence[Outcome], published: int) -> list[str]:
+    """Of one command. `published`: how often it is on its topic."""
+    answers = [one for one in outcomes if (one.reason or "").startswith("replayed:")]
+    verdicts = [one for one in outcomes if one not in answers]
+    if len(verdicts) != 1:
+        return [f"{id_} has {len(verdicts)} verdicts"]
+    if len(answers) >= published:
+        return [f"{id_} has {len(answers)} repeated verdicts, and was published {published} times"]
+    wanted = _REPEATED[verdicts[0].status]
+    return [
+        f"{id_} was {verdicts[0].status}, and is {one.status} when it comes again"
+        for one in answers
+        if one.status != wanted
     ]
 
 

@@ -1,5 +1,5 @@
 """A whole installation under kills: job, Python workers, executor, collector and Kafka broker. Who
-counts ids once sees the undisturbed run, and every command has one outcome.
+counts ids once sees the undisturbed run, and every command has one verdict.
 """
 
 from __future__ import annotations
@@ -68,16 +68,34 @@ def test_what_may_be_wrong_with_outcomes() -> None:
     commands = [moved, other]
 
     assert wrong_outcomes(commands, [done, late, done], [release]) == []
-    assert wrong_outcomes(commands, [done], [release]) == [f"{other.id} has 0 different outcomes"]
+    assert wrong_outcomes(commands, [done], [release]) == [f"{other.id} has 0 verdicts"]
     twice = encode_outcome(outcome(other, "applied"))
     assert wrong_outcomes(commands, [done, late, twice], [release]) == [
-        f"{other.id} has 2 different outcomes"
+        f"{other.id} has 2 verdicts"
     ]
     assert wrong_outcomes([moved], [done, late], [release]) == [
         f"an outcome for {other.id}, which nobody has commanded"
     ]
-    assert wrong_outcomes(commands, [done, late], [release, release]) == [
+    assert wrong_outcomes([*commands, moved], [done, late], [release, release]) == [
         f"{ONE} was released 2 times for 1 commands"
+    ]
+
+
+def test_a_command_that_is_published_again_is_answered_by_its_verdict() -> None:
+    moved = command(ONE, A, B)
+    done = encode_outcome(outcome(moved, "applied"))
+    again = encode_outcome(outcome(moved, "already-done", "replayed: carried out before", 6))
+    third = encode_outcome(outcome(moved, "already-done", "replayed: carried out before", 7))
+    other = encode_outcome(outcome(moved, "expired", "replayed: had expired before", 7))
+
+    assert wrong_outcomes([moved, moved], [done, again], []) == []
+    assert wrong_outcomes([moved], [done, again], []) == [
+        f"{moved.id} has 1 repeated verdicts, and was published 1 times"
+    ]
+    assert wrong_outcomes([moved, moved], [done, again, third], []) != []
+    assert wrong_outcomes([moved, moved], [again], []) == [f"{moved.id} has 0 verdicts"]
+    assert wrong_outcomes([moved, moved], [done, other], []) == [
+        f"{moved.id} was applied, and is expired when it comes again"
     ]
 
 
