@@ -10,7 +10,7 @@ operating system would start it; a kill may come while another process still sta
 At the end, each record counted once: commands and rounds must be what the plain loop makes of the
 telemetry that was published, every command must have exactly one verdict (one that the job has
 published again is answered with `replayed`), and no bundle may have been released more often than
-commands asked for. Exit code 0: so it is; 1: it is not.
+commands were carried out. Exit code 0: so it is; 1: it is not.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def wrong_outcomes(
 ) -> list[str]:
     """Commands without a verdict or with several, answers to repetitions that are not there or say
     something else, outcomes of no command, and bundles that were released more often than commands
-    asked for. `commands`, `outcomes`: as published; `applied`: what happened to the bundles of the
-    cluster.
+    were carried out. `commands`, `outcomes`: as published; `applied`: what happened to the bundles
+    of the cluster.
 
     A job that was killed publishes a command again, at another position: this record is answered
     as well, by the verdict and with the code `replayed` (decision 0144). The same outcome published
@@ -202,11 +202,25 @@ def wrong_outcomes(
             wrong.append(f"an outcome for {id_}, which nobody has commanded")
     for id_, values_ in found.items():
         wrong += _wrong_answers(id_, [*map(decode_outcome, sorted(values_))], published[id_])
-    wanted = Counter({one.id: one.bundle for one in commands}.values())
-    return wrong + [
-        f"{name} was released {count} times for {wanted[name]} commands"
+    bundles = {one.id: one.bundle for one in commands}
+    return wrong + _wrong_releases(bundles, found, applied)
+
+
+def _wrong_releases(
+    bundles: Mapping[str, str], outcomes: Mapping[str, set[bytes]], applied: Sequence[Applied]
+) -> list[str]:
+    """`bundles`, `outcomes`: by command. An executor that expires or refuses a command has called
+    nothing.
+    """
+    tried = Counter(
+        bundles[id_]
+        for id_, values_ in outcomes.items()
+        if any(decode_outcome(value).status in ("applied", "failed") for value in values_)
+    )
+    return [
+        f"{name} was released {count} times, by {tried[name]} commands"
         for name, count in Counter(done.bundle for done in applied).items()
-        if count > wanted[name]
+        if count > tried[name]
     ]
 
 

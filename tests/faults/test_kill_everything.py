@@ -77,7 +77,11 @@ def test_what_may_be_wrong_with_outcomes() -> None:
         f"an outcome for {other.id}, which nobody has commanded"
     ]
     assert wrong_outcomes([*commands, moved], [done, late], [release, release]) == [
-        f"{ONE} was released 2 times for 1 commands"
+        f"{ONE} was released 2 times, by 1 commands"
+    ]
+    # Nothing may have happened for a command that expired.
+    assert wrong_outcomes([other], [late], [Applied("unload", TWO, A, B)]) == [
+        f"{TWO} was released 1 times, by 0 commands"
     ]
 
 
