@@ -39,7 +39,7 @@ from strategies.placement.destinations import DestinationRules, DestinationSetti
 from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, placer
 from strategies.producer_votes import check_clock, counted, went_back
-from strategies.raised import NOT_OF_RULES, RAISED, RecordChanges, raised_text
+from strategies.raised import NOT_OF_RULES, RAISED, RecordChanges, check_plain, raised_text
 from strategies.registry import Registry
 from strategies.reports import REPEATED, depart, newest_report_ms
 from strategies.rivals.settings import RivalSettings
@@ -309,7 +309,9 @@ class Engine:
 
     def _run(self, given: RoundInput) -> RoundResult:
         try:
-            return run_round(given, self._shedder, self._rules)
+            result = run_round(given, self._shedder, self._rules)
+            check_plain(result.commands, result.round.skips)
+            return result
         except NOT_OF_RULES:
             raise
         except Exception as error:  # the next round tries again

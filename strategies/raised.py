@@ -8,31 +8,58 @@ meets figures it was not written for, sets aside what it belongs to, and nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
 from traceback import walk_tb
-from typing import Final
+from typing import Any, Final
 
 from strategies.errors import StateVersionError
+from strategies.model import Command, Skip
 from strategies.state import ClusterState
 from strategies.store import BrokerState, StateStore
 
 #: Code of the rejected record, and of the skip of a round.
 RAISED: Final = "rule-raised"
-#: Errors of the machine or of the stored state: the record is folded again by the next start.
-NOT_OF_RULES = (MemoryError, StateVersionError)
+#: An error of the stored state: what comes after it cannot be folded.
+NOT_OF_RULES = (StateVersionError,)
 _LONGEST = 300
 #: Differs from process to process.
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
 
 
 def raised_text(error: Exception) -> str:
-    """The error's type, its text and the line that raised it. The same error gives the same text,
-    on every machine.
+    """The error's type, its text and the line that raised it. Without what differs from process to
+    process: addresses, and texts that are made of other objects.
     """
     *_, (frame, line) = walk_tb(error.__traceback__)
     place = f"{frame.f_globals.get('__name__', '?')}, line {line}"
-    said = _ADDRESS.sub("at …", " ".join(str(error).split()))[:_LONGEST]
+    plain = all(isinstance(part, str | int | float) for part in error.args)
+    said = _said(error) if plain else ""
     return f"{type(error).__name__} in {place}" + (f": {said}" if said else "")
+
+
+def _said(error: Exception) -> str:
+    try:
+        return _ADDRESS.sub("at …", " ".join(str(error).split()))[:_LONGEST]
+    except Exception:  # an error whose text raises, too
+        return ""
+
+
+def check_plain(commands: Iterable[Command], skips: Iterable[Skip]) -> None:
+    """Checks what strategies write into records: texts are texts, and evidence is plain and
+    finite. Raises TypeError, ValueError: records of a topic have nothing else.
+    """
+    some: list[Command | Skip] = [*commands, *skips]
+    for one in some:
+        texts: list[Any] = [one.code, one.text, *one.evidence]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"code, text and names of evidence must be texts, got {texts!r}")
+        values: Mapping[str, Any] = one.evidence
+        for key, value in values.items():
+            if value is not None and not isinstance(value, str | int | float):
+                raise TypeError(f"evidence {key!r} must be a text or a number")
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError(f"evidence {key!r} must be finite, got {value!r}")
 
 
 class RecordChanges:
