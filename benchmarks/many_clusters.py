@@ -25,6 +25,7 @@ from benchmarks.figures import say, table
 from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.kafka_records import KeyedPublisher
 from benchmarks.options import number, options
+from benchmarks.processes import proportional_bytes
 
 if TYPE_CHECKING:
     from tests.faults.real_job import RealJob
@@ -289,7 +290,7 @@ def _most_memory(job: RealJob, spark: SparkCluster | None) -> Iterator[list[floa
                 *job.aim(),
                 *(pid for one in (spark.workers if spark else ()) for pid in one.started()),
             ]
-            most.append(sum(map(_proportional_bytes, dict.fromkeys(pids))))
+            most.append(sum(map(proportional_bytes, dict.fromkeys(pids))))
 
     looking = threading.Thread(target=look)
     looking.start()
@@ -298,15 +299,6 @@ def _most_memory(job: RealJob, spark: SparkCluster | None) -> Iterator[list[floa
     finally:
         done.set()
         looking.join()
-
-
-def _proportional_bytes(pid: int) -> int:
-    """Resident memory, with each shared page divided by the number of its processes."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
 def _options() -> argparse.ArgumentParser:

@@ -30,6 +30,7 @@ from benchmarks.figures import say, table
 from benchmarks.fleet import Fleet
 from benchmarks.kafka_records import Publisher, passes
 from benchmarks.options import number, options
+from benchmarks.processes import proportional_bytes
 from rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop
 from sinks.wire.position import Position
@@ -286,13 +287,7 @@ def _name(pid: int) -> str:
 
 
 def _pss_mib(pids: Sequence[int]) -> float:
-    """A process that has ended meanwhile has none."""
-    kib = 0
-    for pid in pids:
-        with suppress(OSError):
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8").splitlines()
-            kib += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return kib / 1024
+    return sum(map(proportional_bytes, pids)) / _MIB
 
 
 def _entries(pid: int, folder: str) -> int:

@@ -81,14 +81,25 @@ def _stat(file: Path) -> Sequence[str]:
         return ()
 
 
-def _use(pid: int, role: str) -> ProcessUse | None:
-    fields = _stat(Path(f"/proc/{pid}/stat"))
+def proportional_bytes(pid: int) -> int:
+    """Resident memory, with each shared page divided by the number of its processes; 0 for a
+    process that has ended.
+    """
+    return 1024 * _kib(pid).get("Pss", 0)
+
+
+def _kib(pid: int) -> dict[str, int]:
+    """Sums over all memory of a process by their names; none if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8").splitlines()
     except OSError:
-        return None
+        return {}
     words = [line.split() for line in lines if line.endswith(" kB")]
-    kib = {word[0].rstrip(":"): int(word[1]) for word in words}
+    return {word[0].rstrip(":"): int(word[1]) for word in words}
+
+
+def _use(pid: int, role: str) -> ProcessUse | None:
+    fields, kib = _stat(Path(f"/proc/{pid}/stat")), _kib(pid)
     if not fields or "Pss" not in kib:
         return None
     own = kib["Private_Clean"] + kib["Private_Dirty"]

@@ -39,7 +39,6 @@ from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
 from strategies.raised import RAISED
 from strategies.rivals.state import used_by_rounds
-from strategies.round_figures import Spread
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.round_state import RoundFacts, RoundState, state_of
 from strategies.screening import Screened, on_the_way, screen, view_of
@@ -126,30 +125,22 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
     intents = after_step(given, judged.screened, judged.drained, rules)
-    record = Round(
-        cluster=given.cluster,
-        round=given.number,
-        epoch=rules.round.epoch,
-        ts=given.now_ms,
-        closed_by=given.closed_by,
-        strategy=f"{rules.strategy}/{rules.mode}",
+    record = replace(
+        _record(given, rules),
         brokers=tuple(usage),
         stale=judged.screened.stale,
         usage=usage,
         usage_after=usage | estimate.changed_usages(),
         commands=tuple(command.id for command in commands),
         skips=_skips(given, judged, leaving.skips, splits.skips),
-        digest=_digest(given),
-        version=rules.version,
         certificate=judged.shedding.certify(leaving.kept),
         forecast=judged.shedding.forecast,
         state=_state(judged, orders, usage, (*leaving.skips, *splits.skips)),
         intents=statuses(intents),
-        **_spreads(judged, usage, estimate),
     )
     return RoundResult(
         commands,
-        record,
+        _with_spreads(record, judged),
         Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits)),
         estimate.loads,
         judged.budget.spent,
@@ -158,13 +149,10 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     )
 
 
-def undecided(given: RoundInput, rules: Rules, error: str) -> RoundResult:
-    """The result of a round in which a rule raised: no command, and the memory as it was, so that
-    the next round tries again. `error`: see `raised_text`.
-    """
-    skip = Skip("cluster", (given.cluster,), RAISED, f"a rule failed: {error}")
+def _record(given: RoundInput, rules: Rules) -> Round:
+    """The record of a round before anything is judged: no brokers and no commands."""
     nothing = spread([])
-    record = Round(
+    return Round(
         cluster=given.cluster,
         round=given.number,
         epoch=rules.round.epoch,
@@ -175,31 +163,41 @@ def undecided(given: RoundInput, rules: Rules, error: str) -> RoundResult:
         stale={},
         usage={},
         usage_after={},
-        commands=(),
-        skips=(skip,),
-        digest=_digest(given),
-        version=rules.version,
-        state=state_of(RoundFacts((), [one.broker for one in given.brokers], {}, {}, (skip,))),
-        intents=statuses(given.intents),
         spread=nothing,
         spread_after=nothing,
         throughput_spread=nothing,
+        commands=(),
+        skips=(),
+        digest=_digest(given),
+        version=rules.version,
+    )
+
+
+def undecided(given: RoundInput, rules: Rules, error: str) -> RoundResult:
+    """The result of a round in which a rule raised: no command, and the memory as it was, so that
+    the next round tries again. `error`: see `raised_text`.
+    """
+    skip = Skip("cluster", (given.cluster,), RAISED, f"a rule failed: {error}")
+    record = replace(
+        _record(given, rules),
+        skips=(skip,),
+        state=state_of(RoundFacts((), [one.broker for one in given.brokers], {}, {}, (skip,))),
+        intents=statuses(given.intents),
     )
     memory = Memory({state.broker: state.memory for state in given.brokers}, given.memory)
     return RoundResult((), record, memory, {}, intents=given.intents, decided=False)
 
 
-def _spreads(judged: Judged, usage: dict[str, float], estimate: Estimate) -> dict[str, Spread]:
-    """How uneven the brokers are that are not being drained."""
-    after = usage | estimate.changed_usages()
+def _with_spreads(record: Round, judged: Judged) -> Round:
+    """With how uneven the brokers are that are not being drained."""
     names = [broker.broker for broker in judged.view.brokers]
-    return {
-        "spread": spread([usage[name] for name in names]),
-        "spread_after": spread([after[name] for name in names]),
-        "throughput_spread": spread(
-            [broker.figures.traffic.msg_throughput for broker in judged.view.brokers]
-        ),
-    }
+    throughputs = [broker.figures.traffic.msg_throughput for broker in judged.view.brokers]
+    return replace(
+        record,
+        spread=spread([record.usage[name] for name in names]),
+        spread_after=spread([record.usage_after[name] for name in names]),
+        throughput_spread=spread(throughputs),
+    )
 
 
 def _skips(given: RoundInput, judged: Judged, *refused: Sequence[Skip]) -> tuple[Skip, ...]:

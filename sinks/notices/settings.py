@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from sinks.secret_file import Secret, read_secret
-from sinks.wire.signing import SHORTEST_KEY
+from sinks.wire.signing import read_keys
 from strategies.errors import SettingsError
 from strategies.limits.names import patterns
 from strategies.round_state import STATES
@@ -157,7 +156,7 @@ def webhook(settings: NoticeSettings) -> Webhook:
         parts._replace(netloc=host).geturl(),
         host,
         settings.form,
-        tuple(_keys(settings)),
+        read_keys(settings.key_file, settings.previous_key_file, "notices", "key_file"),
         _token(settings) or _login(parts.username, parts.password),
         settings.tls_ca_file,
     )
@@ -224,31 +223,6 @@ def _problem(url: str) -> str:
     except ValueError:
         complete = False
     return "" if complete else "is not complete; write http://host:port/path or https://…"
-
-
-def _keys(settings: NoticeSettings) -> Iterator[Secret]:
-    if settings.previous_key_file and not settings.key_file:
-        raise SettingsError(
-            [
-                "notices.previous_key_file: names a key, but notices.key_file names none; name "
-                "the key that signs as notices.key_file"
-            ]
-        )
-    for name in ("key_file", "previous_key_file"):
-        if file := getattr(settings, name):
-            yield _key(file, f"notices.{name}")
-
-
-def _key(file: str, setting: str) -> Secret:
-    key = read_secret(file, setting)
-    if len(key.reveal()) < SHORTEST_KEY:
-        raise SettingsError(
-            [
-                f"{setting}: {file} has fewer than {SHORTEST_KEY} bytes; "
-                "write one with: openssl rand -hex 32"
-            ]
-        )
-    return key
 
 
 def _token(settings: NoticeSettings) -> Secret | None:

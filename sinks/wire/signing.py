@@ -166,19 +166,23 @@ def _if_readable(settings: SigningSettings, name: str) -> SigningKey | None:
 def _key(settings: SigningSettings, name: str) -> SigningKey | None:
     """The key of a setting, with the previous one."""
     file, previous = getattr(settings, name), getattr(settings, f"previous_{name}")
+    keys = read_keys(file, previous, "signing", name)
+    return SigningKey(*keys) if keys else None
+
+
+def read_keys(file: str, previous: str, table: str, name: str) -> tuple[Secret, ...]:
+    """The key in `file`, and the one before it in `previous`; none without a file. `table`, `name`:
+    of the setting that names the file. Raises SettingsError.
+    """
     if previous and not file:
         raise SettingsError(
             [
-                f"signing.previous_{name}: names a key, but signing.{name} names none; name the "
-                f"key that signs as signing.{name}"
+                f"{table}.previous_{name}: names a key, but {table}.{name} names none; name the "
+                f"key that signs as {table}.{name}"
             ]
         )
-    if not file:
-        return None
-    return SigningKey(
-        _secret(file, f"signing.{name}"),
-        _secret(previous, f"signing.previous_{name}") if previous else None,
-    )
+    named = {f"{table}.{name}": file, f"{table}.previous_{name}": previous}
+    return tuple(_secret(place, setting) for setting, place in named.items() if place)
 
 
 def _secret(file: str, setting: str) -> Secret:

@@ -6,8 +6,7 @@ Imports no Spark.
 from __future__ import annotations
 
 import shutil
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -109,13 +108,10 @@ def _options(made: Application, job: JobSettings) -> Iterator[str]:
 
 def _write_code(target: Path) -> None:
     """The zip that Python can also run itself, with the description of the installed version."""
-    write_zip(target, _PROJECT, PACKAGES)
     described = metadata.distribution(_PRODUCT).read_text("METADATA") or ""
     version = metadata.version(_PRODUCT)
-    more: Mapping[str, str] = {
+    more = {
         "__main__.py": _START,
         f"pulsar_rebalancer-{version}.dist-info/METADATA": described,
     }
-    with zipfile.ZipFile(target, "a", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in more.items():
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), text)
+    write_zip(target, _PROJECT, PACKAGES, more)

@@ -53,9 +53,11 @@ class Manifest:
     packages: Mapping[str, str]
 
 
-def write_zip(target: Path, root: Path, packages: Iterable[str]) -> None:
+def write_zip(
+    target: Path, root: Path, packages: Iterable[str], texts: Mapping[str, str] = {}
+) -> None:
     """Writes packages below `root` to a zip, sorted by name and without timestamps: equal sources
-    give equal bytes.
+    give equal bytes. `texts`: name → content of files that come after them.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -68,6 +70,8 @@ def write_zip(target: Path, root: Path, packages: Iterable[str]) -> None:
                 entry = zipfile.ZipInfo(file.relative_to(root).as_posix(), _EARLIEST)
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+        for name, text in texts.items():
+            archive.writestr(zipfile.ZipInfo(name, _EARLIEST), text)
 
 
 def write_environment(target: Path) -> Manifest:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from strategies.state import to_bytes
+from streaming.checkpoint.guard import SPARK_LOG
+from streaming.session import start_session, stop_session
+from streaming.settings import JobSettings
 from streaming.state.rows import HEAD, row_name, unpack_head
 from streaming.state.shards import shard_of
 from streaming.state.store import Row, Rows, ShardStore, SparkStore
@@ -38,14 +42,32 @@ class MemoryVariable:
 Shards = Mapping[int, MemoryVariable]
 
 
-def read_shards(spark: SparkSession, folder: Path) -> Shards:
+@contextmanager
+def spark_for(folder: Path, session: SparkSession | None) -> Iterator[SparkSession]:
+    """The session, or one of its own that logs to the checkpoint. Raises SparkStartError."""
+    if session is not None:
+        yield session
+        return
+    ours = start_session(JobSettings(), folder / SPARK_LOG, short=True)
+    try:
+        yield ours
+    finally:
+        stop_session(ours)
+
+
+def state_rows(spark: SparkSession, folder: Path) -> DataFrame:
     """All rows as of the last committed micro-batch. Raises PySparkException."""
     # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does
     # not start itself.
     _ = spark.streams.active
     state = spark.read.format("statestore").option("path", f"file://{folder}")
+    return state.option("stateVarName", "state").load()
+
+
+def read_shards(spark: SparkSession, folder: Path) -> Shards:
+    """All rows as of the last committed micro-batch. Raises PySparkException."""
     found: defaultdict[int, MemoryVariable] = defaultdict(MemoryVariable)
-    for row in state.option("stateVarName", "state").load().toLocalIterator():
+    for row in state_rows(spark, folder).toLocalIterator():
         found[row.key.shard].updateValue(
             (row.user_map_key.name,), (bytes(row.user_map_value.packed),)
         )

@@ -20,8 +20,7 @@ from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes
 from strategies.store import BrokerState
 from streaming.checkpoint.guard import GUARD, ROWS_VERSION, SPARK_LOG, read_guard
-from streaming.session import start_session, stop_session
-from streaming.settings import JobSettings
+from streaming.state.checkpoint_rows import spark_for, state_rows
 from streaming.state.rows import (
     BROKERS,
     CLUSTERS,
@@ -87,13 +86,8 @@ def read_state(
         )
     if not any(folder.glob("commits/[0-9]*")):
         return []
-    if session is not None:
-        return _read(session, folder)
-    ours = start_session(JobSettings(), folder / SPARK_LOG, short=True)
-    try:
-        return _read(ours, folder)
-    finally:
-        stop_session(ours)
+    with spark_for(folder, session) as spark:
+        return _read(spark, folder)
 
 
 def _folder(checkpoint: str | Path) -> Path:
@@ -102,18 +96,10 @@ def _folder(checkpoint: str | Path) -> Path:
 
 
 def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
-    # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does
-    # not start itself.
-    _ = spark.streams.active
     try:
-        state = (
-            spark.read.format("statestore")
-            .option("path", f"file://{folder}")
-            .option("stateVarName", "state")
-            .load()
-        )
         # Bundle tables are most of the state, and this reader does not need them.
-        rows = state.where(~F.col("user_map_key.name").startswith(f"{TABLES}/")).collect()
+        of_tables = F.col("user_map_key.name").startswith(f"{TABLES}/")
+        rows = state_rows(spark, folder).where(~of_tables).collect()
     except (PySparkException, Py4JError) as error:
         raise StateVersionError(
             f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is "

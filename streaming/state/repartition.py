@@ -12,8 +12,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -39,7 +37,7 @@ from streaming.checkpoint.guard import (
 )
 from streaming.checkpoint.settings_changes import committed_batch
 from streaming.processor import OUTPUT
-from streaming.session import query_settings, start_session, stop_session
+from streaming.session import query_settings
 from streaming.settings import JobSettings
 from streaming.state.checkpoint_rows import (
     Shards,
@@ -47,6 +45,7 @@ from streaming.state.checkpoint_rows import (
     content,
     distributed,
     read_shards,
+    spark_for,
 )
 from streaming.state.row_writer import RowWriter
 from streaming.state.shards import shard_keys
@@ -94,9 +93,9 @@ def repartition(
     guard = checked(folder, partitions, copy)
     with guarded(folder, guard, timeout_s=0, keep=False):
         batch = _last_batch(folder)
-        with _session(folder, session) as spark:
+        with spark_for(folder, session) as spark:
             try:
-                clusters = _copy(spark, folder, batch, partitions, copy)
+                clusters = _copy(spark.newSession(), folder, batch, partitions, copy)
             except (PySparkException, Py4JError) as error:
                 raise StateVersionError(
                     f"the state in {folder} cannot be copied: is it a whole checkpoint? Spark's "
@@ -160,18 +159,6 @@ def checked(folder: Path, partitions: int, to: Path) -> Guard:
     if to.exists() and any(to.iterdir()):
         raise StateVersionError(f"{to} is not empty: name a new folder")
     return guard
-
-
-@contextmanager
-def _session(folder: Path, session: SparkSession | None) -> Iterator[SparkSession]:
-    if session is not None:
-        yield session.newSession()
-        return
-    ours = start_session(JobSettings(), folder / SPARK_LOG, short=True)
-    try:
-        yield ours
-    finally:
-        stop_session(ours)
 
 
 def _copy(spark: SparkSession, folder: Path, batch: int, partitions: int, to: Path) -> int:

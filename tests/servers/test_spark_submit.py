@@ -147,6 +147,15 @@ def test_cluster_mode_gives_the_bytes_of_the_plain_loop(
         assert_as_in_the_plain_loop(one.job, lines)
 
 
+def wait_for_a_round(job: RealJob, running: subprocess.Popen[bytes]) -> None:
+    """Or until the program has ended."""
+    eventually(
+        lambda: job.published("rounds") != [] or running.poll() is not None,
+        _PATIENCE_S,
+        "no round was published",
+    )
+
+
 @pytest.mark.slow
 def test_sigterm_to_spark_submit_ends_the_job_after_its_micro_batch(
     cluster: SparkCluster, tmp_path: Path
@@ -156,11 +165,7 @@ def test_sigterm_to_spark_submit_ends_the_job_after_its_micro_batch(
     with submitted(cluster, tmp_path) as one:
         one.job.publish(lines)
         running = one.start("client")
-        eventually(
-            lambda: one.job.published("rounds") != [] or running.poll() is not None,
-            _PATIENCE_S,
-            "no round was published",
-        )
+        wait_for_a_round(one.job, running)
         running.send_signal(signal.SIGTERM)
         assert running.wait(_PATIENCE_S) == 0, one.said()[-3000:]
         assert "stopped (SIGTERM)" in one.said()
@@ -186,11 +191,7 @@ def test_a_killed_python_ends_java_and_frees_the_checkpoint(
         one.job.publish(lines)
         running = one.start("client")
         lock = one.job.checkpoint / ".rebalancer.lock"
-        eventually(
-            lambda: one.job.published("rounds") != [] or running.poll() is not None,
-            _PATIENCE_S,
-            "no round was published",
-        )
+        wait_for_a_round(one.job, running)
         os.kill(int(json.loads(lock.read_bytes())["pid"]), signal.SIGKILL)
         assert running.wait(_PATIENCE_S) != 0
         one.job.drain()

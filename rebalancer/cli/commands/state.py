@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from streaming.state.reader import BrokerStateRow
 
 _SHOW, _REPARTITION = "show", "repartition"
+_Checkpoint = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[CHECKPOINT]", help="Folder of the checkpoint; by default that of the settings."
+    ),
+]
 
 
 class StateGroup(TyperGroup):
@@ -40,13 +46,7 @@ _NONE = "–"
 
 @app.command(_SHOW)
 def state(
-    checkpoint: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[CHECKPOINT]",
-            help="Folder of the checkpoint; by default that of the settings.",
-        ),
-    ] = None,
+    checkpoint: _Checkpoint = None,
     *,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -78,13 +78,7 @@ def state(
 
 @app.command(_REPARTITION)
 def repartition(
-    checkpoint: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[CHECKPOINT]",
-            help="Folder of the checkpoint; by default that of the settings.",
-        ),
-    ] = None,
+    checkpoint: _Checkpoint = None,
     *,
     partitions: Annotated[
         int,

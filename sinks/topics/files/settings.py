@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from strategies.limits.budget import HOUR_MS
 from strategies.settings import Setting
-
-_HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +34,4 @@ class FileSettings:
     @property
     def retention_ms(self) -> int | None:
         """None = no segment is deleted."""
-        return self.retention_hours * _HOUR_MS or None
+        return self.retention_hours * HOUR_MS or None
