@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +26,7 @@ from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_processes import PulsarProcesses
 from tests.servers.skewed_users import Users, skewed_users
 from tests.servers.traffic_log import TrafficLog, pauses
+from tests.servers.verdicts import every_command_has_one_outcome
 from tests.unit.command_line import rebalancer
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
@@ -236,19 +237,6 @@ def moved_at_most_once(loop: Loop, users: Users, traffic: TrafficLog) -> bool:
         f"{pauses(outcomes, traffic, users.topics)}"
     )
     return set(Counter(one.bundle for one in outcomes if one.status == "applied").values()) == {1}
-
-
-def every_command_has_one_outcome(given: Collection[str], loop: Loop) -> bool:
-    """However often either was published; a command that comes once more is told to be a
-    repetition.
-    """
-    verdicts = defaultdict(set)
-    for value, outcome in zip(loop.read("outcomes"), loop.outcomes(), strict=True):
-        if not (outcome.reason or "").startswith("replayed"):
-            verdicts[outcome.command_id].add(value)
-    return all(len(verdicts[one]) == 1 for one in given) and all(
-        len(values) == 1 for values in verdicts.values()
-    )
 
 
 def moved_since(number: int, loop: Loop) -> bool:

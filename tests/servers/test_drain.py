@@ -24,13 +24,13 @@ from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.servers.skewed_users import Users, look_up, settle, skewed_users, topic_in
 from tests.servers.test_closed_loop import (
     assert_replay_is_identical,
-    every_command_has_one_outcome,
     nothing_was_lost,
     told,
     wait_for_rounds,
 )
 from tests.servers.test_pulsar import isolation
 from tests.servers.traffic_log import disturbance, pauses
+from tests.servers.verdicts import every_command_has_one_outcome
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 _BROKERS, _BUNDLES, _MSGS = 4, 32, 200.0

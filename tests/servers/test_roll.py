@@ -18,6 +18,7 @@ from typing import Literal
 
 import pytest
 
+from sinks.wire.codec import decode_outcome
 from strategies.intents.contract import LASTING
 from strategies.model import Round
 from tests.servers.loop import GOAL, Loop, closed_loop
@@ -29,11 +30,11 @@ from tests.servers.skewed_users import Users, skewed_users
 from tests.servers.supervisor import Supervisor, most_at_a_time, supervised
 from tests.servers.test_closed_loop import (
     assert_replay_is_identical,
-    every_command_has_one_outcome,
     nothing_was_lost,
     told,
 )
 from tests.servers.traffic_log import disturbance, pauses
+from tests.servers.verdicts import every_command_has_one_outcome, verdicts
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 _SLOW = pytest.mark.slow
@@ -246,7 +247,11 @@ def ends_well(roll: Rolling, folder: Path) -> None:
 
 def unloaded_as_often_as_outcomes_say(roll: Rolling) -> bool:
     """By the brokers' own logs; at most once more than commanded where a move was repaired."""
-    outcomes = {one.command_id: one for one in roll.loop.outcomes()}
+    outcomes = {
+        id_: decode_outcome(value)
+        for id_, values in verdicts(roll.loop).items()
+        for value in values
+    }
     allowed = Counter[str]()
     for bundle, id_ in {(one.bundle, one.id) for one in roll.loop.commands()}:
         allowed[bundle] += max(1, (outcomes[id_].cost.unloads if id_ in outcomes else 1) or 1)

@@ -264,14 +264,16 @@ class TestProcess:
         eventually((stage.folder / "state" / "notices.json").exists)
         stage.hook.answers.extend([Answered(500), Answered(429)])
         stage.publish("blind", "blind")
-        eventually(lambda: len(stage.hook.received) == 3)
-        eventually(lambda: "delivered" in log.read_text())
+        eventually(lambda: '"delivered blind of' in log.read_text())
         address = next(
             one["address"]
             for one in map(json.loads, log.read_text().splitlines())
             if "address" in one
         )
         served = ListenAddress(address.split(":")[0], int(address.split(":")[1]))
+        eventually(
+            lambda: scraped(get(served, "/metrics")[2])["pulsar_rebalancer_notices_waiting",] == 0
+        )
         status, _, page = get(served, "/metrics")
         ready = get(served, "/readyz")[0]
         twin = stage.notify("--once")
@@ -279,10 +281,10 @@ class TestProcess:
 
         assert running.wait(60) == 0
         found = scraped(page)
+        assert len(stage.hook.received) == 3
         assert (status, ready) == (200, 200)
         assert found["pulsar_rebalancer_notices_delivered_total", "blind"] == 1
         assert found["pulsar_rebalancer_notice_deliveries_failed_total", "500"] == 1
         assert found["pulsar_rebalancer_notice_deliveries_failed_total", "429"] == 1
-        assert found["pulsar_rebalancer_notices_waiting",] == 0
         assert "Another notifier uses" in twin.err
         assert stage.leaks(log.read_text(), page) == []

@@ -1,0 +1,30 @@
+"""What the executor says of each command and approval, however often either was published."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from sinks.wire.codec import decode_answer
+from strategies.model import Outcome
+from tests.servers.loop import Loop
+
+
+def verdicts(loop: Loop) -> Mapping[str, Collection[bytes]]:
+    """Different outcomes of each id. A job that was killed may publish a command again; the answer
+    to that, `replayed`, repeats a verdict and is none (decision 0144).
+    """
+    found: dict[str, set[bytes]] = defaultdict(set)
+    for value in loop.read("outcomes"):
+        answer = decode_answer(value)
+        if not (answer.reason or "").startswith("replayed:"):
+            found[answer.command_id if isinstance(answer, Outcome) else answer.approval_id].add(
+                value
+            )
+    return found
+
+
+def every_command_has_one_outcome(given: Collection[str], loop: Loop) -> bool:
+    """`given`: ids of the commands that have to have one; no other may have several."""
+    found = verdicts(loop)
+    return set(given) <= set(found) and all(len(values) == 1 for values in found.values())
