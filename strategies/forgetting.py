@@ -51,6 +51,11 @@ def remains(state: ClusterState) -> ClusterState:
     )
 
 
+def is_forgotten(state: ClusterState) -> bool:
+    """Whether a state has nothing else; producers may have come whose time is not believed yet."""
+    return replace(remains(state), strays=state.strays) == state
+
+
 def forget(state: ClusterState, store: StateStore) -> ClusterState:
     """What remains of a cluster; its brokers leave the store."""
     known = [broker.broker for broker in store.brokers()]

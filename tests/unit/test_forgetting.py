@@ -102,7 +102,6 @@ def test_a_shorter_absence_and_one_without_the_setting_keep_the_memory(days: int
     records = minutes(days * DAY_S, 30)
     for record in records:
         events = engine.fold(record, store)
-        assert store.brokers()
         if not (events and isinstance(events[0], Rejection)):
             break
     assert [broker.memory.ewma for broker in store.brokers()] == averages
@@ -111,11 +110,7 @@ def test_a_shorter_absence_and_one_without_the_setting_keep_the_memory(days: int
 
 def test_one_broker_with_a_clock_ahead_makes_nothing_forgotten() -> None:
     records = minutes(0, 30)
-    wrong = [
-        replace(record, broker="b9", ts=record.ts + 20 * DAY_S * 1000)
-        for record in minutes(0, 30, ["b9"])
-        if not hasattr(record, "sweep")
-    ]
+    wrong = [report("b9", 60 * at + 20 * DAY_S) for at in range(30)]
     store, alone = InMemoryStore(), InMemoryStore()
     events = [
         event
