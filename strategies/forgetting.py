@@ -52,8 +52,17 @@ def remains(state: ClusterState) -> ClusterState:
 
 
 def is_forgotten(state: ClusterState) -> bool:
-    """Whether a state has nothing else; producers may have come whose time is not believed yet."""
-    return replace(remains(state), strays=state.strays) == state
+    """Whether nothing else is left of a cluster that had rounds; producers may have come whose time
+    is not believed yet.
+    """
+    return state.early is None and replace(remains(state), strays=state.strays) == state
+
+
+def can_be_forgotten(state: ClusterState, line_ms: int) -> bool:
+    """Whether there is something to forget, and the cluster's time is not later than `line_ms`."""
+    if state.early is not None or state.clock is None or is_forgotten(state):
+        return False
+    return state.clock.now_ms <= line_ms
 
 
 def forget(state: ClusterState, store: StateStore) -> ClusterState:

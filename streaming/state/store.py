@@ -9,7 +9,7 @@ from secrets import randbits
 from typing import Any, Generic, Protocol, TypeVar
 
 from strategies.errors import StateVersionError
-from strategies.forgetting import forget, is_forgotten
+from strategies.forgetting import can_be_forgotten, forget
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState
 from streaming.state.compacted_log import CompactedLog
@@ -264,11 +264,9 @@ class ShardStore:
     def _dropped(self, line_ms: int) -> Iterator[str]:
         silent = [name for name in self._clusters.values if name not in self._open]
         for name in silent:
-            state = self._state(name)
-            if state.clock is None or state.clock.now_ms > line_ms or is_forgotten(state):
-                continue
-            self.cluster(name).forget()
-            yield name
+            if can_be_forgotten(self._state(name), line_ms):
+                self.cluster(name).forget()
+                yield name
 
     def flush(self, rows: Rows) -> None:
         """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
