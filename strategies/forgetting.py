@@ -24,8 +24,8 @@ def forget_ms(settings: RoundSettings) -> int:
 
 
 def is_away(clock: Clock, ts: int, settings: RoundSettings) -> bool:
-    """Whether a cluster with a record of time `ts` (ms since the epoch) has been away for so long
-    that it is forgotten.
+    """Whether a cluster with a record of time `ts` (ms since the epoch) has been away for longer
+    than the setting.
     """
     after_ms = forget_ms(settings)
     return after_ms > 0 and ts - clock.now_ms > after_ms

@@ -4,8 +4,8 @@ A cluster's own time decides what is forgotten (`strategies.forgetting`), at the
 the gap. Its rows leave before that, in a micro-batch with records of other clusters, and no byte
 differs as long as no record within the gap comes later. Three things together say so:
 
-- *A line*: the time up to which the newest record of a cluster lies the setting's days and a margin
-  back, by the shard's newest record and by the clock of this machine, whichever is earlier. So
+- *A line*: a time that is the setting's days and a margin ago, by the shard's newest record and by
+  the clock of this machine, whichever is earlier. Clusters without a newer record may go. So
   neither one cluster's wrong clock nor this machine's alone draws it too late.
 - *Running time*: the line was drawn, then the job has processed micro-batches for this long. A job
   that catches up after a stop reads what waits for a cluster in that time. Stops do not count.
