@@ -128,11 +128,7 @@ class SparkStore:
         tables: Mapping[str, bytes],
     ) -> None:
         self._before, self._brokers, self._tables = cluster, brokers, tables
-        self.discard()
-
-    def discard(self) -> None:
-        """Drops all changes."""
-        self._cluster = self._before
+        self._cluster = cluster
         #: Name → new value, None for removed ones.
         self.changed_brokers: dict[str, BrokerState | None] = {}
         self.changed_tables: dict[str, bytes | None] = {}
