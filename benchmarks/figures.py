@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 
@@ -29,6 +30,11 @@ class Sample:
             if self.median < 10 * reference.median
             else f"{self.median / reference.median:.0f}×"
         )
+
+
+def folder_bytes(folder: Path) -> int:
+    """Size of all files below a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def sample(values: Sequence[float]) -> Sample:

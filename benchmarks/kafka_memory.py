@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.figures import folder_bytes
 from streaming.state.rows import TABLES
 
 _MIB = 2**20
@@ -74,8 +75,7 @@ def state_size(spark: SparkSession, checkpoint: Path, brokers: int, bundles: int
         .first()
     )
     assert tables is not None
-    files = sum(file.stat().st_size for file in (checkpoint / "state").rglob("*") if file.is_file())
-    return StateSize(brokers, bundles, int(tables[0] or 0), files)
+    return StateSize(brokers, bundles, int(tables[0] or 0), folder_bytes(checkpoint / "state"))
 
 
 def _processes() -> tuple[dict[int, list[int]], dict[int, int]]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.figures import say, table
+from benchmarks.figures import folder_bytes, say, table
 from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.kafka_records import KeyedPublisher
 from benchmarks.options import number, options
@@ -237,7 +237,7 @@ def _measure(run: _Run, topics: Mapping[str, str], plan: Plan, spark: SparkClust
         took_ms / total,
         median(one["took_ms"] for one in counted),
         max(most) / _MIB,
-        sum(file.stat().st_size for file in state.rglob("*") if file.is_file()) / _MIB,
+        folder_bytes(state) / _MIB,
         sum(one["written"]["commands"] for one in batches),
     )
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from benchmarks.figures import say, table
+from benchmarks.figures import folder_bytes, say, table
 from benchmarks.fleet import Fleet
 from benchmarks.kafka_records import Publisher, passes
 from benchmarks.options import number, options
@@ -263,9 +263,7 @@ def _measured(
     pids = sorted(marked(mark))
     java = [pid for pid in pids if _name(pid) == "java"]
     workers = [pid for pid in pids if pid != driver.pid and pid not in java]
-    checkpoint = sum(
-        file.stat().st_size for file in (folder / "checkpoint").rglob("*") if file.is_file()
-    )
+    checkpoint = folder_bytes(folder / "checkpoint")
     return Day(
         day,
         _pss_mib([driver.pid]),

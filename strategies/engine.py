@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from strategies.apply_record import apply_record
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.forgetting import begin_again, is_away
 from strategies.intents.contract import Intent
 from strategies.intents.fold import fold_early, fold_intent
 from strategies.intents.progress import without_passed
@@ -221,6 +222,7 @@ class Engine:
         settings = self._settings
         if isinstance(record, Sweep) and went_back(record, state, store, settings):
             return set_back(record, state, clock, store)
+        away = is_away(clock, record.ts, settings)
         record, state, verdict = timed(record, state, clock, store, settings)
         judged = state.clock
         assert judged is not None
@@ -229,6 +231,8 @@ class Engine:
             return [clock_rejection(record, clock.now_ms, verdict)]
         if verdict == "moved-back":
             state = forget_everything_timed(state, judged, store)
+        if verdict == "moved-on" and away:
+            state = begin_again(state, judged.now_ms, store)
         before = state.sweep_at_ms
         state, rejection = apply_record(record, state, store)
         if rejection is not None:

@@ -145,6 +145,16 @@ class RoundSettings:
             le=604_800_000,
         ),
     ] = 1_800_000
+    forget_cluster_after_days: Annotated[
+        int,
+        Setting(
+            "A cluster without a record for longer than this, by its own time, begins again "
+            "without memory; its round numbers go on. 0 = never",
+            "days",
+            ge=0,
+            le=3_650,
+        ),
+    ] = 7
     command_ttl_ms: Annotated[
         int,
         Setting(

@@ -61,6 +61,7 @@ from streaming.sources.files import FileSource, FileTopicSource
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
 from streaming.state.shards import shard_keys
+from streaming.state.vanished import Patience
 
 #: Topics that the job reads or writes.
 _JOB_TOPICS = ("telemetry", *KINDS)
@@ -86,6 +87,7 @@ class Run:
     folder: Path
     drain: bool
     metrics: MetricsSettings
+    patience: Patience
 
 
 def run_job(
@@ -99,6 +101,7 @@ def run_job(
     log: Callable[[str], None] = lambda _: None,
     metrics: MetricsSettings = METRICS_OFF,
     on_poll: Callable[[], None] = lambda: None,
+    patience: Patience = Patience(),
 ) -> JobResult:
     """Runs the job until it is stopped, or, with `drain`, until all present records are processed.
 
@@ -106,7 +109,7 @@ def run_job(
     SIGTERM and SIGINT in the main thread. `session`: a running Spark session to use instead of
     starting (and stopping) one. `log`: gets messages for people: the epoch, and why the job waits.
     `metrics`: if they are on, micro-batches have facts. `on_poll`: called at every turn of the main
-    loop.
+    loop. `patience`: with rows of clusters that vanish; for tests, which cannot wait for days.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
@@ -124,6 +127,7 @@ def run_job(
             folder,
             drain,
             metrics,
+            patience,
         )
         log(f"epoch {held.epoch}: executors refuse commands of older epochs")
         for line in held.change.lines() if held.change is not None else ():
@@ -216,6 +220,7 @@ def decided(
     job: JobSettings,
     engine: EngineSettings,
     metrics: MetricsSettings = METRICS_OFF,
+    patience: Patience = Patience(),
 ) -> DataFrame:
     """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
     one stage with one task.
@@ -239,7 +244,9 @@ def decided(
             PACKED,
         )
         read_rows = unpacking
-    processor = ClusterProcessor(engine, used.signing, read_rows, metrics=metrics)
+    processor = ClusterProcessor(
+        engine, used.signing, read_rows, metrics=metrics, patience=patience
+    )
     with own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
@@ -307,7 +314,7 @@ def _run_with_restarts(
 
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
     job = run.job
-    found = decided(_telemetry(spark, job), job, run.engine, run.metrics)
+    found = decided(_telemetry(spark, job), job, run.engine, run.metrics, run.patience)
     rows = output.writer(counted(found, with_facts=bool(run.metrics.listen))).outputMode("update")
     # Without the scheme, Hadoop's default file system would be used.
     rows = rows.option("checkpointLocation", f"file://{run.folder}")

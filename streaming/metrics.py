@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from sinks.metrics.labels import OTHER, BoundedLabel, code_of, set_all
+from sinks.metrics.labels import OTHER, BoundedLabel, code_of, remove_cluster, set_all
 from sinks.metrics.liveness import Liveness
 from strategies.intents.contract import LASTING
 from strategies.round_state import STATES
@@ -102,6 +102,11 @@ class StateMetrics:
             self._since.labels(cluster).set(state.since / 1000)
         self._codes[cluster] = state.code
 
+    def forget(self, cluster: str) -> None:
+        """Removes the series of a cluster."""
+        remove_cluster((self._state, self._since), cluster)
+        self._codes.pop(cluster, None)
+
 
 class ForecastMetrics:
     """How well each cluster's strategy predicts the effect of its moves."""
@@ -140,6 +145,12 @@ class ForecastMetrics:
         self._useless_rounds.labels(cluster).set(forecast.useless_rounds)
         self._useless_moves.labels(cluster).set(forecast.useless_moves)
         self._returns.labels(cluster).set(forecast.returns)
+
+    def forget(self, cluster: str) -> None:
+        """Removes the series of a cluster."""
+        remove_cluster(
+            (self._error, self._useless_rounds, self._useless_moves, self._returns), cluster
+        )
 
 
 class RoundMetrics:
@@ -222,6 +233,8 @@ class RoundMetrics:
             self._rejected.labels(code_of(code)).inc(number)
         for one in facts.clusters:
             self._count(one)
+        for cluster in facts.vanished:
+            self._forget(cluster)
 
     def _count(self, facts: ClusterCounts) -> None:
         cluster = self._cluster(facts.cluster)
@@ -238,6 +251,17 @@ class RoundMetrics:
             self._lead.labels(cluster).set(newest_s - self._clock())
         if facts.newest_round is not None:
             self._show(cluster, facts.newest_round)
+
+    def _forget(self, cluster: str) -> None:
+        if not self._cluster.release(cluster):
+            return
+        counters = (self._rounds, self._commands, self._skips)
+        times = (self._last_round, self._newest_report, self._lead)
+        figures = (self._spread, self._spread_after, self._usage, self._intents)
+        remove_cluster((*counters, *times, *figures), cluster)
+        self._states.forget(cluster)
+        self._forecasts.forget(cluster)
+        self._brokers.pop(cluster, None)
 
     def _show(self, cluster: str, newest: RoundFigures) -> None:
         self._last_round.labels(cluster).set(newest.ts / 1000)

@@ -4,8 +4,10 @@ state that Spark stores and checkpoints.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -17,6 +19,7 @@ from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
+from strategies.forgetting import forget_ms
 from strategies.model import LoadReport
 from strategies.reports import newest_report_ms
 from strategies.store import StateStore
@@ -24,6 +27,7 @@ from streaming.decode import Decoded, ReadRows
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
+from streaming.state.vanished import Patience
 
 #: `seq` numbers the rows of one cluster within a micro-batch, in fold order.
 OUTPUT = StructType(
@@ -54,15 +58,20 @@ class ClusterProcessor(StatefulProcessor):
         kept: StoreCache | None = None,
         *,
         metrics: MetricsSettings = METRICS_OFF,
+        patience: Patience = Patience(),
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`kept`: replaces the process-wide cache of stores; only within one process. `metrics`: if
-        they are on, each call adds one row of facts.
+        they are on, each call adds one row of facts. `patience`: with clusters that vanish, after
+        the time that the engine's settings name. `now_ms`: this machine's clock, since the epoch.
         """
         self._settings = settings
         self._signing = signing
         self._read_rows = read_rows
         self._kept = kept
         self._metrics = metrics
+        self._patience = replace(patience, after_ms=forget_ms(settings.round))
+        self._clock_ms = clock_ms
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._engine = Engine(self._settings)
@@ -79,6 +88,7 @@ class ClusterProcessor(StatefulProcessor):
             for cluster, records in by_cluster(self._read_rows(rows)).items()
             for row in self._fold(cluster, records, shard, tally)
         ]
+        vanished = shard.drop_vanished(self._clock_ms(), self._patience)
         shard.flush(state)
         kept.keep(key[0], shard)
         found = [
@@ -86,6 +96,7 @@ class ClusterProcessor(StatefulProcessor):
             for seq, row in enumerate(outputs)
         ]
         if tally is not None:
+            tally.vanished(vanished)
             found.append(Row(kind=FACTS, key="", value=tally.value(), seq=len(found)))
         return iter(found)
 

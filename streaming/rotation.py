@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sinks.repeating import repeated
+
 #: Number of older files: .1 is the newest of them.
 KEPT = 3
 _EVERY_S = 5.0
@@ -58,20 +60,13 @@ def renamed(file: Path, descriptor: int, most_bytes: int) -> bool:
 @contextmanager
 def kept_short(file: Path, most_bytes: int, every_s: float = _EVERY_S) -> Iterator[None]:
     """Cuts the file while the context lasts, in a thread: the work may be waiting for a server."""
-    ended = threading.Event()
 
-    def watch() -> None:
-        while not ended.wait(every_s):
-            with suppress(OSError):  # no room, or no file yet: the next time
-                cut(file, most_bytes)
+    def cut_if_long(_: threading.Event) -> None:
+        with suppress(OSError):  # no room, or no file yet: the next time
+            cut(file, most_bytes)
 
-    thread = threading.Thread(target=watch, name=f"rotate {file.name}", daemon=True)
-    thread.start()
-    try:
+    with repeated(cut_if_long, every_s, f"rotate {file.name}", end_s=_END_S):
         yield
-    finally:
-        ended.set()
-        thread.join(_END_S)
 
 
 def _reached(descriptor: int, most_bytes: int) -> bool:

@@ -47,8 +47,21 @@ class _Recent(Generic[T]):
             if known is None:
                 began = self._clock()
                 known = ask()
-                self._answers[key] = (began, known)
+                with self._lock:
+                    self._forget_old()
+                    self._answers[key] = (began, known)
             return known
+
+    def _forget_old(self) -> None:
+        """Keeps what is young enough to be used, and what is being asked. At worst, a thread that
+        is about to ask does so beside another one.
+        """
+        self._answers = {
+            key: answer for key, answer in self._answers.items() if self.known(key) is not None
+        }
+        self._asking = {
+            key: lock for key, lock in self._asking.items() if key in self._answers or lock.locked()
+        }
 
     def known(self, key: str) -> T | None:
         """The answer, if it is not too old."""
@@ -83,7 +96,9 @@ class MoveGate:
         """Learns who is in the list of brokers now, and so who has left it."""
         with self._lock:
             now, listed = self._clock(), frozenset(brokers)
-            self._lost_at |= dict.fromkeys(sorted(self._listed - listed), now)
+            settles_s = self._rules.settle_ms / 1000
+            lost = {name: at for name, at in self._lost_at.items() if now - at <= settles_s}
+            self._lost_at = lost | dict.fromkeys(sorted(self._listed - listed), now)
             self._listed = listed
 
     def objection(self, concerned: Iterable[str] = ()) -> Objection | None:

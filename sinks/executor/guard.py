@@ -105,7 +105,10 @@ class UnownedBundles:
 
     def _is_owned(self, bundle: str) -> bool:
         now = self._clock()
-        if now - self._looked_at.get(bundle, float("-inf")) < _LOOK_AGAIN_S:
+        self._looked_at = {
+            name: at for name, at in self._looked_at.items() if now - at < _LOOK_AGAIN_S
+        }
+        if bundle in self._looked_at:
             return False
         self._looked_at[bundle] = now
         try:

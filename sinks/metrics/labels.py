@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Gauge, Info
+from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
 #: Value of a label that stands for all values above the limit.
 OTHER = "other"
@@ -31,6 +31,14 @@ class BoundedLabel:
             self._known.add(value)
         return value
 
+    def release(self, value: str) -> bool:
+        """Makes room for another value; whether this one was kept. Its series are the caller's to
+        remove.
+        """
+        kept = value in self._known
+        self._known.discard(value)
+        return kept
+
 
 def code_of(reason: str | None) -> str:
     """The code of a reason (`code: sentence`): empty without a reason, `other` without a code."""
@@ -45,6 +53,12 @@ def process_registry(version: str) -> CollectorRegistry:
         "pulsar_rebalancer_build", "Version of the process, as label; always 1", registry=registry
     ).info({"version": version})
     return registry
+
+
+def remove_cluster(families: Iterable[Counter | Gauge], cluster: str) -> None:
+    """Removes all series of a cluster."""
+    for family in families:
+        family.remove_by_labels({"cluster": cluster})
 
 
 def set_all(

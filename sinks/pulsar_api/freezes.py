@@ -36,6 +36,8 @@ PATIENCE_MS = 30_000
 _QUICK_S = 3.0
 _LONG_S = 60.0
 _AT_ONCE = 16
+#: Brokers that are remembered as stuck.
+MOST_STUCK = 1_000
 _EVERY_S = 30.0
 
 
@@ -152,16 +154,24 @@ class FrozenReports:
             return self._admin.load_report(broker)
         except Unanswered:
             if look(self._admin, broker) == "stuck":
-                self._stuck_since[broker] = self._clock()
+                self._note(broker)
             raise
+
+    def _note(self, broker: str) -> None:
+        """Of brokers that left while they were stuck, the oldest make room."""
+        for gone in list(self._stuck_since)[: 1 - MOST_STUCK]:
+            self._stuck_since.pop(gone, None)
+            self._frozen.discard(gone)
+        self._stuck_since[broker] = self._clock()
 
     def _look_again(self, broker: str) -> None:
         sign = look(self._admin, broker)
         if sign == "reads" or (sign == "silent" and broker not in self._frozen):
-            del self._stuck_since[broker]
+            self._stuck_since.pop(broker, None)
             self._frozen.discard(broker)
             return
-        seconds = self._clock() - self._stuck_since[broker]
+        now = self._clock()
+        seconds = now - self._stuck_since.get(broker, now)
         if broker in self._frozen or (
             seconds >= _LONG_S
             and any(

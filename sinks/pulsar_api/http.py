@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_HOPS = 6
 _LONGEST_PAUSE_S = 30.0
+#: Addresses with connections: more than any cluster has brokers. Those of brokers that left go.
+MOST_ADDRESSES = 2_000
 
 #: Sleeps for a number of seconds; returns True if the program is to end, which stops all retries.
 Wait = Callable[[float], bool]
@@ -286,11 +288,20 @@ class PulsarHttp:
         """
         host = _host(url)
         with self._opening:
-            if host not in self._pools:
-                self._pools[host] = open_pool(
-                    self._tls, self._kept, self._settings.connect_timeout_ms / 1000
-                )
-            return self._pools[host]
+            pool = self._pools.pop(host, None)
+            if pool is None:
+                pool = open_pool(self._tls, self._kept, self._settings.connect_timeout_ms / 1000)
+                self._close_unused()
+            self._pools[host] = pool
+            return pool
+
+    def _close_unused(self) -> None:
+        """Makes room for one more address, by the one that was asked longest ago."""
+        if len(self._pools) < MOST_ADDRESSES:
+            return
+        oldest = next(iter(self._pools))
+        if all(one.is_idle() for one in self._pools[oldest].connections):
+            self._pools.pop(oldest).close()
 
     def _late(self, call: Call, url: str, window: _Window) -> Unanswered:
         return Unanswered(

@@ -111,9 +111,9 @@ class FilePublisher:
 
     def flush(self) -> None:
         """See Publisher."""
-        if self._waiting:
-            self._writer.append(self._waiting)
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._writer.append(waiting)
 
     def close(self) -> None:
         """See Publisher."""

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
+from sinks.repeating import repeated
 from sinks.topics.access import TopicAccess
 from sinks.topics.kafka.admin import missing_topics
 from sinks.topics.kafka.settings import kafka_access
@@ -29,8 +30,6 @@ _ANSWERS_MS = 5_000
 #: Timeout for connecting to a Pulsar broker, short enough to try the next broker of the topic's
 #: URI.
 _CONNECTS_MS = 1_500
-#: Longest wait for a running probe when the work ends.
-_END_S = 1.0
 
 
 @contextmanager
@@ -50,19 +49,9 @@ def watched(
     if not probes:
         yield
         return
-    ended = threading.Event()
-    thread = threading.Thread(
-        target=_watch,
-        args=(probes, opened, outage, ended, every_s),
-        name="watch-topics",
-        daemon=True,
-    )
-    thread.start()
-    try:
+    work = partial(_report, probes, outage)
+    with repeated(work, every_s, "watch-topics", used=opened):
         yield
-    finally:
-        ended.set()
-        thread.join(_END_S)
 
 
 def _probes(topics: Collection[TopicUri], access: TopicAccess, opened: ExitStack) -> list[_Probe]:
@@ -84,18 +73,10 @@ def _probes(topics: Collection[TopicUri], access: TopicAccess, opened: ExitStack
     return found
 
 
-def _watch(
-    probes: Sequence[_Probe],
-    opened: ExitStack,
-    outage: RetryBackoff,
-    ended: threading.Event,
-    every_s: float,
-) -> None:
-    with opened:
-        while not ended.wait(every_s):
-            error = next(filter(None, map(_answer, probes)), None)
-            if not ended.is_set():
-                outage.probed(error)
+def _report(probes: Sequence[_Probe], outage: RetryBackoff, ended: threading.Event) -> None:
+    error = next(filter(None, map(_answer, probes)), None)
+    if not ended.is_set():
+        outage.probed(error)
 
 
 def _answer(ask: _Probe) -> RebalancerError | None:

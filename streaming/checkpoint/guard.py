@@ -40,7 +40,7 @@ _OURS = (GUARD, SPARK_LOG, *older_names(SPARK_LOG), CODE, _DRAFT, _LOCK, _JAVA_L
 _FORMAT = 1
 #: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
 #: cannot read older rows.
-ROWS_VERSION = 7
+ROWS_VERSION = 8
 _EPOCH = "round.epoch"
 #: `auto` in the settings of a start takes the number of the checkpoint.
 PARTITIONS = "job.shuffle_partitions"

@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: Sections with limits of a round. Averages, hit counts and clocks do not depend on them.
-_FREE = ("limits.", "filters.", "throttling.", "drains.", "rivals.")
+#: Sections with limits of a round, and when a cluster is forgotten. Averages, hit counts and clocks
+#: do not depend on them.
+_FREE = (
+    "limits.",
+    "filters.",
+    "throttling.",
+    "drains.",
+    "rivals.",
+    "round.forget_cluster_after_days",
+)
 
 
 def may_change(path: str) -> bool:

@@ -73,11 +73,13 @@ class ClusterCounts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class BatchFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """One task of a micro-batch. `rejected`: number by code, of all clusters together, because the
-    cluster of a rejected record may be made up.
+    cluster of a rejected record may be made up. `vanished`: clusters whose rows have left the
+    state.
     """
 
     rejected: dict[str, int] = {}
     clusters: list[ClusterCounts] = []
+    vanished: list[str] = []
 
 
 class _Coded(msgspec.Struct):
@@ -126,6 +128,7 @@ class BatchTally:
         self._per_broker = per_broker
         self._rejected: Counter[str] = Counter()
         self._clusters: list[ClusterCounts] = []
+        self._vanished: list[str] = []
 
     def add(self, cluster: str, rows: Sequence[OutputRow], newest_report_ms: int | None) -> None:
         """Adds the rows of a cluster, in order. `cluster`: empty if it is unknown."""
@@ -144,9 +147,13 @@ class BatchTally:
             ClusterCounts(cluster, len(rounds), commands, skips, newest_report_ms, newest)
         )
 
+    def vanished(self, clusters: Sequence[str]) -> None:
+        """Adds clusters whose rows have left the state."""
+        self._vanished += clusters
+
     def value(self) -> bytes:
         """The facts as compact JSON."""
-        return msgspec.json.encode(BatchFacts(self._rejected, self._clusters))
+        return msgspec.json.encode(BatchFacts(self._rejected, self._clusters, self._vanished))
 
     def _round(self, value: bytes) -> _RoundFields:
         return (_ROUND_WITH_USAGE if self._per_broker else _ROUND).decode(value)

@@ -1,5 +1,5 @@
-"""Reads the state of each broker from a checkpoint, with Spark's state reader; no job needs to
-run.
+"""Reads the state of each broker from a checkpoint, and what is left of forgotten clusters, with
+Spark's state reader; no job needs to run.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from strategies.errors import StateVersionError
+from strategies.forgetting import is_forgotten
 from strategies.state import ClusterState, from_bytes
 from strategies.store import BrokerState
 from streaming.checkpoint.guard import GUARD, ROWS_VERSION, SPARK_LOG, read_guard
@@ -26,6 +27,7 @@ from streaming.state.rows import (
     CLUSTERS,
     HEAD,
     TABLES,
+    Head,
     Owned,
     named_row,
     unpack_brokers,
@@ -63,11 +65,29 @@ class BrokerStateRow:
     msg_throughput: float
 
 
-def read_state(
-    checkpoint: str | Path, *, session: SparkSession | None = None
-) -> list[BrokerStateRow]:
-    """Brokers of all clusters as of the last committed micro-batch, by cluster and order of first
-    appearance; empty before the first.
+@dataclass(frozen=True, slots=True)
+class ForgottenRow:
+    """A cluster whose rows have left the state. `round`: its last one, after which its numbers go
+    on; `newest_ms`: the cluster's time, since the epoch.
+    """
+
+    cluster: str
+    round: int
+    newest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointState:
+    """Brokers of all clusters, by cluster and order of first appearance, and what is left of
+    clusters that vanished, by name.
+    """
+
+    brokers: list[BrokerStateRow]
+    forgotten: list[ForgottenRow]
+
+
+def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -> CheckpointState:
+    """The state as of the last committed micro-batch; empty before the first.
 
     Raises StateVersionError for a folder that is no checkpoint of this program and version,
     SparkStartError.
@@ -85,7 +105,7 @@ def read_state(
             "version"
         )
     if not any(folder.glob("commits/[0-9]*")):
-        return []
+        return CheckpointState([], [])
     with spark_for(folder, session) as spark:
         return _read(spark, folder)
 
@@ -95,7 +115,7 @@ def _folder(checkpoint: str | Path) -> Path:
     return Path(unquote(urlsplit(text).path) if text.startswith("file:") else text).absolute()
 
 
-def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
+def _read(spark: SparkSession, folder: Path) -> CheckpointState:
     try:
         # Bundle tables are most of the state, and this reader does not need them.
         of_tables = F.col("user_map_key.name").startswith(f"{TABLES}/")
@@ -110,32 +130,45 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
     for row in rows:
         name = named_row(row.user_map_key.name)
         shards[row.key.shard][name] = bytes(row.user_map_value.packed)
-    return broker_rows(shards.values())
+    return state_of(shards.values())
 
 
-def broker_rows(shards: Iterable[Mapping[tuple[str, int], bytes]]) -> list[BrokerStateRow]:
-    """Brokers of all clusters, in the order of `read_state`. `shards`: of each, part and entry →
-    value of that row.
-    """
-    rows = [row for packed in shards for row in _shard_rows(packed)]
-    return [row for _, row in sorted(rows, key=itemgetter(0))]
+def state_of(shards: Iterable[Mapping[tuple[str, int], bytes]]) -> CheckpointState:
+    """The state in rows. `shards`: of each, part and entry → value of that row."""
+    brokers: list[tuple[tuple[str, int], BrokerStateRow]] = []
+    forgotten: list[ForgottenRow] = []
+    for packed in shards:
+        head = unpack_head(packed[HEAD, 0])
+        clusters = _clusters(head, packed)
+        brokers += _broker_rows(head, packed, clusters)
+        forgotten += [
+            ForgottenRow(name, state.round, state.clock.now_ms)
+            for name, state in clusters.items()
+            if state.clock is not None and is_forgotten(state)
+        ]
+    return CheckpointState(
+        [row for _, row in sorted(brokers, key=itemgetter(0))],
+        sorted(forgotten, key=attrgetter("cluster")),
+    )
 
 
-def _shard_rows(
-    packed: Mapping[tuple[str, int], bytes],
+def _clusters(head: Head, packed: Mapping[tuple[str, int], bytes]) -> dict[str, ClusterState]:
+    newest: dict[str, bytes | None] = {}
+    for entry in head.clusters:
+        newest |= unpack_clusters(packed[CLUSTERS, entry])
+    return {name: from_bytes(state) for name, state in newest.items() if state is not None}
+
+
+def _broker_rows(
+    head: Head, packed: Mapping[tuple[str, int], bytes], clusters: Mapping[str, ClusterState]
 ) -> Iterator[tuple[tuple[str, int], BrokerStateRow]]:
     """Rows with their place: cluster, order of first appearance."""
-    head = unpack_head(packed[HEAD, 0])
-    clusters: dict[str, bytes | None] = {}
-    for entry in head.clusters:
-        clusters |= unpack_clusters(packed[CLUSTERS, entry])
-    states = {name: from_bytes(state) for name, state in clusters.items() if state is not None}
     newest: dict[Owned, BrokerState | None] = {}
     for entry in head.brokers:
         newest |= unpack_brokers(packed[BROKERS, entry])
     for (cluster, _), broker in newest.items():
         if broker is not None:
-            yield (cluster, broker.order), _row(cluster, states[cluster], broker)
+            yield (cluster, broker.order), _row(cluster, clusters[cluster], broker)
 
 
 def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateRow:

@@ -15,6 +15,7 @@ import msgspec
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from strategies.store import BrokerState
+from streaming.state.vanished import Watch
 
 V = TypeVar("V")
 
@@ -29,11 +30,14 @@ Owned = tuple[str, str]
 
 
 class Head(NamedTuple):
-    """The first row of a shard: the stored entries of its logs, oldest first."""
+    """The first row of a shard: the stored entries of its logs, oldest first, and its watch over
+    clusters that vanish.
+    """
 
     clusters: tuple[int, ...]
     brokers: tuple[int, ...]
     tables: tuple[int, ...]
+    watch: Watch = Watch()
 
 
 def row_name(part: str, entry: int = 0) -> str:

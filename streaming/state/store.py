@@ -9,6 +9,7 @@ from secrets import randbits
 from typing import Any, Generic, Protocol, TypeVar
 
 from strategies.errors import StateVersionError
+from strategies.forgetting import can_be_forgotten, forget
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState
 from streaming.state.compacted_log import CompactedLog
@@ -27,6 +28,7 @@ from streaming.state.rows import (
     unpack_head,
     unpack_tables,
 )
+from streaming.state.vanished import Patience, Watch, watched
 
 Row = tuple[Any, ...]
 V = TypeVar("V")
@@ -84,6 +86,11 @@ def _one(_: object) -> int:
     return 1
 
 
+def _time_of(store: SparkStore) -> int | None:
+    clock = store.get_cluster().clock
+    return None if clock is None else clock.now_ms
+
+
 def _owned(broker: str) -> str:
     """The name of a broker's owned bundles among the tables; no name of a broker has a slash."""
     return f"{broker}/owned"
@@ -121,11 +128,7 @@ class SparkStore:
         tables: Mapping[str, bytes],
     ) -> None:
         self._before, self._brokers, self._tables = cluster, brokers, tables
-        self.discard()
-
-    def discard(self) -> None:
-        """Drops all changes."""
-        self._cluster = self._before
+        self._cluster = cluster
         #: Name → new value, None for removed ones.
         self.changed_brokers: dict[str, BrokerState | None] = {}
         self.changed_tables: dict[str, bytes | None] = {}
@@ -186,6 +189,11 @@ class SparkStore:
         newest = {**self._tables, **self.changed_tables}
         return {name: table for name, table in newest.items() if table is not None}
 
+    def forget(self) -> None:
+        """Drops what no later record of the cluster depends on, if it is away for long enough."""
+        self.put_cluster(forget(self._cluster, self))
+        self.changed_tables |= dict.fromkeys(self._tables)
+
     def copy_to(self, empty: SparkStore) -> None:
         """Puts the whole state into the store of a cluster that has none."""
         for broker in self.brokers():
@@ -209,6 +217,7 @@ class ShardStore:
         # Cluster → its bytes and their meaning, which is found once.
         self._read: dict[str, tuple[bytes, ClusterState]] = {}
         self._open: dict[str, SparkStore] = {}
+        self._watch = Watch()
 
     @property
     def size_bytes(self) -> int:
@@ -238,6 +247,23 @@ class ShardStore:
             known = self._read[name] = packed, from_bytes(packed)
         return known[1]
 
+    def drop_vanished(self, now_ms: int, patience: Patience) -> list[str]:
+        """After the records of a micro-batch: drops what can be dropped of clusters that vanished,
+        and returns their names. `now_ms`: by this machine's clock, since the epoch.
+        """
+        times = [one for store in self._open.values() if (one := _time_of(store)) is not None]
+        if not times:
+            return []
+        self._watch, line = watched(self._watch, max(times), now_ms, patience)
+        return [] if line is None else list(self._dropped(line))
+
+    def _dropped(self, line_ms: int) -> Iterator[str]:
+        silent = [name for name in self._clusters.values if name not in self._open]
+        for name in silent:
+            if can_be_forgotten(self._state(name), line_ms):
+                self.cluster(name).forget()
+                yield name
+
     def flush(self, rows: Rows) -> None:
         """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
         clusters, brokers, tables = self._changed()
@@ -265,7 +291,10 @@ class ShardStore:
 
     def _head(self) -> Head:
         return Head(
-            tuple(self._clusters.entries), tuple(self._brokers.entries), tuple(self._tables.entries)
+            tuple(self._clusters.entries),
+            tuple(self._brokers.entries),
+            tuple(self._tables.entries),
+            self._watch,
         )
 
     def follow(self, head: Head, rows: Rows) -> bool:
@@ -274,6 +303,7 @@ class ShardStore:
 
         Raises StateVersionError.
         """
+        self._watch = head.watch
         return (
             self._clusters.follow(
                 head.clusters, lambda entry: unpack_clusters(rows.there(CLUSTERS, entry))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -23,7 +24,9 @@ from sinks.topics.access import (
     open_reader,
 )
 from sinks.topics.epochs import histories, next_epoch
-from sinks.topics.kafka.settings import KafkaSettings, Mechanism
+from sinks.topics.kafka.settings import KafkaSettings, Mechanism, kafka_access
+from sinks.topics.kafka.topic import KafkaTopicConsumer
+from sinks.wire.size_limits import WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from tests.servers.jvm import free_ports
 from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
@@ -107,6 +110,22 @@ def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door)
         (record,) = consumer.poll(10, 5)
         consumer.commit(record)
     assert (record.value, record.position) == (b"one", (uri, 0, 0))
+
+
+def test_a_reader_without_a_group_remembers_no_position(kafka: KafkaBroker, tmp_path: Path) -> None:
+    """It commits nothing, and may follow a topic for months."""
+    uri = kafka.topic("followed")
+    put(uri, uneven(5))
+    topic = topic_of(uri)
+    with (
+        closing(
+            KafkaTopicConsumer(topic, None, kafka_access(KafkaSettings()), WireLimits())
+        ) as one,
+        closing(open_consumer(topic, "g", tmp_path)) as other,
+    ):
+        polled = [len(consumer.poll(100, 20)) for consumer in (one, other)]
+        assert polled == [20, 20]
+        assert (len(one._handed), len(cast(KafkaTopicConsumer, other)._handed)) == (0, 20)
 
 
 @pytest.mark.parametrize(

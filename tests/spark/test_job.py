@@ -24,7 +24,7 @@ from streaming.job import JobResult, check_job, run_job
 from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
-from streaming.state.reader import read_state
+from streaming.state.reader import CheckpointState, read_state
 from streaming.state.shards import shard_keys, shard_of
 from tests.raising_strategy import WITH_RAISING, RaisingSettings
 from tests.replayed import Published
@@ -354,7 +354,7 @@ def test_the_state_of_a_checkpoint_can_be_read_without_its_job(
 ) -> None:
     workshop.put(uneven(4))
     drain(spark, workshop, eager())
-    rows = read_state(workshop.checkpoint, session=spark)
+    rows = read_state(workshop.checkpoint, session=spark).brokers
     assert [(row.cluster, row.broker, row.round) for row in rows] == [
         ("c", f"b{i}:8080", 4) for i in range(3)
     ]
@@ -375,7 +375,7 @@ def test_state_of_a_folder_that_is_no_checkpoint_is_an_error(
 
 def test_state_before_the_first_batch_is_empty(spark: SparkSession, workshop: Workshop) -> None:
     drain(spark, workshop, eager())
-    assert read_state(workshop.checkpoint, session=spark) == []
+    assert read_state(workshop.checkpoint, session=spark) == CheckpointState([], [])
 
 
 def test_settings_that_cannot_run_are_all_named_before_anything_starts(workshop: Workshop) -> None:

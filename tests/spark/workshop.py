@@ -118,8 +118,8 @@ def eager(strategy: str = "threshold") -> EngineSettings:
     )
 
 
-def uneven(sweeps: int, cluster: str = "c", brokers: int = 3) -> list[bytes]:
-    """Sweeps 20 s apart over brokers of which the first carries most."""
+def uneven(sweeps: int, cluster: str = "c", brokers: int = 3, start_s: float = 0) -> list[bytes]:
+    """Sweeps 20 s apart over brokers of which the first carries most; `start_s`: after T0."""
     names = [f"b{i}:8080" for i in range(brokers)]
     lines = []
     for number in range(1, sweeps + 1):
@@ -127,7 +127,7 @@ def uneven(sweeps: int, cluster: str = "c", brokers: int = 3) -> list[bytes]:
         lines += [
             load_report(
                 name,
-                at - brokers + i,
+                start_s + at - brokers + i,
                 {
                     f"t/{name[:2]}/0x{j:08x}_0x{j + 1:08x}": 300.0 / (1 + i) + j + number
                     for j in range(4)
@@ -137,5 +137,5 @@ def uneven(sweeps: int, cluster: str = "c", brokers: int = 3) -> list[bytes]:
             )
             for i, name in enumerate(names)
         ]
-        lines.append(sweep(at, *names, cluster=cluster))
+        lines.append(sweep(start_s + at, *names, cluster=cluster))
     return lines

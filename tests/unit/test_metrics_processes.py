@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
@@ -41,6 +41,10 @@ from tests.unit.plan_builders import APPROVALS_KEY, approval, give
 from tests.unit.test_collector import REPORT, collector
 
 A, B, C = "a:8080", "b:8080", "c:8080"
+
+
+def text_of(registry: CollectorRegistry) -> str:
+    return generate_latest(registry).decode()
 
 
 def patient() -> Liveness:
@@ -379,6 +383,32 @@ class TestJob:
         metrics.take(a_batch(a_newest(b=0.5)))
         assert samples(registry, "broker_usage_ratio") == {("c", "b"): 0.5}
         assert samples(registry, "last_round_timestamp_seconds") == {("c",): 60}
+
+    def test_a_cluster_whose_rows_left_has_no_series_and_makes_room_for_another(self) -> None:
+        registry = CollectorRegistry()
+        metrics = JobMetrics(registry, 0, patient())
+        newest = RoundFigures(
+            60_000,
+            0.5,
+            0.25,
+            {"b": 0.5},
+            ForecastFigures(0.1),
+            StateFigures("balanced", 60_000),
+            {"draining": 1},
+        )
+
+        def of(cluster: str) -> ClusterCounts:
+            return ClusterCounts(cluster, 1, {"unload": 1}, {"p": 1}, 60_000, newest)
+
+        many = [of(f"c{i}") for i in range(100)]
+        metrics.take(a_batch(BatchFacts({}, many)))
+        before = text_of(registry)
+        metrics.take(a_batch(BatchFacts({}, [], ["c7", "never-seen"])))
+        assert 'cluster="c7"' in before
+        assert 'cluster="c7"' not in text_of(registry)
+        metrics.take(a_batch(BatchFacts({}, [of("new")])))
+        assert samples(registry, "rounds_total")["new",] == 1
+        assert text_of(registry).count("cluster=") == before.count("cluster=")
 
     def test_clusters_above_the_limit_share_their_counts(self) -> None:
         registry = CollectorRegistry()

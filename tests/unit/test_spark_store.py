@@ -168,20 +168,6 @@ def test_a_cluster_never_seen_starts_empty_and_clusters_are_apart() -> None:
     assert list(seen(both, cluster="d")[0]) == ["b9"]
 
 
-def test_the_changes_of_one_cluster_can_be_dropped_without_those_of_the_others() -> None:
-    attempt = with_brokers("b1").attempt()
-    shard = StoreCache(0).open(SHARD, attempt.rows())
-    for cluster in ("c", "d"):
-        store = shard.cluster(cluster)
-        store.put_broker(broker("b2", 1))
-        store.remove_broker("b1")
-        store.put_cluster(ClusterState(round=9))
-    shard.cluster("c").discard()
-    shard.flush(attempt.rows())
-    assert seen(attempt) == seen(with_brokers("b1"))
-    assert seen(attempt, cluster="d")[2] == ClusterState(round=9)
-
-
 def test_state_that_is_not_whole_is_refused() -> None:
     spark = with_brokers("b1")
     (name,) = next(key for key in spark.state.rows if key[0].startswith("tables/"))

@@ -10,15 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.cli.commands.state import forgotten_line
 from strategies.clock import Clock
 from strategies.engine import EngineSettings
 from strategies.errors import StateVersionError
+from strategies.forgetting import remains
 from strategies.model import BrokerMemory, Figures, Traffic
 from strategies.state import ClusterState, to_bytes
 from strategies.store import BrokerState
 from streaming.checkpoint.guard import guard_of, guarded
 from streaming.settings import JobSettings
-from streaming.state.reader import BrokerStateRow, broker_rows, read_state
+from streaming.state.reader import (
+    BrokerStateRow,
+    CheckpointState,
+    ForgottenRow,
+    read_state,
+    state_of,
+)
 from streaming.state.rows import BROKERS, CLUSTERS, HEAD, Head, pack, pack_owned
 
 
@@ -27,7 +35,7 @@ def a_broker(name: str, order: int, digest: str = "d") -> BrokerState:
 
 
 def read(state: ClusterState, *entries: dict[str, BrokerState | None]) -> list[BrokerStateRow]:
-    return broker_rows([a_shard({"c": state}, *entries)])
+    return state_of([a_shard({"c": state}, *entries)]).brokers
 
 
 def a_shard(
@@ -64,7 +72,20 @@ def test_clusters_come_by_name_whichever_shard_has_them() -> None:
         a_shard(dict.fromkeys(some, ClusterState()), {"b": a_broker("b", 0)})
         for some in (("e", "c"), ("d",))
     ]
-    assert [row.cluster for row in broker_rows(shards)] == ["c", "d", "e"]
+    assert [row.cluster for row in state_of(shards).brokers] == ["c", "d", "e"]
+
+
+def test_clusters_of_which_only_the_last_round_is_left_stand_beside() -> None:
+    state = ClusterState(clock=Clock(1_000), early=None, round=7, round_at_ms=900)
+    shard = a_shard({"d": remains(state), "c": remains(state)}, {})
+    assert state_of([shard]) == CheckpointState(
+        [], [ForgottenRow("c", 7, 1_000), ForgottenRow("d", 7, 1_000)]
+    )
+    assert state_of([a_shard({"c": state, "d": ClusterState()}, {})]) == CheckpointState([], [])
+    assert forgotten_line(ForgottenRow("c", 7, 1_000)) == (
+        "cluster c, round 7: forgotten, its newest record is of 1970-01-01 00:00:01+00:00 "
+        "(round.forget_cluster_after_days)"
+    )
 
 
 def test_the_age_of_a_broker_is_that_of_its_newest_figures_by_the_time_of_its_cluster() -> None:
@@ -109,4 +130,4 @@ def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path, prefix: str) ->
 def test_a_checkpoint_before_its_first_micro_batch_holds_nothing(tmp_path: Path) -> None:
     job = JobSettings(checkpoint=str(tmp_path))
     with guarded(tmp_path, guard_of(job, EngineSettings(strategy="avg"))):
-        assert read_state(tmp_path) == []
+        assert read_state(tmp_path) == CheckpointState([], [])

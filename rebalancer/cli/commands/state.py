@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from typer.core import TyperGroup
 from rebalancer.cli import console, options
 
 if TYPE_CHECKING:
-    from streaming.state.reader import BrokerStateRow
+    from streaming.state.reader import BrokerStateRow, ForgottenRow
 
 _SHOW, _REPARTITION = "show", "repartition"
 _Checkpoint = Annotated[
@@ -53,7 +54,7 @@ def state(
     as_json: options.Json = False,
 ) -> None:
     """Show the state of each broker in a checkpoint: averaged usage, hit counts, age of its newest
-    report.
+    report; and which clusters are forgotten.
 
     Reads the last committed micro-batch through Spark, which takes some seconds; the job may be
     running. `rebalancer state repartition` gives a stopped job another number of partitions.
@@ -63,17 +64,17 @@ def state(
     )
     from streaming.state.reader import read_state
 
-    rows = read_state(folder)
+    found = read_state(folder)
     if as_json:
-        console.print_json(
-            "state", 1, {"checkpoint": folder, "brokers": [asdict(row) for row in rows]}
-        )
+        console.print_json("state", 1, {"checkpoint": folder, **asdict(found)})
         return
-    if not rows:
-        print(f"{folder}: contains no broker yet")
-    for cluster, group in groupby(rows, key=lambda row: row.cluster):
+    if not found.brokers:
+        print(f"{folder}: contains no broker")
+    for cluster, group in groupby(found.brokers, key=lambda row: row.cluster):
         brokers = list(group)
         console.show(f"cluster {cluster}, round {brokers[0].round}", as_table(brokers), "")
+    for one in found.forgotten:
+        print(forgotten_line(one))
 
 
 @app.command(_REPARTITION)
@@ -114,6 +115,15 @@ def repartition(
     if result.aside is not None:
         print(f"{result.aside}: the checkpoint as it was; delete it when the job runs")
     print(f"start the job with job.shuffle_partitions = {partitions}")
+
+
+def forgotten_line(one: ForgottenRow) -> str:
+    """A cluster of which only its last round is known."""
+    newest = datetime.fromtimestamp(one.newest_ms / 1000, UTC).isoformat(" ", "seconds")
+    return (
+        f"cluster {one.cluster}, round {one.round}: forgotten, its newest record is of {newest} "
+        "(round.forget_cluster_after_days)"
+    )
 
 
 def as_table(brokers: Sequence[BrokerStateRow]) -> console.Sheet:

@@ -173,8 +173,8 @@ class FileTopicWriter:
             return Offset(segment + 1, len(data))
 
     def _delete_old(self) -> None:
-        """An error is no reason not to publish: the folder grows, which `doctor` and metrics
-        show.
+        """An error is no reason not to publish. The metrics of every process that writes show the
+        free space of the disk.
         """
         if self._retention_ms is not None:
             with contextlib.suppress(SinkError):

@@ -53,6 +53,7 @@ class KafkaTopicConsumer:
 
         self._topic, self._access, self._limits, self._source = topic, access, limits, source
         self._timeout_s = access.settings.timeout_ms / 1000
+        self._commits = group is not None
         self._handed: deque[Position] = deque()
         bound_batches()
         with kafka_errors(topic):
@@ -89,7 +90,7 @@ class KafkaTopicConsumer:
                 self._take_partitions()
                 self._ends = self._client.end_offsets(self._partitions)
                 records = self._behind_the_end(max_records)
-        self._handed.extend(record.position for record in records)
+        self._hand_out(records)
         return records
 
     def _up_to(self, max_bytes: int, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
@@ -104,9 +105,14 @@ class KafkaTopicConsumer:
             if not more:
                 break
             found += more
-            self._handed.extend(record.position for record in more)
+            self._hand_out(more)
             taken += more[0].size
         return found
+
+    def _hand_out(self, records: Sequence[TopicRecord]) -> None:
+        """Remembers them until they are committed; without a group nothing is."""
+        if self._commits:
+            self._handed.extend(record.position for record in records)
 
     def rest(self, max_records: int) -> Sequence[TopicRecord]:
         """The next of the records that existed when the topic was opened; none after the last."""

@@ -1,0 +1,137 @@
+"""Clusters that vanish: their rows leave Spark's state, and when they come back they decide as the
+plain loop says, which never dropped anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from sinks.metrics.settings import MetricsSettings
+from sinks.topics.files.topic import FileTopicReader
+from sinks.wire.signing import SigningSettings
+from sinks.wire.size_limits import WireLimits
+from strategies.engine import EngineSettings
+from streaming.decode import decoding
+from streaming.job import run_job
+from streaming.outputs.facts import FACTS, read_facts
+from streaming.outputs.output_counts import KINDS
+from streaming.processor import ClusterProcessor
+from streaming.progress import BatchProgress
+from streaming.sources.records import record_batch
+from streaming.state.reader import read_state
+from streaming.state.shards import shard_of
+from streaming.state.store import StoreCache
+from streaming.state.vanished import Patience
+from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven
+
+#: Long before any machine's time.
+PAST = -700 * 86_400
+#: After the absence: a day and a half.
+BACK = PAST + 129_600
+LIVING = [f"living-{number}" for number in range(6)]
+GONE = [f"gone-{number}" for number in range(12)]
+AT_ONCE = Patience(margin_ms=0, running_ms=0)
+
+
+def settings() -> EngineSettings:
+    rounds = replace(eager().round, clock_recovery_ms=60_000, forget_cluster_after_days=1)
+    return replace(eager(), round=rounds)
+
+
+def mixed(names: Iterable[str], sweeps: int, start_s: float) -> list[bytes]:
+    clusters = [uneven(sweeps, name, start_s=start_s) for name in names]
+    return [line for some in zip(*clusters, strict=True) for line in some]
+
+
+def before() -> list[bytes]:
+    """One cluster after the other, so that each has rows of its own."""
+    return [line for name in [*GONE, *LIVING] for line in uneven(6, name, start_s=PAST)]
+
+
+def after() -> list[bytes]:
+    return mixed([*LIVING, *GONE], 12, BACK + 600)
+
+
+def brokers_of(spark: SparkSession, workshop: Workshop) -> set[str]:
+    """The clusters that have brokers in the checkpoint."""
+    return {row.cluster for row in read_state(workshop.checkpoint, session=spark).brokers}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_rows_of_vanished_clusters_leave_and_they_decide_as_in_the_plain_loop(
+    spark: SparkSession, workshop: Workshop, partitions: int
+) -> None:
+    assert {shard_of(name, partitions) for name in LIVING} == {
+        shard_of(name, partitions) for name in [*LIVING, *GONE]
+    }
+    progress: list[BatchProgress] = []
+
+    def drain(lines: list[bytes]) -> BatchProgress:
+        workshop.put(lines)
+        job = workshop.job(max_records_per_batch=24, shuffle_partitions=partitions)
+        run_job(
+            job,
+            settings(),
+            drain=True,
+            on_progress=progress.append,
+            session=spark,
+            patience=AT_ONCE,
+        )
+        return progress[-1]
+
+    full = drain(before())
+    assert brokers_of(spark, workshop) == {*LIVING, *GONE}
+    swept = drain(mixed(LIVING, 8, BACK))
+    assert brokers_of(spark, workshop) == {*LIVING}
+    forgotten = read_state(workshop.checkpoint, session=spark).forgotten
+    assert [(one.cluster, one.round) for one in forgotten] == [(name, 6) for name in sorted(GONE)]
+    assert swept.state_rows < full.state_rows / 2
+    drain(after())
+    expected = workshop.expected(settings())
+    rounds = [json.loads(value) for value in expected["rounds"]]
+    assert {one["cluster"] for one in rounds if one["round"] > 6} == {*LIVING, *GONE}
+    assert by_kind_and_cluster(workshop.published()) == by_kind_and_cluster(expected)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("most_bytes", [0, 2**20])
+def test_swept_or_not_the_same_bytes_however_batches_are_cut(
+    workshop: Workshop, size: int, most_bytes: int
+) -> None:
+    workshop.put(
+        [*before()[-3 * 24 :], *mixed(LIVING[:2], 8, BACK), *mixed(LIVING, 12, BACK + 600)]
+    )
+    records = FileTopicReader(workshop.folder / "telemetry", workshop.uri("telemetry")).read()[0]
+    patience = replace(AT_ONCE, running_ms=Random(size).randrange(3) * 60_000)
+    now_ms = iter(range(10**13, 10**14, 60_000))
+    tester = TwsTester(
+        ClusterProcessor(
+            settings(),
+            SigningSettings(),
+            decoding(WireLimits()),
+            StoreCache(most_bytes),
+            metrics=MetricsSettings(listen="127.0.0.1:0"),
+            patience=patience,
+            clock_ms=lambda: next(now_ms),
+        )
+    )
+    vanished: list[str] = []
+    published: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
+    for start in range(0, len(records), size):
+        rows = record_batch(records[start : start + size])
+        for row in tester.test((0,), [Row(**one) for one in rows.to_pylist()]):
+            if row.kind == FACTS:
+                vanished += read_facts(row.value.decode()).vanished
+            else:
+                published[row.kind].append(row.value)
+    assert sorted(vanished) == ([] if size == 1000 else LIVING[3:])
+    expected = workshop.expected(settings())
+    assert by_kind_and_cluster(published) == by_kind_and_cluster(expected)
