@@ -171,10 +171,11 @@ def _own_ms(fleet: Fleet, passes: int) -> tuple[float, float, float]:
         ]
         begin = time.process_time()
         records = list(read_rows(rows))
-        outputs = list(fold(engine, records, store))
+        heard: dict[str, None] = {}
+        outputs = list(fold(engine, records, store, heard=heard))
         decided = time.process_time()
         tally = BatchTally(per_broker=ON.per_broker)
-        tally.add(CLUSTER, outputs, newest_accepted_ms(records, store))
+        tally.add(CLUSTER, outputs, newest_accepted_ms(heard, store))
         value = tally.value()
         tallied = time.process_time()
         facts = (read_facts(value.decode()),)

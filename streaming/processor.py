@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.output_rows import OutputRow, aside_row, event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.model import LoadReport
@@ -102,9 +102,10 @@ class ClusterProcessor(StatefulProcessor):
                 tally.add(cluster, outputs, None)
             return outputs
         store = shard.cluster(cluster)
-        outputs = list(fold(self._engine, records, store, self._key))
+        heard: dict[str, None] = {}
+        outputs = list(fold(self._engine, records, store, self._key, heard))
         if tally is not None:
-            tally.add(cluster, outputs, newest_accepted_ms(records, store))
+            tally.add(cluster, outputs, newest_accepted_ms(heard, store))
         return outputs
 
     def close(self) -> None:
@@ -112,21 +113,36 @@ class ClusterProcessor(StatefulProcessor):
 
 
 def fold(
-    engine: Engine, records: Iterable[Decoded], store: StateStore, key: SigningKey | None = None
+    engine: Engine,
+    records: Iterable[Decoded],
+    store: StateStore,
+    key: SigningKey | None = None,
+    heard: dict[str, None] | None = None,
 ) -> Iterator[OutputRow]:
-    """Output rows of a cluster's records, in order; commands are signed if there is a key."""
+    """Output rows of a cluster's records, in order; commands are signed if there is a key.
+
+    A record that is not decoded yet is decoded here, if it is within the cluster's quota. `heard`:
+    gets the brokers of the reports.
+    """
     for one in records:
-        if one.record is None:
-            yield OutputRow("rejected", one.cluster, one.rejected)
+        found = one
+        if one.sealed is not None:
+            _, admitted, told = engine.admit(one.sealed.arrival, store)
+            if told is not None:
+                yield aside_row(told, one.cluster)
+            if not admitted:
+                continue
+            found = one.sealed.opened()
+        if heard is not None and isinstance(found.record, LoadReport):
+            heard[found.record.broker] = None
+        if found.record is None:
+            yield OutputRow("rejected", found.cluster, found.rejected)
         else:
-            yield from (event_row(event, key) for event in engine.fold(one.record, store))
+            yield from (event_row(event, key) for event in engine.fold(found.record, store))
 
 
-def newest_accepted_ms(records: Iterable[Decoded], store: StateStore) -> int | None:
-    """Time of the newest report that the engine has accepted from the brokers of these records."""
-    brokers = dict.fromkeys(
-        one.record.broker for one in records if isinstance(one.record, LoadReport)
-    )
+def newest_accepted_ms(brokers: Iterable[str], store: StateStore) -> int | None:
+    """Time of the newest report that the engine has accepted from these brokers."""
     states = [state for broker in brokers if (state := store.get_broker(broker)) is not None]
     newest = max(map(newest_report_ms, states), default=-1)
     return None if newest < 0 else newest

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 #: Sections with limits of a round. Averages, hit counts and clocks do not depend on them.
-_FREE = ("limits.", "filters.", "throttling.", "drains.", "rivals.")
+_FREE = ("limits.", "filters.", "throttling.", "drains.", "rivals.", "bulkhead.")
 
 
 def may_change(path: str) -> bool:
