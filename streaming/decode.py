@@ -172,15 +172,19 @@ def unpacking(
     """
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
-        reading = Reading(limits, intents_key(signing), side_by_side)
-        for row in rows:
-            for entry in _ENTRIES.decode(row.packed):
-                yield _unpacked(entry, row.cluster, reading)
+        # The decoder of entries cannot be serialised with this function.
+        return _unpacked(rows, Reading(limits, intents_key(signing), side_by_side))
 
     return read
 
 
-def _unpacked(entry: DecodedEntry, cluster: str, reading: Reading) -> Decoded:
+def _unpacked(rows: Iterable[Any], reading: Reading) -> Iterator[Decoded]:
+    for row in rows:
+        for entry in _ENTRIES.decode(row.packed):
+            yield _decoded(entry, row.cluster, reading)
+
+
+def _decoded(entry: DecodedEntry, cluster: str, reading: Reading) -> Decoded:
     partition, offset, ts, rejected, data, kept = entry
     if kept is None:
         record = None if rejected else unpack_record(data)
