@@ -8,7 +8,7 @@ events. The engine does not know micro-batches, wall clocks, timers or partition
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from strategies.apply_record import apply_record
@@ -166,7 +166,13 @@ class Engine:
     contradict each other.
     """
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        on_raised: Callable[[str, Exception], None] = lambda _text, _error: None,
+    ) -> None:
+        """`on_raised`: gets what a rule raises, with its sentence, for a log."""
+        self._on_raised = on_raised
         self._settings = settings.round
         self._shedder = settings.shedder()
         self._rules = rules_of(settings)
@@ -201,7 +207,7 @@ class Engine:
         except NOT_OF_RULES:
             raise
         except Exception as error:  # whatever a rule raises concerns this record only
-            return [Rejection(RAISED, raised_text(error), record)]
+            return [Rejection(RAISED, self._raised(error), record)]
         changes.apply()
         return [
             event
@@ -336,7 +342,13 @@ class Engine:
         except NOT_OF_RULES:
             raise
         except Exception as error:  # the next round tries again
-            return undecided(given, self._rules, RAISED, f"a rule failed: {raised_text(error)}")
+            text = f"a rule failed: {self._raised(error)}"
+            return undecided(given, self._rules, RAISED, text)
+
+    def _raised(self, error: Exception) -> str:
+        text = raised_text(error)
+        self._on_raised(text, error)
+        return text
 
     def _gone(
         self,

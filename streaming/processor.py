@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -22,6 +23,7 @@ from strategies.reports import newest_report_ms
 from strategies.store import StateStore
 from streaming.decode import Decoded, ReadRows
 from streaming.outputs.facts import FACTS, BatchTally
+from streaming.raised_log import log_once
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
 
@@ -65,7 +67,7 @@ class ClusterProcessor(StatefulProcessor):
         self._metrics = metrics
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._engine = Engine(self._settings)
+        self._engine = Engine(self._settings, log_once)
         # Read here: the key itself is never serialised with the job.
         self._key = signing_key(self._signing)
         self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
@@ -102,14 +104,22 @@ class ClusterProcessor(StatefulProcessor):
                 tally.add(cluster, outputs, None)
             return outputs
         store = shard.cluster(cluster)
-        heard: dict[str, None] = {}
-        outputs = list(fold(self._engine, records, store, self._key, heard))
+        seen = Seen()
+        outputs = list(fold(self._engine, records, store, self._key, seen))
         if tally is not None:
-            tally.add(cluster, outputs, newest_accepted_ms(heard, store))
+            tally.add(cluster, outputs, newest_accepted_ms(seen.brokers, store), seen.set_aside)
         return outputs
 
     def close(self) -> None:
         """Does nothing: the cache of stores outlives the task."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What `fold` has seen: brokers of reports, and the number of records beyond the quota."""
+
+    brokers: dict[str, None] = field(default_factory=dict)
+    set_aside: int = 0
 
 
 def fold(
@@ -117,13 +127,14 @@ def fold(
     records: Iterable[Decoded],
     store: StateStore,
     key: SigningKey | None = None,
-    heard: dict[str, None] | None = None,
+    seen: Seen | None = None,
 ) -> Iterator[OutputRow]:
     """Output rows of a cluster's records, in order; commands are signed if there is a key.
 
-    A record that is not decoded yet is decoded here, if it is within the cluster's quota. `heard`:
-    gets the brokers of the reports.
+    A record that is not decoded yet is decoded here, if it is within the cluster's quota. `seen`:
+    gets what the facts need.
     """
+    seen = Seen() if seen is None else seen
     for one in records:
         found = one
         if one.sealed is not None:
@@ -131,10 +142,11 @@ def fold(
             if told is not None:
                 yield aside_row(told, one.cluster)
             if not admitted:
+                seen.set_aside += 1
                 continue
             found = one.sealed.opened()
-        if heard is not None and isinstance(found.record, LoadReport):
-            heard[found.record.broker] = None
+        if isinstance(found.record, LoadReport):
+            seen.brokers[found.record.broker] = None
         if found.record is None:
             yield OutputRow("rejected", found.cluster, found.rejected)
         else:

@@ -34,7 +34,7 @@ def flood(at: float) -> list[bytes]:
 
 def all_lines(*, bad: bool) -> list[bytes]:
     columns = zip(*(uneven(12, name) for name in NAMES), strict=True)
-    found = []
+    found: list[bytes] = []
     for i, some in enumerate(columns):
         found += some
         if bad:
