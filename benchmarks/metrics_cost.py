@@ -38,7 +38,7 @@ from streaming.job import run_job
 from streaming.metrics import JobMetrics
 from streaming.outputs.facts import BatchTally, read_facts
 from streaming.outputs.output_counts import Written
-from streaming.processor import fold, newest_accepted_ms
+from streaming.processor import Seen, fold, newest_accepted_ms
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from tests.topic_uris import topics_of
@@ -171,10 +171,11 @@ def _own_ms(fleet: Fleet, passes: int) -> tuple[float, float, float]:
         ]
         begin = time.process_time()
         records = list(read_rows(rows))
-        outputs = list(fold(engine, records, store))
+        seen = Seen()
+        outputs = list(fold(engine, records, store, seen=seen))
         decided = time.process_time()
         tally = BatchTally(per_broker=ON.per_broker)
-        tally.add(CLUSTER, outputs, newest_accepted_ms(records, store))
+        tally.add(CLUSTER, outputs, newest_accepted_ms(seen.brokers, store))
         value = tally.value()
         tallied = time.process_time()
         facts = (read_facts(value.decode()),)

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sinks.wire.codec import cluster_of, decode
+from sinks.wire.codec import cluster_of, decode, decode_expected
 from sinks.wire.origin import pack_origin
-from sinks.wire.output_rows import OutputRow, event_row, rejected_row
+from sinks.wire.output_rows import OutputRow, aside_row, event_row, rejected_row
+from sinks.wire.peek import peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
+from strategies.bulkhead.quota import Arrival
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import WireError
 from strategies.store import InMemoryStore
@@ -32,9 +34,27 @@ class PlainLoop:
         """
         size = len(value) if size is None else size
         value = clip(value, self._limits)
+        peeked = peek(value)
+        if peeked is None:
+            return self._folded(position, value, size, None)
+        cluster, ts = peeked
+        arrival = Arrival(cluster, ts, len(value), position)
+        _, admitted, told = self._engine.admit(arrival, self._stores[cluster])
+        return [
+            *([] if told is None else [aside_row(told, cluster)]),
+            *(self._folded(position, value, size, cluster) if admitted else ()),
+        ]
+
+    def _folded(
+        self, position: Position, value: bytes, size: int, cluster: str | None
+    ) -> list[OutputRow]:
         origin = pack_origin(position, value, size, compress=False)
         try:
-            record = decode(value, origin, self._limits)
+            record = (
+                decode(value, origin, self._limits)
+                if cluster is None
+                else decode_expected(value, cluster, origin, self._limits)
+            )
         except WireError as error:
             return [rejected_row(error, origin, cluster_of(value))]
         return [

@@ -8,10 +8,12 @@ events. The engine does not know micro-batches, wall clocks, timers or partition
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from strategies.apply_record import apply_record
+from strategies.bulkhead.quota import EMPTY, OVER_QUOTA, Admission, Arrival, admit
+from strategies.bulkhead.settings import BulkheadSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.forgetting import begin_again, is_away
@@ -89,6 +91,7 @@ class EngineSettings:
     throttling: AdviceSettings = AdviceSettings()
     drains: DrainSettings = DrainSettings()
     rivals: RivalSettings = RivalSettings()
+    bulkhead: BulkheadSettings = BulkheadSettings()
     shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
 
     @property
@@ -164,11 +167,30 @@ class Engine:
     contradict each other.
     """
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        on_raised: Callable[[str, Exception], None] = lambda _text, _error: None,
+    ) -> None:
+        """`on_raised`: gets what a rule raises, with its sentence, for a log."""
+        self._on_raised = on_raised
         self._settings = settings.round
         self._shedder = settings.shedder()
         self._rules = rules_of(settings)
+        self._bulkhead = settings.bulkhead
         self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
+
+    def admit(self, arrival: Arrival, store: StateStore) -> Admission:
+        """Whether the record is within the cluster's quota; the others are not to be folded.
+
+        A cluster without any record so far has no quota: names that are made up leave no state.
+        """
+        state = store.get_cluster()
+        if state.clock is None and not state.early:
+            return Admission(EMPTY, True)
+        found = admit(state.bulkhead, arrival, state.live, self._bulkhead)
+        store.put_cluster(replace(state, bulkhead=found.bulkhead))
+        return found
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Events of one record of the store's cluster; the commands of a round come right before
@@ -186,7 +208,7 @@ class Engine:
         except NOT_OF_RULES:
             raise
         except Exception as error:  # whatever a rule raises concerns this record only
-            return [Rejection(RAISED, raised_text(error), record)]
+            return [Rejection(RAISED, self._raised(error), record)]
         changes.apply()
         return [
             event
@@ -305,13 +327,18 @@ class Engine:
             listed=listed,
             gone=state.gone,
             pauses=state.pauses,
+            left_out=state.bulkhead.left_out,
         )
         result = self._run(given)
         _remember(result.memory, known, store)
-        store.put_cluster(_after_round(state, result, now_ms))
+        counted_in = len(known) if given.left_out else 0
+        store.put_cluster(_after_round(state, result, now_ms, counted_in))
         return [*result.commands, result.round]
 
     def _run(self, given: RoundInput) -> RoundResult:
+        if given.left_out:
+            text = f"records beyond its quota since the last round: {given.left_out:,}"
+            return undecided(given, self._rules, OVER_QUOTA, text)
         try:
             result = run_round(given, self._shedder, self._rules)
             check_plain(result.commands, result.round.skips)
@@ -319,7 +346,13 @@ class Engine:
         except NOT_OF_RULES:
             raise
         except Exception as error:  # the next round tries again
-            return undecided(given, self._rules, raised_text(error))
+            text = f"a rule failed: {self._raised(error)}"
+            return undecided(given, self._rules, RAISED, text)
+
+    def _raised(self, error: Exception) -> str:
+        text = raised_text(error)
+        self._on_raised(text, error)
+        return text
 
     def _gone(
         self,
@@ -363,15 +396,17 @@ def _due(
     return None
 
 
-def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
+def _after_round(state: ClusterState, result: RoundResult, now_ms: int, known: int) -> ClusterState:
+    """`known`: brokers that a round counts which was set aside: the next quota is for them."""
     return replace(
         after_commands(state, result, now_ms),
         round=result.round.round,
         round_at_ms=now_ms,
-        live=len(result.round.brokers) if result.decided else state.live,
+        live=len(result.round.brokers) if result.decided else max(state.live, known),
         reported=0,
         memory=result.memory.cluster,
         intents=result.intents,
+        bulkhead=state.bulkhead.after_round,
     )
 
 

@@ -37,7 +37,6 @@ from strategies.model import (
 )
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
-from strategies.raised import RAISED
 from strategies.rivals.state import used_by_rounds
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.round_state import RoundFacts, RoundState, state_of
@@ -173,11 +172,11 @@ def _record(given: RoundInput, rules: Rules) -> Round:
     )
 
 
-def undecided(given: RoundInput, rules: Rules, error: str) -> RoundResult:
-    """The result of a round in which a rule raised: no command, and the memory as it was, so that
-    the next round tries again. `error`: see `raised_text`.
+def undecided(given: RoundInput, rules: Rules, code: str, text: str) -> RoundResult:
+    """The result of a round that is set aside: no command, and the memory as it was, so that the
+    next round tries again. `code`, `text`: why, as its skip.
     """
-    skip = Skip("cluster", (given.cluster,), RAISED, f"a rule failed: {error}")
+    skip = Skip("cluster", (given.cluster,), code, text)
     record = replace(
         _record(given, rules),
         skips=(skip,),

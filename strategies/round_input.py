@@ -100,6 +100,8 @@ class RoundInput:
     rivals: Rivals = NO_RIVALS
     #: Measured pauses of the newest moves.
     pauses: tuple[MeasuredPause, ...] = ()
+    #: Records since the last round that were beyond the cluster's quota.
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class RoundResult:
 
     `loads`: bundle → the part (0–1) of its broker's traffic that moves with it; `throughputs`:
     bundle → its part of the budget (bytes/s); `intents`: with the progress of drains; `decided`:
-    False if a rule raised an error.
+    False if a rule raised an error, or records were set aside.
     """
 
     commands: tuple[Command, ...]

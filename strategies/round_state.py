@@ -43,6 +43,10 @@ _RAISED = (
     "Correct the strategy, if it is one of your own; otherwise report the sentence. Each round "
     "tries again."
 )
+_QUOTA = (
+    "Find what sends so many or so large records (the rejected topic names their positions), or "
+    "raise bulkhead.*. The next minute begins anew."
+)
 _RIVAL = (
     "Stop what moves bundles: switch Pulsar's own shedder off (`rebalancer doctor`), or end the "
     "script; rounds act again by themselves."
@@ -50,7 +54,7 @@ _RIVAL = (
 
 #: State, and skip code → what to do. The first code in this order that a round has decides.
 _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
-    ("set-aside", {"rule-raised": _RAISED}),
+    ("set-aside", {"rule-raised": _RAISED, "over-quota": _QUOTA}),
     ("yielding", {"yielding": _RIVAL, "rounds-yield": _RIVAL}),
     (
         "not-allowed",

@@ -51,11 +51,18 @@ class StartFold:
         """Folds the log's first records, again if necessary, by a clock that starts with the first
         record near `time`.
         """
-        intents = store.get_cluster().intents
+        before = store.get_cluster()
         for broker in store.brokers():
             store.remove_broker(broker.broker)
         start = next(record.ts for record in records if abs(record.ts - time) <= self.jump_ms)
-        store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start, intents=intents))
+        store.put_cluster(
+            ClusterState(
+                clock=Clock(start),
+                round_at_ms=start,
+                intents=before.intents,
+                bulkhead=before.bulkhead,
+            )
+        )
         return [event for record in records for event in self._continue(record, store)]
 
     def _continue(self, record: TelemetryRecord, store: StateStore) -> list[Event]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from strategies.bulkhead.quota import EMPTY, Bulkhead
+from strategies.bulkhead.quota import from_tree as bulkhead_from
+from strategies.bulkhead.quota import to_tree as bulkhead_to
 from strategies.clock import Clock, Stray
 from strategies.errors import StateVersionError
 from strategies.intents.state import NO_INTENTS, Intents, intents_from
@@ -143,11 +146,16 @@ class ClusterState:
     rivals: Rivals = NO_RIVALS
     #: Measured pauses of the newest moves, ascending.
     pauses: tuple[MeasuredPause, ...] = ()
+    #: Its quota of records.
+    bulkhead: Bulkhead = EMPTY
 
 
 def to_bytes(state: ClusterState) -> bytes:
     """Versioned bytes of a cluster's state; equal states give equal bytes."""
-    tree = asdict(state)
+    tree = asdict(replace(state, bulkhead=EMPTY))
+    del tree["bulkhead"]
+    if state.bulkhead != EMPTY:
+        tree["bulkhead"] = bulkhead_to(state.bulkhead)
     if state.clock is not None:  # in a separate key, which versions before 0.2 ignore
         tree["clock_run"] = tree["clock"].pop("run")
     if state.rivals == NO_RIVALS:
@@ -211,6 +219,7 @@ def from_bytes(data: bytes) -> ClusterState:
         intents=_intents(tree.get("intents")),
         rivals=from_tree(tree.get("rivals", {})),
         pauses=tuple(MeasuredPause(*one) for one in tree.get("pauses", ())),
+        bulkhead=bulkhead_from(tree.get("bulkhead", {})),
         memory=_memory(tree["memory"]),
         **{
             name: tree[name]

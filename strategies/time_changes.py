@@ -82,6 +82,7 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
         # they count as made now.
         spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
         rivals=at_another_time(state.rivals, clock.now_ms),
+        bulkhead=state.bulkhead,
     )
 
 

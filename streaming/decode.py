@@ -19,13 +19,15 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from sinks.wire.codec import cluster_of, decode
+from sinks.wire.codec import cluster_of, decode, decode_expected
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import rejected_row
+from sinks.wire.peek import peek
 from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
 from sinks.wire.size_limits import WireLimits
+from strategies.bulkhead.quota import Arrival
 from strategies.errors import WireError
 from strategies.intents.contract import Intent
 from strategies.model import TelemetryRecord
@@ -51,9 +53,36 @@ _LARGE = frozenset({"value", "key", "headers"})
 _RAW_BYTES = 64 * 2**20
 
 
+class Sealed(NamedTuple):
+    """A record that is not decoded yet, because its cluster's quota decides whether it is.
+    `value`: its original bytes; `readable`: in the form of the wire; `size`: bytes of the whole
+    record.
+    """
+
+    arrival: Arrival
+    value: bytes
+    readable: bytes
+    size: int
+    reading: Reading
+
+    def opened(self) -> Decoded:
+        """The decoded record."""
+        place = Position(*self.arrival.place)
+        origin = pack_origin(place, self.value, self.size, compress=False)
+        return _decode(origin, place, self.readable, self.reading, self.arrival.cluster)
+
+
+class Reading(NamedTuple):
+    """How a task reads records. `key`: of intents; `side_by_side`: see `decoding`."""
+
+    limits: WireLimits
+    key: SigningKey | None
+    side_by_side: bool
+
+
 class Decoded(NamedTuple):
     """One record and its position. `record` is None if it cannot be decoded; `rejected` is then the
-    finished value for the rejected topic.
+    finished value for the rejected topic. With `sealed`, it is still to be opened.
 
     `ts`: the record's time if the partitions of a topic grow at the same time; 0 if it is unknown
     or one partition follows the other.
@@ -65,15 +94,25 @@ class Decoded(NamedTuple):
     cluster: str
     record: TelemetryRecord | None
     rejected: bytes
+    sealed: Sealed | None = None
 
 
 #: Turns the rows of one stateful task, as Spark passes them, into decoded records.
 ReadRows = Callable[[Iterable[Any]], Iterator[Decoded]]
 
 
+class SealedEntry(NamedTuple):
+    """What else a sealed record takes along. `readable`: None if it is the value itself."""
+
+    topic: str
+    ts: int
+    size: int
+    readable: bytes | None
+
+
 class DecodedEntry(NamedTuple):
     """A `Decoded` on its way to another task: `data` is a packed record, or, when `rejected`, a
-    finished value.
+    finished value, or, when `sealed`, the original bytes.
     """
 
     partition: int
@@ -81,6 +120,7 @@ class DecodedEntry(NamedTuple):
     ts: int
     rejected: bool
     data: bytes
+    sealed: SealedEntry | None = None
 
 
 _ENTRIES = msgspec.msgpack.Decoder(list[DecodedEntry])
@@ -101,42 +141,58 @@ def decoding(
     """
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
-        carried, key = 0, intents_key(signing)
+        carried, reading = 0, Reading(limits, intents_key(signing), side_by_side)
         for row in rows:
             value = row.value or b""
-            carried += len(value)
             place = Position(row.topic, row.partition, row.offset)
-            origin = pack_origin(place, value, row.size, compress=carried > _RAW_BYTES)
             readable = (
                 _enveloped(row.value, row.key, row.headers, row.ts, source)
                 if source.format == "raw"
                 else value
             )
-            yield _decode(
-                origin,
-                row.partition,
-                row.offset,
-                readable,
-                limits,
-                key=key,
-                side_by_side=side_by_side,
-            )
+            sealed = _sealed(place, value, readable, row.size, reading)
+            if sealed is not None:
+                yield sealed
+                continue
+            carried += len(value)
+            origin = pack_origin(place, value, row.size, compress=carried > _RAW_BYTES)
+            yield _decode(origin, place, readable, reading)
 
     return read
 
 
-def unpacking(rows: Iterable[Any]) -> Iterator[Decoded]:
-    """Decodes rows that a `packer` created."""
+def unpacking(
+    limits: WireLimits,
+    *,
+    side_by_side: bool = False,
+    signing: SigningSettings = SigningSettings(),
+) -> ReadRows:
+    """Returns the decoder of rows that a `packer` created. `side_by_side`, `signing`: see
+    `decoding`.
+    """
+
+    def read(rows: Iterable[Any]) -> Iterator[Decoded]:
+        # The decoder of entries cannot be serialised with this function.
+        return _unpacked(rows, Reading(limits, intents_key(signing), side_by_side))
+
+    return read
+
+
+def _unpacked(rows: Iterable[Any], reading: Reading) -> Iterator[Decoded]:
     for row in rows:
-        for partition, offset, ts, rejected, data in _ENTRIES.decode(row.packed):
-            yield Decoded(
-                partition,
-                offset,
-                ts,
-                row.cluster,
-                None if rejected else unpack_record(data),
-                data if rejected else b"",
-            )
+        for entry in _ENTRIES.decode(row.packed):
+            yield _decoded(entry, row.cluster, reading)
+
+
+def _decoded(entry: DecodedEntry, cluster: str, reading: Reading) -> Decoded:
+    partition, offset, ts, rejected, data, kept = entry
+    if kept is None:
+        record = None if rejected else unpack_record(data)
+        return Decoded(partition, offset, ts, cluster, record, data if rejected else b"")
+    arrival = Arrival(cluster, kept.ts, len(data), (kept.topic, partition, offset))
+    readable = data if kept.readable is None else kept.readable
+    sealed = Sealed(arrival, data, readable, kept.size, reading)
+    return Decoded(partition, offset, ts, cluster, None, b"", sealed)
 
 
 def packer(
@@ -152,13 +208,11 @@ def packer(
     """
 
     def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
-        key = intents_key(signing)
+        reading = Reading(limits, intents_key(signing), side_by_side)
         for batch in batches:
             rows = [
                 (shard_of(cluster, partitions), cluster, packed)
-                for cluster, some in _packed(
-                    batch, limits, source, key, side_by_side=side_by_side
-                ).items()
+                for cluster, some in _packed(batch, source, reading).items()
                 for packed in pack_entries(some)
             ]
             if rows:
@@ -176,6 +230,8 @@ def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
     for entry in entries:
         some.append(entry)
         size += len(entry.data)
+        if entry.sealed is not None and entry.sealed.readable is not None:
+            size += len(entry.sealed.readable)
         if size >= _ROW_BYTES:
             yield msgspec.msgpack.encode(some)
             some, size = [], 0
@@ -184,12 +240,7 @@ def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
 
 
 def _packed(
-    batch: Any,
-    limits: WireLimits,
-    source: SourceSettings,
-    key: SigningKey | None,
-    *,
-    side_by_side: bool,
+    batch: Any, source: SourceSettings, reading: Reading
 ) -> Mapping[str, list[DecodedEntry]]:
     raw = source.format == "raw"
     names = (
@@ -209,13 +260,34 @@ def _packed(
     found: defaultdict[str, list[DecodedEntry]] = defaultdict(list)
     for topic, partition, offset, value, size, *around in zip(*columns, strict=True):
         readable = _enveloped(value, around[0], around[1], around[2], source) if raw else value
-        origin = pack_origin(Position(topic, partition, offset), value or b"", size)
-        one = _decode(
-            origin, partition, offset, readable, limits, key=key, side_by_side=side_by_side
-        )
-        data = one.rejected if one.record is None else pack_record(one.record)
-        found[one.cluster].append(DecodedEntry(partition, offset, one.ts, one.record is None, data))
+        place = Position(topic, partition, offset)
+        one = _sealed(place, value or b"", readable or b"", size, reading)
+        if one is None:
+            one = _decode(pack_origin(place, value or b"", size), place, readable, reading)
+        found[one.cluster].append(_entry(one))
     return found
+
+
+def _entry(one: Decoded) -> DecodedEntry:
+    if one.sealed is None:
+        data = one.rejected if one.record is None else pack_record(one.record)
+        return DecodedEntry(one.partition, one.offset, one.ts, one.record is None, data)
+    arrival, value, readable, size, _ = one.sealed
+    kept = SealedEntry(arrival.place[0], arrival.ts, size, None if readable is value else readable)
+    return DecodedEntry(one.partition, one.offset, one.ts, False, value, kept)
+
+
+def _sealed(
+    place: Position, value: bytes, readable: bytes, size: int, reading: Reading
+) -> Decoded | None:
+    """The record with what a glance finds; None if that is not enough for its quota."""
+    peeked = peek(readable)
+    if peeked is None:
+        return None
+    arrival = Arrival(peeked.cluster, peeked.ts, len(value), place)
+    sealed = Sealed(arrival, value, readable, size, reading)
+    ts = peeked.ts if reading.side_by_side else 0
+    return Decoded(place.partition, place.offset, ts, peeked.cluster, None, b"", sealed)
 
 
 def _enveloped(
@@ -229,17 +301,17 @@ def _enveloped(
 
 
 def _decode(
-    origin: bytes,
-    partition: int,
-    offset: int,
-    value: bytes,
-    limits: WireLimits,
-    *,
-    key: SigningKey | None,
-    side_by_side: bool,
+    origin: bytes, place: Position, value: bytes, reading: Reading, expected: str | None = None
 ) -> Decoded:
+    """`expected`: the cluster that the record must name; None if none is known yet."""
+    _, partition, offset = place
+    limits, key, side_by_side = reading
     try:
-        record = decode(value, origin, limits, key)
+        record = (
+            decode(value, origin, limits, key)
+            if expected is None
+            else decode_expected(value, expected, origin, limits, key)
+        )
     except WireError as error:
         row = rejected_row(error, origin, cluster_of(value))
         return Decoded(partition, offset, 0, row.key, None, row.value)

@@ -243,7 +243,7 @@ def decided(
             ),
             PACKED,
         )
-        read_rows = unpacking
+        read_rows = unpacking(used.wire, side_by_side=side_by_side, signing=used.signing)
     processor = ClusterProcessor(
         engine, used.signing, read_rows, metrics=metrics, patience=patience
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.output_rows import OutputRow, aside_row, event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.forgetting import forget_ms
@@ -25,6 +25,7 @@ from strategies.reports import newest_report_ms
 from strategies.store import StateStore
 from streaming.decode import Decoded, ReadRows
 from streaming.outputs.facts import FACTS, BatchTally
+from streaming.raised_log import log_once
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
 from streaming.state.vanished import Patience
@@ -74,7 +75,7 @@ class ClusterProcessor(StatefulProcessor):
         self._clock_ms = clock_ms
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._engine = Engine(self._settings)
+        self._engine = Engine(self._settings, log_once)
         # Read here: the key itself is never serialised with the job.
         self._key = signing_key(self._signing)
         self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
@@ -113,31 +114,57 @@ class ClusterProcessor(StatefulProcessor):
                 tally.add(cluster, outputs, None)
             return outputs
         store = shard.cluster(cluster)
-        outputs = list(fold(self._engine, records, store, self._key))
+        seen = Seen()
+        outputs = list(fold(self._engine, records, store, self._key, seen))
         if tally is not None:
-            tally.add(cluster, outputs, newest_accepted_ms(records, store))
+            tally.add(cluster, outputs, newest_accepted_ms(seen.brokers, store), seen.set_aside)
         return outputs
 
     def close(self) -> None:
         """Does nothing: the cache of stores outlives the task."""
 
 
+@dataclass(slots=True)
+class Seen:
+    """What `fold` has seen: brokers of reports, and the number of records beyond the quota."""
+
+    brokers: dict[str, None] = field(default_factory=dict)
+    set_aside: int = 0
+
+
 def fold(
-    engine: Engine, records: Iterable[Decoded], store: StateStore, key: SigningKey | None = None
+    engine: Engine,
+    records: Iterable[Decoded],
+    store: StateStore,
+    key: SigningKey | None = None,
+    seen: Seen | None = None,
 ) -> Iterator[OutputRow]:
-    """Output rows of a cluster's records, in order; commands are signed if there is a key."""
+    """Output rows of a cluster's records, in order; commands are signed if there is a key.
+
+    A record that is not decoded yet is decoded here, if it is within the cluster's quota. `seen`:
+    gets what the facts need.
+    """
+    seen = Seen() if seen is None else seen
     for one in records:
-        if one.record is None:
-            yield OutputRow("rejected", one.cluster, one.rejected)
+        found = one
+        if one.sealed is not None:
+            _, admitted, told = engine.admit(one.sealed.arrival, store)
+            if told is not None:
+                yield aside_row(told, one.cluster)
+            if not admitted:
+                seen.set_aside += 1
+                continue
+            found = one.sealed.opened()
+        if isinstance(found.record, LoadReport):
+            seen.brokers[found.record.broker] = None
+        if found.record is None:
+            yield OutputRow("rejected", found.cluster, found.rejected)
         else:
-            yield from (event_row(event, key) for event in engine.fold(one.record, store))
+            yield from (event_row(event, key) for event in engine.fold(found.record, store))
 
 
-def newest_accepted_ms(records: Iterable[Decoded], store: StateStore) -> int | None:
-    """Time of the newest report that the engine has accepted from the brokers of these records."""
-    brokers = dict.fromkeys(
-        one.record.broker for one in records if isinstance(one.record, LoadReport)
-    )
+def newest_accepted_ms(brokers: Iterable[str], store: StateStore) -> int | None:
+    """Time of the newest report that the engine has accepted from these brokers."""
     states = [state for broker in brokers if (state := store.get_broker(broker)) is not None]
     newest = max(map(newest_report_ms, states), default=-1)
     return None if newest < 0 else newest

@@ -248,6 +248,7 @@ def _engine(entries: Sequence[SettingEntry], shedders: Shedders) -> EngineSettin
         throttling=_build("throttling", entries),
         drains=_build("drains", entries),
         rivals=_build("rivals", entries),
+        bulkhead=_build("bulkhead", entries),
         shedders=shedders,
     )
 

@@ -25,15 +25,27 @@ class EpochOnly(msgspec.Struct):
     epoch: Count
 
 
+class StateOnly(msgspec.Struct):
+    """The state of a round."""
+
+    code: str
+
+
 class RoundEpoch(EpochOnly):
     """Identity of a round: epoch, number, and what distinguishes two jobs of one epoch: closing
-    time and commands.
+    time and commands. And its state.
     """
 
     v: Version = 1
     round: Count = 0
     ts: int = 0
     commands: tuple[str, ...] = ()
+    state: StateOnly | None = None
+
+    @property
+    def is_set_aside(self) -> bool:
+        """Whether no rule could judge the cluster (decisions 0253, 0254)."""
+        return self.state is not None and self.state.code == "set-aside"
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from sinks.wire.encoding import (
     to_round,
 )
 from sinks.wire.intents import check_signature, encode_intent
-from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster
+from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster, quoted
 from sinks.wire.nesting_limits import check_shape, check_utf8
 from sinks.wire.origin import origin_size
 from sinks.wire.signing import SigningKey
@@ -52,6 +52,7 @@ __all__ = [
     "decode_approval",
     "decode_approval_outcome",
     "decode_command",
+    "decode_expected",
     "decode_outcome",
     "decode_rejected",
     "decode_round",
@@ -109,6 +110,26 @@ def decode(
     record = to_record(_decode(_TELEMETRY, value, KINDS), origin)
     if intents_key is not None and isinstance(record, Intent):
         check_signature(value, intents_key)
+    return record
+
+
+def decode_expected(
+    value: bytes,
+    cluster: str,
+    origin: bytes,
+    limits: WireLimits = DEFAULT_LIMITS,
+    intents_key: SigningKey | None = None,
+) -> TelemetryRecord:
+    """Decodes a record whose cluster `peek` has found. Raises WireError, also for a record that
+    names another one after it.
+    """
+    record = decode(value, origin, limits, intents_key)
+    if record.cluster != cluster:
+        raise WireError(
+            "cluster-twice",
+            f"The record names two clusters, {quoted(cluster)} and {quoted(record.cluster)}; "
+            "send $.cluster once.",
+        )
     return record
 
 

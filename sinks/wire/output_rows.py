@@ -9,8 +9,10 @@ from typing import Literal
 
 from sinks.wire.encoding import encode_command, encode_rejected
 from sinks.wire.fitting import encode_fitting
-from sinks.wire.origin import unpack_origin
+from sinks.wire.origin import pack_origin, unpack_origin
+from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
+from strategies.bulkhead.quota import OVER_QUOTA, Aside
 from strategies.errors import WireError
 from strategies.model import Command, Event, Round
 
@@ -37,6 +39,12 @@ def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
     return rejected_row(
         WireError(event.code, event.text), event.record.origin, event.record.cluster
     )
+
+
+def aside_row(aside: Aside, cluster: str) -> OutputRow:
+    """The row of all records that a quota set aside, at the position of the first one."""
+    origin = pack_origin(Position(*aside.first), b"", aside.size, compress=False)
+    return rejected_row(WireError(OVER_QUOTA, aside.text), origin, cluster)
 
 
 def rejected_row(error: WireError, origin: bytes, cluster: str) -> OutputRow:

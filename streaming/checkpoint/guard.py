@@ -175,6 +175,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
         ("throttling", engine.throttling),
         ("drains", engine.drains),
         ("rivals", engine.rivals),
+        ("bulkhead", engine.bulkhead),
     ):
         settings |= _dotted(section, values)
     placement, placing = placement_of(engine)

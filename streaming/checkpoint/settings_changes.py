@@ -17,6 +17,7 @@ _FREE = (
     "throttling.",
     "drains.",
     "rivals.",
+    "bulkhead.",
     "round.forget_cluster_after_days",
 )
 

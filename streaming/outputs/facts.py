@@ -60,7 +60,8 @@ class RoundFigures(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class ClusterCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     """One cluster in one micro-batch. `commands`: number by action; `skips`: entries by code;
-    `newest_report_ms`: time of the newest report (ms since the epoch) if there was one.
+    `newest_report_ms`: time of the newest report (ms since the epoch) if there was one;
+    `set_aside`: records beyond the quota.
     """
 
     cluster: str
@@ -69,6 +70,7 @@ class ClusterCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     skips: dict[str, int] = {}
     newest_report_ms: int | None = None
     newest_round: RoundFigures | None = None
+    set_aside: int = 0
 
 
 class BatchFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,8 +132,16 @@ class BatchTally:
         self._clusters: list[ClusterCounts] = []
         self._vanished: list[str] = []
 
-    def add(self, cluster: str, rows: Sequence[OutputRow], newest_report_ms: int | None) -> None:
-        """Adds the rows of a cluster, in order. `cluster`: empty if it is unknown."""
+    def add(
+        self,
+        cluster: str,
+        rows: Sequence[OutputRow],
+        newest_report_ms: int | None,
+        set_aside: int = 0,
+    ) -> None:
+        """Adds the rows of a cluster, in order. `cluster`: empty if it is unknown; `set_aside`:
+        number of records beyond its quota.
+        """
         self._rejected.update(
             _REJECTED.decode(row.value).code for row in rows if row.kind == "rejected"
         )
@@ -139,12 +149,14 @@ class BatchTally:
         commands = Counter(
             _COMMAND.decode(row.value).action for row in rows if row.kind == "commands"
         )
-        if not rounds and not commands and newest_report_ms is None:
+        if not (rounds or commands or set_aside) and newest_report_ms is None:
             return
         skips = Counter(skip.code for one in rounds for skip in one.skips)
         newest = _figures_of(rounds) if rounds else None
         self._clusters.append(
-            ClusterCounts(cluster, len(rounds), commands, skips, newest_report_ms, newest)
+            ClusterCounts(
+                cluster, len(rounds), commands, skips, newest_report_ms, newest, set_aside
+            )
         )
 
     def vanished(self, clusters: Sequence[str]) -> None:

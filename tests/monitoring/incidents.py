@@ -5,6 +5,7 @@ Each begins with healthy minutes, because an alert must follow from the change.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from sinks.executor.executor import Executor
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.signing import SigningKey
+from strategies.bulkhead.settings import BulkheadSettings
 from strategies.bundles.bundle_loads import Floats
+from strategies.engine import EngineSettings
 from strategies.model import Outcome
 from tests.control_topic import Control
 from tests.monitoring.installation import GIB, Installation
@@ -274,6 +277,22 @@ def drain_blocked(_: Path) -> Scrapes:
     return there.scrapes
 
 
+def a_flood(_: Path) -> Scrapes:
+    """A program sends a hundred records of the cluster each minute, after the collector's."""
+    quota = BulkheadSettings(records=30, records_per_broker=1)
+    there = Installation(cluster(EVEN), engine=EngineSettings(bulkhead=quota))
+
+    def flood() -> None:
+        ts = 1_000 * (there.now_s - 30)
+        fields = {"v": 1, "kind": "note", "cluster": CLUSTER, "ts": ts, "note": "hello"}
+        there.job.telemetry.extend([json.dumps(fields).encode()] * 100)
+
+    there.minutes(HEALTHY_MIN)
+    there.every_minute = flood
+    there.minutes(30)
+    return there.scrapes
+
+
 STOPS = "PulsarRebalancerTelemetryStops"
 CLOCK = "PulsarRebalancerClockWrong"
 REFUSES = "PulsarRebalancerExecutorRefuses"
@@ -283,6 +302,7 @@ YIELDS = "PulsarRebalancerYields"
 USELESS = "PulsarRebalancerMovesDoNotHelp"
 DISK = "PulsarRebalancerDiskFull"
 BLOCKED = "PulsarRebalancerDrainBlocked"
+ASIDE = "PulsarRebalancerSetAside"
 
 INCIDENTS = (
     Incident("balanced-hour", balanced_hour),
@@ -296,6 +316,7 @@ INCIDENTS = (
     Incident("plans-denied", plans_denied),
     Incident("plans-wait", plans_wait),
     Incident("executor-ends", executor_ends, REFUSES, 30, 40),
+    Incident("a-flood", a_flood, ASIDE, HEALTHY_MIN, 24),
     Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
     Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),
     Incident("greedy-process", greedy_process, USELESS, 12, 25),

@@ -65,12 +65,12 @@ class Job:
     between two scrapes.
     """
 
-    def __init__(self, clock: Callable[[], float], per_tick: int) -> None:
+    def __init__(self, clock: Callable[[], float], per_tick: int, engine: EngineSettings) -> None:
         self.registry = process_registry("0.1.0")
         self.telemetry: deque[bytes] = deque()
         self._metrics = JobMetrics(self.registry, 0, liveness(), clock=clock)
         self._processor = ClusterProcessor(
-            EngineSettings(),
+            engine,
             SigningSettings(),
             decoding(WireLimits()),
             StoreCache(_MEMORY),
@@ -119,7 +119,13 @@ class Installation:
     else happens.
     """
 
-    def __init__(self, cluster: PolledCluster, *, per_tick: int = 1_000) -> None:
+    def __init__(
+        self,
+        cluster: PolledCluster,
+        *,
+        per_tick: int = 1_000,
+        engine: EngineSettings = EngineSettings(),
+    ) -> None:
         self.cluster = cluster
         self.scrapes = Scrapes()
         self.now_s = 0
@@ -127,7 +133,7 @@ class Installation:
         self.clock_error_s = 0
         self.free_bytes = 40.0 * GIB
         self.every_minute: Callable[[], object] = lambda: None
-        self.job = Job(lambda: self.now_s, per_tick)
+        self.job = Job(lambda: self.now_s, per_tick, engine)
         self.carry_out: CarryOut = self._modelled_executor
         collector, executor = process_registry("0.1.0"), process_registry("0.1.0")
         self._collector = CollectorMetrics(collector, [cluster.name], liveness())

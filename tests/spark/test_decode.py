@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,17 @@ def decoded(
     *batches: Any, source: SourceSettings = SourceSettings()
 ) -> Mapping[str, list[Decoded]]:
     """Records per cluster, in topic order; the same on both ways to the stateful stage."""
-    in_place = by_cluster(decoding(LIMITS, source)(rows(*batches)))
-    behind_an_exchange = by_cluster(unpacking(rows(*packer(LIMITS, 2, source)(batches))))
+    in_place = by_cluster(opened(decoding(LIMITS, source)(rows(*batches))))
+    behind_an_exchange = by_cluster(
+        opened(unpacking(LIMITS)(rows(*packer(LIMITS, 2, source)(batches))))
+    )
     assert told(in_place) == told(behind_an_exchange)
     return in_place
+
+
+def opened(some: Iterable[Decoded]) -> list[Decoded]:
+    """The records as a cluster's quota lets them pass."""
+    return [one if one.sealed is None else one.sealed.opened() for one in some]
 
 
 def told(clusters: Mapping[str, list[Decoded]]) -> object:
@@ -97,7 +104,7 @@ def test_intents_are_checked_where_they_are_decoded(tmp_path: Path) -> None:
 
     for some in (
         decoding(LIMITS, signing=signing)(rows(batch)),
-        unpacking(rows(*packer(LIMITS, 2, signing=signing)([batch]))),
+        unpacking(LIMITS, signing=signing)(rows(*packer(LIMITS, 2, signing=signing)([batch]))),
     ):
         unsigned, signed, wrong = some
         assert isinstance(signed.record, Intent)
@@ -109,7 +116,7 @@ def test_intents_are_checked_where_they_are_decoded(tmp_path: Path) -> None:
 def test_the_time_of_an_intent_orders_nothing() -> None:
     """Where partitions grow at the same time, its own does not hold back the others."""
     far = intent(10_000)
-    for some in decoding(LIMITS, side_by_side=True)(rows(arrow([load_report(), far]))):
+    for some in opened(decoding(LIMITS, side_by_side=True)(rows(arrow([load_report(), far])))):
         assert (some.ts > 0) == isinstance(some.record, LoadReport)
 
 
@@ -161,8 +168,11 @@ def test_a_record_cut_by_the_reader_is_rejected_with_its_true_size() -> None:
 
 def test_the_original_comes_along_whichever_way_a_record_takes() -> None:
     batch = arrow([load_report()])
-    for some in (decoding(LIMITS)(rows(batch)), unpacking(rows(*packer(LIMITS, 2)([batch])))):
-        (one,) = some
+    for some in (
+        decoding(LIMITS)(rows(batch)),
+        unpacking(LIMITS)(rows(*packer(LIMITS, 2)([batch]))),
+    ):
+        (one,) = opened(some)
         assert one.record is not None
         assert unpack_origin(one.record.origin).value == load_report()
 
@@ -203,7 +213,9 @@ def test_packed_rows_do_not_grow_without_limit() -> None:
     big = [DecodedEntry(0, i, 0, True, bytes(5_000_000)) for i in range(5)]
     packed = list(pack_entries(big))
     assert len(packed) == 3
-    records = by_cluster(unpacking([Row(cluster="c", packed=row) for row in reversed(packed)]))
+    records = by_cluster(
+        unpacking(LIMITS)([Row(cluster="c", packed=row) for row in reversed(packed)])
+    )
     assert [(one.offset, one.rejected) for one in records["c"]] == [
         (entry.offset, entry.data) for entry in big
     ]

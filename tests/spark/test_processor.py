@@ -57,7 +57,7 @@ def packed(records: Sequence[TopicRecord]) -> dict[int, list[Row]]:
     return found
 
 
-RAW, PACKED = Way(decoding(WireLimits()), as_they_are), Way(unpacking, packed)
+RAW, PACKED = Way(decoding(WireLimits()), as_they_are), Way(unpacking(WireLimits()), packed)
 
 
 class Decided:

@@ -41,7 +41,13 @@ def running(control: Control, epoch: int = 1) -> Iterator[None]:
 
 
 def close_round(
-    control: Control, ago_ms: int, *, number: int = 1, cluster: str = "prod", epoch: int = 1
+    control: Control,
+    ago_ms: int,
+    *,
+    number: int = 1,
+    cluster: str = "prod",
+    epoch: int = 1,
+    state: str = "waiting",
 ) -> None:
     told = {
         "v": 1,
@@ -50,6 +56,7 @@ def close_round(
         "round": number,
         "ts": now_ms() - ago_ms,
         "commands": [],
+        "state": {"code": state, "text": "", "advice": ""},
     }
     control.write("rounds", [msgspec.json.encode(told)])
 
@@ -176,3 +183,18 @@ def test_the_lock_of_an_older_version_names_nobody(tmp_path: Path) -> None:
 @pytest.fixture
 def control(tmp_path: Path) -> Control:
     return Control(tmp_path)
+
+
+def test_doctor_names_clusters_that_are_set_aside_and_the_health_check_does_not(
+    control: Control,
+) -> None:
+    """One cluster's poison is no reason to restart the job of all."""
+    with running(control):
+        close_round(control, 10_000, cluster="bad", state="set-aside")
+        close_round(control, 0, cluster="good")
+        told = found(control, expected=False)
+        assert (told.status, told.text.endswith("; set aside: bad")) == ("warn", True)
+        assert "rebalancer status" in told.remedy
+        assert found(control).status == "ok"
+        close_round(control, 0, number=2, cluster="bad")
+        assert found(control, expected=False).status == "ok"

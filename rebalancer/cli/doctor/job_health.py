@@ -104,11 +104,19 @@ def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int)
 
 
 def _all_clusters(health: Finding, found: Sequence[RoundEpoch], since_ms: int) -> Finding:
-    """Warns of clusters without recent rounds. The job is healthy if one cluster is: the others may
-    be out of use.
+    """Warns of clusters without recent rounds, and of those that are set aside. The job is healthy
+    if one cluster is: the others may be out of use.
     """
     newest = max((one.ts for one in found), default=0)
     late = sorted(one.cluster for one in found if one.ts < since_ms <= newest)
+    aside = sorted(one.cluster for one in found if one.ts >= since_ms and one.is_set_aside)
+    if aside:
+        return Finding(
+            _CHECK,
+            "warn",
+            f"{health.text}; set aside: {', '.join(aside)}",
+            "`rebalancer status` names the reason and what to do",
+        )
     if not late:
         return health
     return Finding(

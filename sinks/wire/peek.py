@@ -1,0 +1,86 @@
+"""Reads cluster and time of a telemetry record without decoding it, so that a record beyond its
+cluster's quota costs little.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from sinks.wire.names import is_cluster
+from strategies.model import LARGEST_TIME
+
+#: Most records name both within their first bytes, before the report.
+_HEAD_BYTES = 1024
+#: From this size on, a record that does not is read to its end for them, which is still a small
+#: part of decoding it.
+_LARGE_BYTES = 2**18
+_START = re.compile(rb"\s*\{")
+#: One field with a plain value, and what follows it.
+_FIELD = re.compile(
+    rb'\s*"([^"\\]{0,64})"\s*:\s*(?:"([^"\\]{0,512})"|(-?[0-9]{1,20})|true|false|null)\s*[,}]'
+)
+
+
+class Peeked(NamedTuple):
+    """`ts`: ms since the epoch."""
+
+    cluster: str
+    ts: int
+
+
+class _Skimmed(msgspec.Struct):
+    kind: str
+    cluster: str
+    ts: int
+
+
+_SKIM = msgspec.json.Decoder(_Skimmed)
+
+
+def peek(value: bytes) -> Peeked | None:
+    """Cluster and time of a record; None where they are not found, and for an intent, which a
+    person sends: no quota applies to it.
+    """
+    found = _first_fields(value[:_HEAD_BYTES])
+    if found is None and len(value) >= _LARGE_BYTES:
+        found = _skimmed(value)
+    if found is None or found.kind == "intent":
+        return None
+    if not is_cluster(found.cluster) or not 0 <= found.ts <= LARGEST_TIME:
+        return None
+    return Peeked(found.cluster, found.ts)
+
+
+def _first_fields(head: bytes) -> _Skimmed | None:
+    start = _START.match(head)
+    at = None if start is None else start.end()
+    kind = cluster = ts = None
+    while at is not None and (field := _FIELD.match(head, at)) is not None:
+        name, text, number = field.groups()
+        if name == b"cluster":
+            cluster = text
+        elif name == b"ts":
+            ts = number
+        elif name == b"kind":
+            kind = text
+        if kind is not None and cluster is not None and ts is not None:
+            return _read(kind, cluster, ts)
+        at = field.end()
+    return None
+
+
+def _read(kind: bytes, cluster: bytes, ts: bytes) -> _Skimmed | None:
+    try:
+        return _Skimmed(kind.decode(), cluster.decode(), int(ts))
+    except UnicodeDecodeError:
+        return None
+
+
+def _skimmed(value: bytes) -> _Skimmed | None:
+    try:
+        return _SKIM.decode(value)
+    except (ValueError, RecursionError):  # decoding says what is wrong with it
+        return None

@@ -1,0 +1,1 @@
+"""How much of the job one cluster may use: records beyond a quota are set aside."""

@@ -1,0 +1,168 @@
+"""The quota of one cluster: which of its records are folded, and what is said of the others
+(decision 0254).
+
+A window is a minute of the records' own times, so that the same records give the same windows in
+any division into micro-batches, and in a replay. A record joins the window that is up to
+`_NEAR` minutes from it: a later minute begins the window anew, an earlier one is late and counts in
+it. Records of other times, such as those of a clock that is wrong, have windows of their own, so
+they can neither use up nor renew the quota of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from strategies.bulkhead.settings import BulkheadSettings
+
+#: Code of the rejected row of a window, and of the skip of a round.
+OVER_QUOTA: Final = "over-quota"
+_MINUTE_MS = 60_000
+_NEAR = 5
+_MOST_WINDOWS = 8
+
+#: Topic, partition, offset.
+Place = tuple[str, int, int]
+
+
+class Arrival(NamedTuple):
+    """What is known of a record before it is decoded. `ts`: ms since the epoch; `size`: bytes that
+    were read.
+    """
+
+    cluster: str
+    ts: int
+    size: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Records and bytes of a minute that were folded. `minute`: since the epoch."""
+
+    minute: int
+    records: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Records that were set aside, not told yet. `ts`, `size`: time (ms since the epoch) and bytes
+    of the first one.
+    """
+
+    records: int
+    bytes: int
+    first: Place
+    last: Place
+    ts: int
+    size: int
+
+    @property
+    def text(self) -> str:
+        """A sentence for the rejected row."""
+        records = "1 record" if self.records == 1 else f"{self.records:,} records"
+        return (
+            f"{records} with {self.bytes:,} bytes, from {_shown(self.first)} to "
+            f"{_shown(self.last)}, were beyond the cluster's quota for a minute of record time "
+            "(bulkhead.*) and are not used; they are on the topic. The quota begins anew with "
+            "each minute"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bulkhead:
+    """The quota's part of a cluster's state. `windows`: the one used last comes first; `aside`: of
+    the newest windows; `left_out`: records set aside since the last round.
+    """
+
+    windows: tuple[Window, ...] = ()
+    aside: Aside | None = None
+    left_out: int = 0
+
+    @property
+    def after_round(self) -> Bulkhead:
+        """The same after a round has said what was left out."""
+        return replace(self, left_out=0) if self.left_out else self
+
+
+#: Nothing has arrived.
+EMPTY = Bulkhead()
+
+
+class Admission(NamedTuple):
+    """Whether a record is to be folded. `told`: what was set aside before its window began."""
+
+    bulkhead: Bulkhead
+    admitted: bool
+    told: Aside | None = None
+
+
+def admit(
+    bulkhead: Bulkhead, arrival: Arrival, brokers: int, settings: BulkheadSettings
+) -> Admission:
+    """Judges one record. `brokers`: number in the last round. The first record of a window is
+    always folded, whatever its size.
+    """
+    window, others, begins = _window(bulkhead.windows, arrival.ts // _MINUTE_MS)
+    told = bulkhead.aside if begins else None
+    aside = None if begins else bulkhead.aside
+    if window.records and not _fits(window, arrival.size, brokers, settings):
+        aside = _added(aside, arrival)
+        left_out = bulkhead.left_out + 1
+        return Admission(Bulkhead((window, *others), aside, left_out), False, told)
+    window = Window(window.minute, window.records + 1, window.bytes + arrival.size)
+    return Admission(Bulkhead((window, *others), aside, bulkhead.left_out), True, told)
+
+
+def _window(windows: tuple[Window, ...], minute: int) -> tuple[Window, tuple[Window, ...], bool]:
+    """The window of a minute, the other windows, and whether it begins."""
+    for i, window in enumerate(windows):
+        if abs(minute - window.minute) <= _NEAR:
+            others = (*windows[:i], *windows[i + 1 :])
+            if minute <= window.minute:
+                return window, others, False
+            return Window(minute), others, True
+    return Window(minute), windows[: _MOST_WINDOWS - 1], True
+
+
+def _fits(window: Window, size: int, brokers: int, settings: BulkheadSettings) -> bool:
+    records = max(settings.records, settings.records_per_broker * brokers)
+    most = max(settings.bytes, settings.bytes_per_broker * brokers)
+    return window.records < records and window.bytes + size <= most
+
+
+def _added(aside: Aside | None, arrival: Arrival) -> Aside:
+    if aside is None:
+        place, size = arrival.place, arrival.size
+        return Aside(1, size, place, place, arrival.ts, size)
+    return replace(
+        aside,
+        records=aside.records + 1,
+        bytes=aside.bytes + arrival.size,
+        last=arrival.place,
+    )
+
+
+def to_tree(bulkhead: Bulkhead) -> dict[str, Any]:
+    """As plain values, for the state's bytes."""
+    aside = None if bulkhead.aside is None else list(astuple(bulkhead.aside))
+    windows = [[one.minute, one.records, one.bytes] for one in bulkhead.windows]
+    return {"windows": windows, "aside": aside, "left_out": bulkhead.left_out}
+
+
+def from_tree(tree: Mapping[str, Any]) -> Bulkhead:
+    """The inverse of `to_tree`; `EMPTY` for a state of an older version, which has none."""
+    if not tree:
+        return EMPTY
+    aside = tree["aside"]
+    if aside is not None:
+        records, size_of_all, first, last, ts, size = aside
+        aside = Aside(records, size_of_all, tuple(first), tuple(last), ts, size)
+    windows = tuple(Window(*one) for one in tree["windows"])
+    return Bulkhead(windows, aside, tree["left_out"])
+
+
+def _shown(place: Place) -> str:
+    return f"{place[1]}/{place[2]}"

@@ -1,0 +1,37 @@
+"""Settings of the quota of each cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from strategies.settings import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class BulkheadSettings:
+    """Quota of one cluster per minute of its own record time: the larger of a fixed part and of a
+    part per broker of the last round.
+
+    A broker of the extensible load manager sends at most 24 records a minute (two, every 5 s), and
+    one with 10,000 bundles about 2.5 MB each time: the defaults leave four times as much. The fixed
+    part lets clusters of some hundred brokers start, and keeps a small cluster that sends without
+    end below a tenth of a core.
+    """
+
+    records: Annotated[
+        int,
+        Setting("Records of a cluster that its quota always has", "records/min", ge=1, le=2**53),
+    ] = 10_000
+    records_per_broker: Annotated[
+        int, Setting("Records for each broker of the last round", "records/min", ge=0, le=2**31)
+    ] = 100
+    bytes: Annotated[
+        int,
+        Setting(
+            "Bytes of a cluster's records that its quota always has", "bytes/min", ge=1, le=2**53
+        ),
+    ] = 256 * 2**20
+    bytes_per_broker: Annotated[
+        int, Setting("Bytes for each broker of the last round", "bytes/min", ge=0, le=2**40)
+    ] = 32 * 2**20

@@ -1,0 +1,38 @@
+"""Writes the traceback of an error that a rule raised to the log of Spark's workers, for who
+corrects the rule. Users get the sentence on the records (decision 0253).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from traceback import format_exception
+
+#: Causes that a process remembers; then it begins anew, so that its memory is bounded.
+_MOST = 1_000
+
+
+class RaisedLog:
+    """Writes each cause once per process. A cause is the sentence: type, line and text of the
+    error.
+    """
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._written: dict[str, None] = {}
+
+    def __call__(self, text: str, error: Exception) -> None:
+        if text in self._written:
+            return
+        if len(self._written) == _MOST:
+            self._written.clear()
+        self._written[text] = None
+        self._write(f"a rule raised: {text}\n{''.join(format_exception(error))}")
+
+
+_OF_PROCESS = RaisedLog(lambda text: print(text, file=sys.stderr, flush=True))
+
+
+def log_once(text: str, error: Exception) -> None:
+    """Writes a traceback to standard error, which Spark's workers share with `spark.log`."""
+    _OF_PROCESS(text, error)

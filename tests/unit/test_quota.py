@@ -1,0 +1,181 @@
+"""A cluster's quota: what is folded, what is set aside, and how it comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sinks.plain_loop import PlainLoop
+from sinks.wire.codec import decode_rejected, decode_round
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.position import Position
+from strategies.bulkhead.quota import EMPTY, Arrival, Aside, Bulkhead, admit, from_tree, to_tree
+from strategies.bulkhead.settings import BulkheadSettings
+from strategies.engine import EngineSettings
+from strategies.model import Round
+from strategies.state import ClusterState, from_bytes, to_bytes
+from tests.telemetry_lines import T0, line, load_report, sweep
+
+SMALL = BulkheadSettings(records=3, records_per_broker=2, bytes=1_000, bytes_per_broker=100)
+MINUTE = 60_000
+START = T0 - T0 % MINUTE
+
+
+def arrival(minute: float, size: int = 10, offset: int = 0) -> Arrival:
+    return Arrival("c", START + int(minute * MINUTE), size, ("t", 0, offset))
+
+
+def judged(
+    arrivals: Iterable[Arrival], brokers: int = 0, bulkhead: Bulkhead = EMPTY
+) -> tuple[list[bool], list[Aside], Bulkhead]:
+    admitted, told = [], []
+    for one in arrivals:
+        bulkhead, yes, aside = admit(bulkhead, one, brokers, SMALL)
+        admitted.append(yes)
+        if aside is not None:
+            told.append(aside)
+    return admitted, told, bulkhead
+
+
+def test_records_beyond_the_quota_are_set_aside_until_the_next_minute() -> None:
+    flood = [arrival(0.1, offset=i) for i in range(5)]
+    admitted, told, bulkhead = judged(flood)
+    assert admitted == [True] * 3 + [False] * 2
+    assert told == []
+    assert bulkhead.left_out == 2
+    admitted, told, bulkhead = judged([arrival(1, offset=5)], bulkhead=bulkhead)
+    assert admitted == [True]
+    (aside,) = told
+    assert (aside.records, aside.bytes) == (2, 20)
+    assert (aside.first, aside.last) == (("t", 0, 3), ("t", 0, 4))
+    assert bulkhead.aside is None
+
+
+def test_a_larger_cluster_has_a_larger_quota() -> None:
+    assert sum(judged([arrival(0)] * 20, brokers=4)[0]) == 8
+    assert sum(judged([arrival(0, 600)] * 20, brokers=4)[0]) == 1
+    assert sum(judged([arrival(0, 600)] * 20, brokers=12)[0]) == 2
+
+
+def test_the_first_record_of_a_minute_is_folded_whatever_its_size() -> None:
+    assert judged([arrival(0, 5_000), arrival(0.2), arrival(1, 5_000)])[0] == [True, False, True]
+
+
+def test_a_late_record_counts_in_the_newest_window() -> None:
+    late = [arrival(2), arrival(1), arrival(0), arrival(1.5)]
+    assert judged(late)[0] == [True, True, True, False]
+
+
+def test_a_wrong_clock_neither_uses_up_nor_renews_the_quota_of_the_others() -> None:
+    ours, wrong = [arrival(0)] * 6, [arrival(600)] * 6
+    mixed = [one for pair in zip(ours, wrong, strict=True) for one in pair]
+    admitted, _, bulkhead = judged(mixed)
+    assert admitted[::2] == admitted[1::2] == [True] * 3 + [False] * 3
+    assert judged([arrival(1)], bulkhead=bulkhead)[0] == [True]
+
+
+def test_a_log_whose_time_jumps_has_its_quota_at_once() -> None:
+    _, _, bulkhead = judged([arrival(0)] * 9)
+    assert judged([arrival(60)] * 4, bulkhead=bulkhead)[0] == [True] * 3 + [False]
+    assert judged([arrival(-60)] * 4, bulkhead=bulkhead)[0] == [True] * 3 + [False]
+
+
+def test_windows_of_the_past_are_few() -> None:
+    assert len(judged([arrival(100 * i) for i in range(50)])[2].windows) == 8
+
+
+def test_the_state_keeps_what_was_set_aside() -> None:
+    bulkhead = judged([arrival(0.1, offset=i) for i in range(5)])[2]
+    assert from_tree(json.loads(json.dumps(to_tree(bulkhead)))) == bulkhead
+    state = ClusterState(bulkhead=bulkhead)
+    assert from_bytes(to_bytes(state)) == state
+    assert b"bulkhead" not in to_bytes(ClusterState())
+
+
+class Cluster:
+    """A cluster in the plain loop, whose quota leaves room for its own three records a minute."""
+
+    def __init__(self, settings: BulkheadSettings = replace(SMALL, records=6, bytes=2**20)) -> None:
+        self.loop = PlainLoop(EngineSettings(bulkhead=settings))
+        self.fed = 0
+
+    def feed(self, *values: bytes) -> list[OutputRow]:
+        rows = []
+        for value in values:
+            rows += self.loop.feed(Position("t", 0, self.fed), value)
+            self.fed += 1
+        return rows
+
+    def minute(self, number: int, *more: bytes) -> list[OutputRow]:
+        """Two reports, then `more`, and the sweep of the pass, in whose minute it begins."""
+        at = 60 * number
+        reports = [load_report("a:1", at), load_report("b:1", at + 1)]
+        return self.feed(*reports, *more, sweep(at + 5, "a:1", "b:1"))
+
+
+def rounds(rows: Iterable[OutputRow]) -> list[Round]:
+    return [decode_round(row.value) for row in rows if row.kind == "rounds"]
+
+
+def test_a_flooded_cluster_says_so_in_its_next_round_and_comes_back() -> None:
+    cluster = Cluster()
+    assert [one.state and one.state.code for one in rounds(cluster.minute(0))] == ["waiting"]
+    flood = [load_report("a:1", 62 + i / 1000) for i in range(20)]
+    assert cluster.minute(1, *flood) == [], "the sweep is beyond the quota too"
+    rows = cluster.minute(2)
+    (row,) = [one for one in rows if one.kind == "rejected"]
+    rejected = decode_rejected(row.value)
+    assert (rejected.code, rejected.cluster) == ("over-quota", "c")
+    assert (rejected.topic, rejected.partition, rejected.offset) == ("t", 0, 9)
+    assert (rejected.original, rejected.truncated) == (b"", True)
+    assert "17 records" in rejected.text
+    assert "0/9 to 0/25" in rejected.text
+    first, *others = rounds(rows)
+    assert others == []
+    assert first.state is not None
+    assert (first.state.code, first.commands) == ("set-aside", ())
+    assert "[over-quota]" in first.state.text
+    (after,) = rounds(cluster.minute(3))
+    assert after.round == first.round + 1
+    assert after.state is not None
+    assert after.state.code == "balanced"
+
+
+def test_a_record_that_cannot_be_decoded_uses_the_quota_too() -> None:
+    cluster = Cluster()
+    cluster.minute(0)
+    poison = [line("load-report", 61, report=[i]) for i in range(30)]
+    codes = [decode_rejected(row.value).code for row in cluster.feed(*poison)]
+    assert len(codes) == 6
+    assert "over-quota" not in codes
+    assert {decode_rejected(row.value).code for row in cluster.minute(2)[:1]} == {"over-quota"}
+
+
+def test_names_that_are_made_up_leave_no_state() -> None:
+    cluster = Cluster()
+    for i in range(5):
+        cluster.feed(line("load-report", 1, cluster=f"made-up-{i}", report=[]))
+    assert all(store.get_cluster() == ClusterState() for store in cluster.loop._stores.values())
+
+
+def test_a_record_that_names_a_second_cluster_is_rejected() -> None:
+    (row,) = Cluster().feed(load_report()[:-1] + b',"cluster":"d"}')
+    assert decode_rejected(row.value).code == "cluster-twice"
+
+
+def test_a_large_cluster_that_its_quota_does_not_know_yet_has_room_after_one_round() -> None:
+    """A round that is set aside still counts the brokers for the next quota."""
+    cluster = Cluster(replace(SMALL, records=6, records_per_broker=6, bytes=2**20))
+    names = [f"b{i}:1" for i in range(12)]
+
+    def a_pass(minute: int) -> list[Round]:
+        at = 60 * minute
+        reports = [load_report(name, at + i / 10) for i, name in enumerate(names)]
+        return rounds(cluster.feed(*reports, sweep(at + 5, *names)))
+
+    done = [one for minute in range(5) for one in a_pass(minute)]
+    states = [one.state.code for one in done if one.state is not None]
+    assert states[0] == "set-aside"
+    assert "set-aside" not in states[-2:]
+    assert len(done[-1].brokers) == 12
