@@ -59,20 +59,6 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     return replace(state, in_flight={**others, outcome.bundle: arrived})
 
 
-def withdrawn(command: Command, state: ClusterState) -> ClusterState:
-    """The state after a command that is never published: as after a dry run, but no executor will
-    ever carry it out.
-    """
-    if command.action == "throttle":
-        return replace(state, advised=_without(command.bundle, state.advised))
-    dry_run = Outcome(
-        command.id, command.cluster, command.bundle, "dry-run", None, None, None, 0, 0
-    )
-    state = replace(state, rivals=answered(state.rivals, dry_run, command.issued_at_ms))
-    state = _rehearsed(dry_run, state)
-    return replace(state, rehearsed=_without(command.id, state.rehearsed))
-
-
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
     """The state after a round's commands. Bundles that move or are split rest from now on; bundles
     with advice only do not.

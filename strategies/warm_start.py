@@ -1,5 +1,5 @@
-"""Fills the memory of a new job from telemetry that another job has decided on already: how far
-back to begin, and how to fold records whose events are not published.
+"""How far back a job must begin to read telemetry that another job has decided on already, so that
+its memory is that of a job that ran all along.
 
 What an engine remembers either has an end in time (cool-downs, budgets, hits in a row) or fades (an
 average of weight w). A faded average is bit-identical to that of an engine that ran all along; what
@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from math import ceil, log
 
-from strategies.engine import Engine, EngineSettings
+from strategies.engine import EngineSettings
 from strategies.limits.budget import HOUR_MS
-from strategies.model import Command, TelemetryRecord
-from strategies.outcomes import withdrawn
-from strategies.store import StateStore
 
 #: Weight of the past in the short averages of bundles, one sample per round.
 _SHORT_AVERAGE = 0.9
@@ -55,12 +52,3 @@ def warm_window_ms(settings: EngineSettings) -> int:
     )
     first_round = rounds.interval_ms + rounds.lateness_ms + rounds.max_clock_jump_ms
     return first_round + samples * rounds.interval_ms + decided
-
-
-def fold_unseen(engine: Engine, record: TelemetryRecord, store: StateStore) -> None:
-    """Folds a record whose events are not published. No executor sees its commands, so the memory
-    of them is that of a dry run: their bundles do not rest, and the budget is whole.
-    """
-    for event in engine.fold(record, store):
-        if isinstance(event, Command):
-            store.put_cluster(withdrawn(event, store.get_cluster()))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import Row
@@ -36,6 +37,8 @@ OUTPUT = StructType(
 )
 
 
+#: The boundary of a job without a warm start.
+PUBLISH_ALL: Mapping[int, int] = MappingProxyType({})
 #: Cache of this process, which Spark reuses for the next micro-batch. 256 MiB are about 15,000
 #: brokers with 100 bundles each.
 _KEPT = StoreCache(256 * 2**20)
@@ -54,15 +57,18 @@ class ClusterProcessor(StatefulProcessor):
         kept: StoreCache | None = None,
         *,
         metrics: MetricsSettings = METRICS_OFF,
+        until: Mapping[int, int] = PUBLISH_ALL,
     ) -> None:
         """`kept`: replaces the process-wide cache of stores; only within one process. `metrics`: if
-        they are on, each call adds one row of facts.
+        they are on, each call adds one row of facts. `until`: partition → offset of its first
+        record whose rows are published; in other partitions, those of all records are.
         """
         self._settings = settings
         self._signing = signing
         self._read_rows = read_rows
         self._kept = kept
         self._metrics = metrics
+        self._until = until
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._engine = Engine(self._settings)
@@ -97,12 +103,16 @@ class ClusterProcessor(StatefulProcessor):
         tally: BatchTally | None,
     ) -> list[OutputRow]:
         if not cluster:  # the cluster is unknown: rejected rows only
-            outputs = [OutputRow("rejected", cluster, one.rejected) for one in records]
+            outputs = [
+                OutputRow("rejected", cluster, one.rejected)
+                for one in records
+                if is_published(one, self._until)
+            ]
             if tally is not None:
                 tally.add(cluster, outputs, None)
             return outputs
         store = shard.cluster(cluster)
-        outputs = list(fold(self._engine, records, store, self._key))
+        outputs = list(fold(self._engine, records, store, self._key, self._until))
         if tally is not None:
             tally.add(cluster, outputs, newest_accepted_ms(records, store))
         return outputs
@@ -112,14 +122,28 @@ class ClusterProcessor(StatefulProcessor):
 
 
 def fold(
-    engine: Engine, records: Iterable[Decoded], store: StateStore, key: SigningKey | None = None
+    engine: Engine,
+    records: Iterable[Decoded],
+    store: StateStore,
+    key: SigningKey | None = None,
+    until: Mapping[int, int] = PUBLISH_ALL,
 ) -> Iterator[OutputRow]:
-    """Output rows of a cluster's records, in order; commands are signed if there is a key."""
+    """Output rows of a cluster's records, in order; commands are signed if there is a key. `until`:
+    see ClusterProcessor.
+    """
     for one in records:
-        if one.record is None:
+        if not is_published(one, until):
+            if one.record is not None:
+                engine.fold(one.record, store)
+        elif one.record is None:
             yield OutputRow("rejected", one.cluster, one.rejected)
         else:
             yield from (event_row(event, key) for event in engine.fold(one.record, store))
+
+
+def is_published(one: Decoded, until: Mapping[int, int]) -> bool:
+    """Whether what follows from a record is published; during a warm start it is not."""
+    return one.offset >= until.get(one.partition, 0)
 
 
 def newest_accepted_ms(records: Iterable[Decoded], store: StateStore) -> int | None:

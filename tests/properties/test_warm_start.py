@@ -1,30 +1,43 @@
-"""A job that begins at the start of the window, and publishes nothing for its duration, then
-publishes what one says that ran all along.
-
-Both decide on what another job's telemetry shows: nobody has carried out their commands before the
-boundary, and both know it.
+"""A job that begins at the start of the window, and publishes nothing of it, then says what one
+says that ran all along: on random clusters, on a simulated day in which another job moves
+bundles, and on recordings.
 """
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, RoundAnswer, closed_loop
+from rebalancer.simulation.clusters.drawn import drawn_world
+from rebalancer.simulation.scenarios.catalog import load
+from sinks.plain_loop import PlainLoop
+from sinks.wire.codec import decode
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.position import Position
 from strategies.engine import Engine, EngineSettings
+from strategies.limits.budget import HOUR_MS
 from strategies.limits.settings import LimitSettings
-from strategies.model import Command, Event, Rejection, Round, TelemetryRecord
+from strategies.model import Command, Event, OutcomeReport, Rejection, Round, TelemetryRecord
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.store import InMemoryStore
-from strategies.warm_start import MOST_SAMPLES, faded_after, fold_unseen, warm_window_ms
+from strategies.warm_start import MOST_SAMPLES, faded_after, warm_window_ms
+from streaming.decode import Decoded
+from streaming.processor import fold
 from tests.properties.recordings import MINUTE_MS, some_records
 
+RECORDINGS = sorted((Path(__file__).parents[1] / "data" / "recordings").glob("*.jsonl.gz"))
 #: Rounds that are compared, after the boundary.
 COMPARED = 120
 #: The placement of most strategies of the modular load manager compares averages of 1,000 samples,
@@ -36,7 +49,7 @@ CHANGED_TO = {
         shedding=ThresholdSettings(threshold_percent=4.0, min_throughput_mib=0.1),
         placement=PLACED,
     ),
-    "avg": EngineSettings("avg", limits=LimitSettings(moves_per_hour=7)),
+    "avg": EngineSettings("avg"),
     "overload": EngineSettings(
         "overload", shedding=OverloadSettings(threshold_percent=40.0), placement=PLACED
     ),
@@ -44,19 +57,56 @@ CHANGED_TO = {
     "transfer": EngineSettings("transfer", shedding=TransferSettings(target_std=0.08)),
     "steady": EngineSettings("steady"),
 }
+#: SteadyShedder's levels of load last until traffic has had ten others: they fade within days.
+_FADING = [name for name in SHEDDERS if name != "steady"]
+#: T0 is a Wednesday.
+_ANOTHER_DAY = "Mon 00:00-00:01"
+#: Six flows whose peaks follow each other, over few bundles each: brokers take turns being full.
+_WAVES = [
+    {
+        "name": f"peak-at-{hour}",
+        "mib_in": 100,
+        "partitions": 6,
+        "wave": {"kind": "daily", "amplitude": 0.95, "peak_hour": hour},
+    }
+    for hour in (1, 5, 9, 13, 17, 21)
+]
+_MACHINES = {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}}
+
+
+class Recorder:
+    """A decider that keeps the telemetry."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.records: list[TelemetryRecord] = []
+        self._decider = EngineDecider(settings)
+
+    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
+        self.records += records
+        return self._decider.decide(records)
+
+
+@cache
+def a_day() -> Sequence[TelemetryRecord]:
+    """The telemetry of a simulated day, in which another job moves bundles."""
+    scenario = load("calm-day", {"machines": _MACHINES, "traffic": _WAVES}).scenario
+    recorder = Recorder(EngineSettings("avg"))
+    loop = closed_loop(PolledCluster(drawn_world(scenario, 1), "day"), recorder)
+    assert len(list(islice(loop, scenario.minutes))) == 1_440
+    return recorder.records
 
 
 def published(
     settings: EngineSettings, records: Sequence[TelemetryRecord], boundary_ms: int
 ) -> list[Event]:
     """Commands and rounds of a job that reads these records, from the boundary on."""
-    engine, store, events = Engine(settings), InMemoryStore(), list[Event]()
-    for record in records:
-        if record.ts < boundary_ms:
-            fold_unseen(engine, record, store)
-        else:
-            events += engine.fold(record, store)
-    return [event for event in events if not isinstance(event, Rejection)]
+    engine, store = Engine(settings), InMemoryStore()
+    return [
+        event
+        for record in records
+        for event in engine.fold(record, store)
+        if record.ts >= boundary_ms and not isinstance(event, Rejection)
+    ]
 
 
 def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
@@ -74,31 +124,36 @@ def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
     return fields
 
 
-def halves(settings: EngineSettings, seed: int) -> tuple[list[Event], list[Event]]:
+def halves(
+    settings: EngineSettings, records: Sequence[TelemetryRecord], boundary_ms: int
+) -> tuple[list[Event], list[Event]]:
     """What a job publishes that ran all along, and what a warmed one does."""
     window = warm_window_ms(settings)
-    records = some_records(seed, window // MINUTE_MS + COMPARED + Random(seed).randint(100, 300))
-    boundary_ms = records[-1].ts - COMPARED * MINUTE_MS
     late = [record for record in records if record.ts >= boundary_ms - window]
     assert 100 < len(late) < len(records)
     return published(settings, records, boundary_ms), published(settings, late, boundary_ms)
 
 
+def random_halves(settings: EngineSettings, seed: int) -> tuple[list[Event], list[Event]]:
+    """The same of a random cluster."""
+    minutes = warm_window_ms(settings) // MINUTE_MS + COMPARED + Random(seed).randint(100, 300)
+    records = some_records(seed, minutes)
+    return halves(settings, records, records[-1].ts - COMPARED * MINUTE_MS)
+
+
 @pytest.mark.heavy
-@pytest.mark.parametrize("strategy", [name for name in SHEDDERS if name != "steady"])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_rounds_after_the_window_are_those_of_a_job_that_ran_all_along(
+@pytest.mark.parametrize("strategy", _FADING)
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_what_a_random_cluster_shows_is_remembered_as_by_a_job_that_ran_all_along(
     strategy: str, seed: int
 ) -> None:
-    all_along, warmed = halves(CHANGED_TO[strategy], seed)
-    assert any(isinstance(event, Command) for event in all_along)
-    assert comparable(warmed) == comparable(all_along)
-
-
-@pytest.mark.heavy
-def test_rounds_of_steady_too() -> None:
-    all_along, warmed = halves(CHANGED_TO["steady"], 2)
-    assert any(isinstance(event, Command) for event in all_along)
+    """Outside maintenance windows: averages, evidence and hits alone. Where moves are decided that
+    nobody carries out for hours, the rhythm in which they are decided again never fades (0255).
+    """
+    settings = replace(CHANGED_TO[strategy], limits=LimitSettings(windows=_ANOTHER_DAY))
+    all_along, warmed = random_halves(settings, seed)
+    assert not any(isinstance(event, Command) and event.is_move for event in all_along)
+    assert len(all_along) > 100
     assert comparable(warmed) == comparable(all_along)
 
 
@@ -112,15 +167,55 @@ def test_a_cold_start_decides_otherwise() -> None:
     assert comparable(cold) != comparable(all_along)
 
 
-def test_commands_that_nobody_sees_leave_nothing_behind() -> None:
-    settings, store = CHANGED_TO["uniform"], InMemoryStore()
-    engine = Engine(settings)
-    for record in some_records(1, 100):
-        fold_unseen(engine, record, store)
-        state = store.get_cluster()
-        left = (state.in_flight, state.cooling, state.orders, state.rehearsed, state.spent)
-        assert not any(left)
-    assert store.get_cluster().round > 90
+@pytest.mark.heavy
+@pytest.mark.parametrize("strategy", _FADING)
+def test_after_settings_change_in_a_simulated_day(strategy: str) -> None:
+    """At a random round, late enough that the window does not hold the whole day."""
+    settings = EngineSettings(strategy, placement=PLACED)
+    window = warm_window_ms(settings) // MINUTE_MS
+    minute = Random(strategy).randint(window + 30, 1_350)
+    boundary_ms = a_day()[0].ts + minute * MINUTE_MS
+    all_along, warmed = halves(settings, a_day(), boundary_ms)
+    assert len(all_along) > 80
+    assert comparable(warmed) == comparable(all_along)
+
+
+@pytest.mark.heavy
+def test_the_moves_of_the_job_before_are_not_those_of_a_rival() -> None:
+    """A job that has no commands of its own in its memory sees them in outcomes only."""
+    moves = [one for one in a_day() if isinstance(one, OutcomeReport)]
+    assert len(moves) > 10
+    settings = EngineSettings("overload")
+    boundary_ms = moves[len(moves) // 2].ts - 10 * MINUTE_MS
+    warmed = published(
+        settings, [one for one in a_day() if one.ts >= boundary_ms - HOUR_MS], boundary_ms
+    )
+    rounds = [event for event in warmed if isinstance(event, Round)]
+    assert len(rounds) > 100
+    codes = {skip.code for one in rounds for skip in one.skips}
+    assert not any("rival" in code or "foreign" in code for code in codes), codes
+
+
+@pytest.mark.parametrize("strategy", list(SHEDDERS))
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_of_a_recording_all_after_a_random_record_is_published_and_nothing_before(
+    path: Path, strategy: str
+) -> None:
+    lines = gzip.decompress(path.read_bytes()).splitlines()
+    until = Random(f"{path.stem} {strategy}").randrange(len(lines) // 4, len(lines) * 3 // 4)
+    settings = CHANGED_TO[strategy]
+    loop, all_along = PlainLoop(settings), list[OutputRow]()
+    for number, line in enumerate(lines):
+        rows = loop.feed(Position("t", 0, number), line)
+        all_along += rows if number >= until else []
+    some = [
+        Decoded(0, number, 0, record.cluster, record, b"")
+        for number, line in enumerate(lines)
+        for record in [decode(line, b"")]
+    ]
+    found = list(fold(Engine(settings), some, InMemoryStore(), None, {0: until}))
+    assert found == all_along
+    assert any(row.kind == "rounds" for row in found)
 
 
 def test_the_window_follows_the_settings() -> None:
