@@ -333,8 +333,8 @@ def _until(run: Run, log: Callable[[str], None]) -> Until | None:
     if warm is None:
         return None
     log(
-        f"warm start: of telemetry from {in_words(warm.since_ms)} to the end that the topic had when "
-        "the checkpoint began, nothing is published"
+        f"warm start: nothing is published of telemetry from {in_words(warm.since_ms)} to the end "
+        "that the topic had when the checkpoint began"
     )
 
     def ended() -> None:

@@ -57,7 +57,7 @@ CHANGED_TO = {
     "transfer": EngineSettings("transfer", shedding=TransferSettings(target_std=0.08)),
     "steady": EngineSettings("steady"),
 }
-#: SteadyShedder's levels of load last until traffic has had ten others: they fade within days.
+#: SteadyShedder judges the effect of its moves: where nobody carries them out, it never forgets it.
 _FADING = [name for name in SHEDDERS if name != "steady"]
 #: T0 is a Wednesday.
 _ANOTHER_DAY = "Mon 00:00-00:01"
@@ -87,10 +87,10 @@ class Recorder:
 
 
 @cache
-def a_day() -> Sequence[TelemetryRecord]:
-    """The telemetry of a simulated day, in which another job moves bundles."""
+def a_day(moving: str = "avg") -> Sequence[TelemetryRecord]:
+    """The telemetry of a simulated day, in which a job with this strategy moves bundles."""
     scenario = load("calm-day", {"machines": _MACHINES, "traffic": _WAVES}).scenario
-    recorder = Recorder(EngineSettings("avg"))
+    recorder = Recorder(EngineSettings(moving, placement=PLACED))
     loop = closed_loop(PolledCluster(drawn_world(scenario, 1), "day"), recorder)
     assert len(list(islice(loop, scenario.minutes))) == 1_440
     return recorder.records
@@ -176,6 +176,20 @@ def test_after_settings_change_in_a_simulated_day(strategy: str) -> None:
     minute = Random(strategy).randint(window + 30, 1_350)
     boundary_ms = a_day()[0].ts + minute * MINUTE_MS
     all_along, warmed = halves(settings, a_day(), boundary_ms)
+    assert len(all_along) > 80
+    assert comparable(warmed) == comparable(all_along)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("strategy", list(SHEDDERS))
+def test_after_a_folder_is_lost_in_a_simulated_day(strategy: str) -> None:
+    """The same settings go on, so that the telemetry shows the moves that they decide; also those
+    that were under way.
+    """
+    settings, day = EngineSettings(strategy, placement=PLACED), a_day(strategy)
+    window = warm_window_ms(settings) // MINUTE_MS
+    minute = Random(strategy).randint(window + 30, 1_350)
+    all_along, warmed = halves(settings, day, day[0].ts + minute * MINUTE_MS)
     assert len(all_along) > 80
     assert comparable(warmed) == comparable(all_along)
 

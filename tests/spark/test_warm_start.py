@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.plain_loop import PlainLoop
-from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
+from sinks.topics.files.topic import FileTopicWriter
 from strategies.engine import EngineSettings
 from streaming.checkpoint.guard import GUARD, read_guard, write_guard
 from streaming.job import run_job
-from streaming.outputs.output_counts import KINDS
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
-from tests.replayed import Published
+from tests.replayed import Published, replayed
 from tests.spark.test_process import JobProcess
 from tests.spark.workshop import Workshop, eager, recording, uneven
 
@@ -39,22 +37,6 @@ def in_epoch(engine: EngineSettings, epoch: int) -> EngineSettings:
 
 def since(before: Published, workshop: Workshop) -> Published:
     return {kind: values[len(before[kind]) :] for kind, values in workshop.published().items()}
-
-
-def all_along(workshop: Workshop, engine: EngineSettings, first: int) -> Published:
-    """What a job publishes of the records from the `first` one on, if it has had these settings
-    from the start.
-    """
-    uri = workshop.uri("telemetry")
-    records, _ = FileTopicReader(workshop.folder / "telemetry", uri).read()
-    loop = PlainLoop(in_epoch(engine, 2))
-    rows = [
-        row
-        for number, record in enumerate(records)
-        for row in loop.feed(record.position, record.value, record.size)
-        if number >= first
-    ]
-    return {kind: [row.value for row in rows if row.kind == kind] for kind in KINDS}
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
@@ -77,7 +59,7 @@ def test_changed_settings_decide_as_if_they_had_been_there_all_along(
     workshop.put(lines[120:])
     assert not any("warm start" in line for line in run(spark, newer, eager()))
     by_newer = since(by_older, workshop)
-    assert by_newer == all_along(workshop, eager(), 120)
+    assert by_newer == replayed(lines, in_epoch(eager(), 2), 120)
     assert min(len(by_newer["commands"]), len(by_newer["rounds"])) > 1, "something to compare"
 
 
@@ -104,7 +86,7 @@ def test_a_kill_in_the_middle_of_it_changes_nothing(
     assert since(by_older, workshop) == {"commands": [], "rounds": [], "rejected": []}
     run(spark, workshop.job(), eager())
     assert read_guard(workshop.checkpoint).warm == replace(warm, done=True)
-    assert since(by_older, workshop) == all_along(workshop, eager(), 120)
+    assert since(by_older, workshop) == replayed(lines, in_epoch(eager(), 2), 120)
 
 
 def test_state_of_another_format_is_kept_aside_and_a_new_one_is_warm(
@@ -126,7 +108,7 @@ def test_state_of_another_format_is_kept_aside_and_a_new_one_is_warm(
     assert any(str(aside) in line for line in said)
     workshop.put(lines[150:])
     run(spark, workshop.job(), eager())
-    assert since(by_older, workshop) == all_along(workshop, eager(), 150)
+    assert since(by_older, workshop) == replayed(lines, in_epoch(eager(), 2), 150)
 
 
 def test_it_begins_as_many_minutes_ago_as_the_setting_says(
