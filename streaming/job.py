@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,14 @@ from sinks.wire.raw import check_source
 from sinks.wire.signing import intents_key, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
-from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
+from streaming.checkpoint.guard import (
+    SPARK_LOG,
+    checkpoint_folder,
+    guard_of,
+    guarded,
+    warmed_up,
+)
+from streaming.checkpoint.warm_start import WarmStart
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
@@ -44,7 +51,7 @@ from streaming.failures import explain, java_died, retry_after_outages, retry_tr
 from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written, counted
 from streaming.partitions import with_partitions
-from streaming.processor import OUTPUT, ClusterProcessor
+from streaming.processor import OUTPUT, PUBLISH_ALL, ClusterProcessor
 from streaming.progress import (
     LONGEST_PAUSE_S,
     SHORTEST_PAUSE_S,
@@ -52,6 +59,7 @@ from streaming.progress import (
     OnProgress,
     Pauses,
     Progress,
+    Until,
     progress_file,
 )
 from streaming.rotation import kept_short
@@ -62,6 +70,7 @@ from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
 from streaming.state.shards import shard_keys
 from streaming.state.vanished import Patience
+from streaming.warm_start import in_words, warming, with_start
 
 #: Topics that the job reads or writes.
 _JOB_TOPICS = ("telemetry", *KINDS)
@@ -80,7 +89,9 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Run:
-    """Settings of one run. `drain`: process the records that exist now, then end."""
+    """Settings of one run. `drain`: process the records that exist now, then end; `warm`: a warm
+    start that has not ended.
+    """
 
     job: JobSettings
     engine: EngineSettings
@@ -88,6 +99,7 @@ class Run:
     drain: bool
     metrics: MetricsSettings
     patience: Patience
+    warm: WarmStart | None = None
 
 
 def run_job(
@@ -119,8 +131,14 @@ def run_job(
     stop = stop or Stop()
     with ExitStack() as stack:
         held = stack.enter_context(
-            guarded(folder, guard_of(job, engine), lambda: _next_epoch(job.connections))
+            guarded(
+                folder,
+                guard_of(job, engine),
+                lambda: _next_epoch(job.connections),
+                warming=warming(job, engine, log),
+            )
         )
+        warm = None if held.warm is None or held.warm.done else held.warm
         run = Run(
             job,
             replace(engine, round=replace(engine.round, epoch=held.epoch)),
@@ -128,7 +146,10 @@ def run_job(
             drain,
             metrics,
             patience,
+            warm,
         )
+        if held.aside is not None:
+            log(f"state of another format: the checkpoint of before is in {held.aside} now")
         log(f"epoch {held.epoch}: executors refuse commands of older epochs")
         for line in held.change.lines() if held.change is not None else ():
             log(line)
@@ -139,7 +160,7 @@ def run_job(
         if is_submitted():
             stack.enter_context(stopped_by_java(stop))
         stack.enter_context(stopping(stop))
-        return _run(spark, run, Progress(report, on_poll), stop, log)
+        return _run(spark, run, Progress(report, on_poll, _until(run, log)), stop, log)
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> None:
@@ -220,10 +241,12 @@ def decided(
     job: JobSettings,
     engine: EngineSettings,
     metrics: MetricsSettings = METRICS_OFF,
+    *,
     patience: Patience = Patience(),
+    until: Mapping[int, int] = PUBLISH_ALL,
 ) -> DataFrame:
     """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
-    one stage with one task.
+    one stage with one task. `until`: see ClusterProcessor.
     """
     used = job.connections
     side_by_side = used.topics.telemetry.scheme != "file"
@@ -245,7 +268,7 @@ def decided(
         )
         read_rows = unpacking(used.wire, side_by_side=side_by_side, signing=used.signing)
     processor = ClusterProcessor(
-        engine, used.signing, read_rows, metrics=metrics, patience=patience
+        engine, used.signing, read_rows, metrics=metrics, patience=patience, until=until
     )
     with own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
@@ -312,9 +335,28 @@ def _run_with_restarts(
         )
 
 
+def _until(run: Run, log: Callable[[str], None]) -> Until | None:
+    """When the warm start ends, and what then happens; None without one."""
+    warm = run.warm
+    if warm is None:
+        return None
+    log(
+        f"warm start: nothing is published of telemetry from {in_words(warm.since_ms)} to the end "
+        "that the topic had when the checkpoint began"
+    )
+
+    def ended() -> None:
+        warmed_up(run.folder)
+        log("warm start: done; from here on, rounds and commands are published")
+
+    return Until(warm.passed, ended)
+
+
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
     job = run.job
-    found = decided(_telemetry(spark, job), job, run.engine, run.metrics, run.patience)
+    until = PUBLISH_ALL if run.warm is None else run.warm.until
+    telemetry = _telemetry(spark, job, run.warm)
+    found = decided(telemetry, job, run.engine, run.metrics, patience=run.patience, until=until)
     rows = output.writer(counted(found, with_facts=bool(run.metrics.listen))).outputMode("update")
     # Without the scheme, Hadoop's default file system would be used.
     rows = rows.option("checkpointLocation", f"file://{run.folder}")
@@ -323,8 +365,9 @@ def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
     return rows.trigger(processingTime=f"{job.trigger_ms} milliseconds").start()
 
 
-def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
-    used, limits = job.connections, (job.max_records_per_batch, job.max_bytes_per_batch)
+def _telemetry(spark: SparkSession, job: JobSettings, warm: WarmStart | None) -> DataFrame:
+    used = with_start(job.connections, warm)
+    limits = (job.max_records_per_batch, job.max_bytes_per_batch)
     topic = used.topics.telemetry
     if topic.scheme == "kafka":
         return kafka_records(spark, topic, job, kafka_access(used.kafka))
@@ -333,7 +376,8 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
     lossless = used.files.fail_on_data_loss
-    source = FileSource(topic, *limits, job.read_tasks, used.wire, lossless)
+    since_ms = None if warm is None else warm.since_ms
+    source = FileSource(topic, *limits, job.read_tasks, used.wire, lossless, since_ms)
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 

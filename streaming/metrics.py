@@ -55,6 +55,11 @@ class BatchMetrics:
             "Telemetry records after the last micro-batch",
             registry=registry,
         )
+        self._warming = Gauge(
+            "pulsar_rebalancer_warming",
+            "1 while the last micro-batch belongs to a warm start, of which nothing is published",
+            registry=registry,
+        )
         self._rows = Gauge("pulsar_rebalancer_state_rows", "Rows of the state", registry=registry)
         self._memory = Gauge(
             "pulsar_rebalancer_state_memory_bytes", "Memory of the state store", registry=registry
@@ -71,6 +76,7 @@ class BatchMetrics:
             self._ratio.set(batch.took_ms / self._trigger_ms)
         self._records.inc(batch.records)
         self._behind.set(math.nan if batch.behind_records is None else batch.behind_records)
+        self._warming.set(batch.warming)
         self._rows.set(batch.state_rows)
         self._memory.set(batch.state_memory_bytes)
 

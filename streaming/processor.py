@@ -5,10 +5,11 @@ state that Spark stores and checkpoints.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import Row
@@ -41,6 +42,8 @@ OUTPUT = StructType(
 )
 
 
+#: The boundary of a job without a warm start.
+PUBLISH_ALL: Mapping[int, int] = MappingProxyType({})
 #: Cache of this process, which Spark reuses for the next micro-batch. 256 MiB are about 15,000
 #: brokers with 100 bundles each.
 _KEPT = StoreCache(256 * 2**20)
@@ -60,11 +63,14 @@ class ClusterProcessor(StatefulProcessor):
         *,
         metrics: MetricsSettings = METRICS_OFF,
         patience: Patience = Patience(),
+        until: Mapping[int, int] = PUBLISH_ALL,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`kept`: replaces the process-wide cache of stores; only within one process. `metrics`: if
         they are on, each call adds one row of facts. `patience`: with clusters that vanish, after
-        the time that the engine's settings name. `now_ms`: this machine's clock, since the epoch.
+        the time that the engine's settings name. `until`: partition → offset of its first
+        record whose rows are published; in other partitions, those of all records are. `clock_ms`:
+        this machine's, since the epoch.
         """
         self._settings = settings
         self._signing = signing
@@ -73,6 +79,7 @@ class ClusterProcessor(StatefulProcessor):
         self._metrics = metrics
         self._patience = replace(patience, after_ms=forget_ms(settings.round))
         self._clock_ms = clock_ms
+        self._until = until
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._engine = Engine(self._settings, log_once)
@@ -109,13 +116,17 @@ class ClusterProcessor(StatefulProcessor):
         tally: BatchTally | None,
     ) -> list[OutputRow]:
         if not cluster:  # the cluster is unknown: rejected rows only
-            outputs = [OutputRow("rejected", cluster, one.rejected) for one in records]
+            outputs = [
+                OutputRow("rejected", cluster, one.rejected)
+                for one in records
+                if is_published(one, self._until)
+            ]
             if tally is not None:
                 tally.add(cluster, outputs, None)
             return outputs
         store = shard.cluster(cluster)
         seen = Seen()
-        outputs = list(fold(self._engine, records, store, self._key, seen))
+        outputs = list(fold(self._engine, records, store, self._key, seen=seen, until=self._until))
         if tally is not None:
             tally.add(cluster, outputs, newest_accepted_ms(seen.brokers, store), seen.set_aside)
         return outputs
@@ -137,30 +148,46 @@ def fold(
     records: Iterable[Decoded],
     store: StateStore,
     key: SigningKey | None = None,
+    *,
     seen: Seen | None = None,
+    until: Mapping[int, int] = PUBLISH_ALL,
 ) -> Iterator[OutputRow]:
     """Output rows of a cluster's records, in order; commands are signed if there is a key.
 
-    A record that is not decoded yet is decoded here, if it is within the cluster's quota. `seen`:
-    gets what the facts need.
+    `seen`: gets what the facts need; `until`: see ClusterProcessor.
     """
     seen = Seen() if seen is None else seen
     for one in records:
-        found = one
-        if one.sealed is not None:
-            _, admitted, told = engine.admit(one.sealed.arrival, store)
-            if told is not None:
-                yield aside_row(told, one.cluster)
-            if not admitted:
-                seen.set_aside += 1
-                continue
-            found = one.sealed.opened()
-        if isinstance(found.record, LoadReport):
-            seen.brokers[found.record.broker] = None
-        if found.record is None:
-            yield OutputRow("rejected", found.cluster, found.rejected)
+        rows = _folded(engine, one, store, key, seen)
+        if is_published(one, until):
+            yield from rows
         else:
-            yield from (event_row(event, key) for event in engine.fold(found.record, store))
+            deque(rows, maxlen=0)
+
+
+def _folded(
+    engine: Engine, one: Decoded, store: StateStore, key: SigningKey | None, seen: Seen
+) -> Iterator[OutputRow]:
+    """A record that is not decoded yet is decoded here, if it is within the cluster's quota."""
+    if one.sealed is not None:
+        _, admitted, told = engine.admit(one.sealed.arrival, store)
+        if told is not None:
+            yield aside_row(told, one.cluster)
+        if not admitted:
+            seen.set_aside += 1
+            return
+        one = one.sealed.opened()
+    if isinstance(one.record, LoadReport):
+        seen.brokers[one.record.broker] = None
+    if one.record is None:
+        yield OutputRow("rejected", one.cluster, one.rejected)
+    else:
+        yield from (event_row(event, key) for event in engine.fold(one.record, store))
+
+
+def is_published(one: Decoded, until: Mapping[int, int]) -> bool:
+    """Whether what follows from a record is published; during a warm start it is not."""
+    return one.offset >= until.get(one.partition, 0)
 
 
 def newest_accepted_ms(brokers: Iterable[str], store: StateStore) -> int | None:

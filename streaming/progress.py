@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
@@ -31,7 +31,8 @@ class BatchProgress:
     (`addBatch` is the work).
 
     `records`: telemetry records in it; `behind_records`: complete records after it in the topic,
-    None if the source does not count them. `state_rows`: entries of all state variables;
+    None if the source does not count them; `warming`: a warm start has not ended, so that nothing
+    of its records is published. `state_rows`: entries of all state variables;
     `state_memory_bytes`: memory of the state store. `facts`: only with metrics.
     """
 
@@ -45,6 +46,7 @@ class BatchProgress:
     written: Written
     state_memory_bytes: int = 0
     facts: tuple[BatchFacts, ...] = ()
+    warming: bool = False
 
     def line(self) -> str:
         """One line of text for standard error."""
@@ -59,18 +61,29 @@ class BatchProgress:
             f"batch {self.batch}: {self.records:,} records in {self.took_ms} ms "
             f"({phases}){behind}; {written.rounds} rounds, "
             f"{written.commands} commands, {written.rejected} rejected; {self.state_rows:,} "
-            "state rows"
+            f"state rows{'; warming' if self.warming else ''}"
         )
 
     def fields(self) -> dict[str, Any]:
         """The figures for log lines and the progress file; not those that only metrics have."""
         fields = asdict(replace(self, facts=()))
         del fields["facts"], fields["state_memory_bytes"]
+        if not self.warming:
+            del fields["warming"]
         return fields
 
     def json(self) -> str:
         """One JSON line for the progress file."""
         return json.dumps({"v": 1, **self.fields()}, separators=(",", ":"))
+
+
+class Until(NamedTuple):
+    """The end of a warm start. `passed`: whether a micro-batch with this end offset, as Spark
+    reports it, is its last one; `ended`: called then.
+    """
+
+    passed: Callable[[str | None], bool]
+    ended: Callable[[], None]
 
 
 class Pauses:
@@ -96,10 +109,16 @@ class Progress:
     parallel to the next micro-batch.
     """
 
-    def __init__(self, report: OnProgress, on_poll: Callable[[], None] = lambda: None) -> None:
-        """`on_poll`: called at the begin of each poll."""
+    def __init__(
+        self,
+        report: OnProgress,
+        on_poll: Callable[[], None] = lambda: None,
+        until: Until | None = None,
+    ) -> None:
+        """`on_poll`: called at the begin of each poll. `until`: the end of a warm start."""
         self._report = report
         self.on_poll = on_poll
+        self._until = until
         #: Number of committed micro-batches.
         self.batches = 0
         #: Number of published records.
@@ -131,9 +150,13 @@ class Progress:
     def _take(self, progress: StreamingQueryProgress) -> None:
         self._newest = progress.batchId
         self.batches += 1
-        done = batch_progress(progress)
+        until = self._until
+        done = replace(batch_progress(progress), warming=until is not None)
         self.total += done.written
         self._report(done)
+        if until is not None and until.passed(progress.sources[0].endOffset):
+            self._until = None
+            until.ended()
 
 
 def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:

@@ -54,6 +54,16 @@ class JobSettings:
             le=1_000,
         ),
     ] = 1
+    warm_start_minutes: Annotated[
+        int | Literal["auto"],
+        Setting(
+            "How much telemetry a new checkpoint reads without publishing, where a job has decided "
+            "before; auto = what averages and evidence need, 0 = none",
+            "min",
+            ge=0,
+            le=44_640,
+        ),
+    ] = "auto"
     master: Annotated[
         str, Setting("Spark master: local[threads,task attempts], spark://…, k8s://…")
     ] = "local[2,3]"

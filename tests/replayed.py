@@ -14,12 +14,13 @@ from streaming.outputs.output_counts import KINDS
 Published = Mapping[str, Sequence[bytes]]
 
 
-def replayed(lines: Iterable[bytes], engine: EngineSettings) -> Published:
-    """Values by kind of record, in order."""
+def replayed(lines: Iterable[bytes], engine: EngineSettings, first: int = 0) -> Published:
+    """Values by kind of record, in order; only what follows from records from number `first` on."""
     loop = PlainLoop(engine)
     rows = [
         row
         for number, line in enumerate(lines)
         for row in loop.feed(Position("recording", 0, number), line)
+        if number >= first
     ]
     return {kind: [row.value for row in rows if row.kind == kind] for kind in KINDS}

@@ -63,6 +63,24 @@ def largest_weighted_resource(_: object, weights: Weights) -> Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class StrategyMemory:
+    """How far back a strategy's own memory reaches, for a warm start.
+
+    `weight`: of the past in its slowest average, 0 without one; `samples`: number of samples or
+    rounds that it counts or keeps; `decisions_ms`: how long it remembers its own decisions.
+    """
+
+    weight: float = 0.0
+    samples: int = 0
+    decisions_ms: int = 0
+
+
+def no_memory(_: object) -> StrategyMemory:
+    """Of a strategy that decides by the newest figures alone."""
+    return StrategyMemory()
+
+
+@dataclass(frozen=True, slots=True)
 class GoalFigure:
     """A strategy's goal: `figure` (in points) of a round's record is below the setting `key` (with
     `within`: or equal to it).
@@ -94,7 +112,8 @@ class SheddingStrategy:
     where the demo does not use the default. `parity_usage`: takes the settings, and builds the
     usage in records of parity mode. `advice`: codes of the skips that say what to do where moving
     bundles cannot help. `sample_key`: the setting with the period of its samples in seconds, which
-    must be at least the brokers' report period; None for rules without samples.
+    must be at least the brokers' report period; None for rules without samples. `memory`: takes the
+    settings, says how far back its memory reaches.
     """
 
     name: str
@@ -115,6 +134,7 @@ class SheddingStrategy:
     parity_usage: Callable[[Any, Weights], Usage] = largest_weighted_resource
     advice: frozenset[str] = frozenset()
     sample_key: str | None = None
+    memory: Callable[[Any], StrategyMemory] = no_memory
 
     @property
     def java_class(self) -> str:

@@ -24,7 +24,9 @@ from sinks.topics.files.segments import sync_folder
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
 from strategies.state import STATE_VERSION
+from streaming.checkpoint.moved_aside import moved_aside
 from streaming.checkpoint.settings_changes import committed_batch, may_change
+from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
 from streaming.rotation import older_names
 from streaming.settings import JobSettings
 
@@ -36,7 +38,8 @@ _DRAFT = "rebalancer.draft"
 _LOCK = ".rebalancer.lock"
 #: Held by Java if it does not inherit the other one: `spark-submit` starts Java first.
 _JAVA_LOCK = ".rebalancer.java.lock"
-_OURS = (GUARD, SPARK_LOG, *older_names(SPARK_LOG), CODE, _DRAFT, _LOCK, _JAVA_LOCK)
+_LOCKS = (_LOCK, _JAVA_LOCK)
+_OURS = (GUARD, SPARK_LOG, *older_names(SPARK_LOG), CODE, _DRAFT, *_LOCKS)
 _FORMAT = 1
 #: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
 #: cannot read older rows.
@@ -49,9 +52,7 @@ _UNFINISHED_BATCH = (
     "old settings and --drain, then start "
     "with the new ones"
 )
-_NEW_CHECKPOINT = (
-    "name a new folder as job.checkpoint (averages and hit counts then start from zero)"
-)
+_NEW_CHECKPOINT = "name a new folder as job.checkpoint"
 
 
 class CheckpointInUse(RebalancerError):
@@ -82,7 +83,8 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Guard:
     """Content of the guard file. `state`: versions of the parts of the state; `settings`: dotted
-    path → value; `changes`: oldest first.
+    path → value; `changes`: oldest first; `warm`: what the checkpoint reads, or has read, without
+    publishing.
 
     `digest` detects edited files.
     """
@@ -91,6 +93,7 @@ class Guard:
     state: Mapping[str, int]
     settings: Mapping[str, Any]
     changes: tuple[Change, ...] = ()
+    warm: WarmStart | None = None
 
     @property
     def digest(self) -> str:
@@ -109,14 +112,19 @@ class Guard:
 
     def after(self, written: Guard) -> Guard:
         """The guard of a start that continues a checkpoint: its epoch or a higher one, and its
-        number of partitions if that is `auto`.
+        number of partitions if that is `auto`, what it
+        has read without publishing, and its changes.
         """
         partitions = self.settings[PARTITIONS]
         if partitions == "auto":
             partitions = written.settings.get(PARTITIONS)
-        return replace(self, settings={**self.settings, PARTITIONS: partitions}).at_least(
-            written.epoch
+        continued = replace(
+            self,
+            settings={**self.settings, PARTITIONS: partitions},
+            changes=written.changes,
+            warm=written.warm,
         )
+        return continued.at_least(written.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +143,15 @@ class Held:
     """A locked checkpoint folder. `lock`: file descriptor; the lock lasts until its last copy is
     closed; `epoch`: of the commands.
 
-    `change`: permitted changes of settings since the last start.
+    `change`: permitted changes of settings since the last start; `warm`: what is read without
+    publishing; `aside`: where the state of another format is now, if this start has moved it.
     """
 
     lock: int
     epoch: int
     change: Change | None = None
+    warm: WarmStart | None = None
+    aside: Path | None = None
 
 
 def checkpoint_folder(job: JobSettings) -> Path:
@@ -197,6 +208,7 @@ def guarded(
     guard: Guard,
     next_epoch: Callable[[], int] = lambda: 1,
     *,
+    warming: Warming = NO_WARMING,
     timeout_s: float = 20.0,
     keep: bool = True,
 ) -> Iterator[Held]:
@@ -204,9 +216,10 @@ def guarded(
     repeated commands then have equal ids.
 
     `next_epoch`: called for a new checkpoint and after changed settings; `guard` may require a
-    higher one. `timeout_s`: longest wait for a job that is just ending. `keep`: record changed
-    settings. Raises CheckpointInUse, StateVersionError, SettingsError, and the errors of
-    `next_epoch`.
+    higher one. `warming`: how a new checkpoint begins; with it, state of another format is moved
+    aside for one. `timeout_s`: longest wait for a job that is just ending. `keep`: record changed
+    settings, and move state aside. Raises CheckpointInUse, StateVersionError, SettingsError, and
+    the errors of `next_epoch` and `warming`.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -220,7 +233,8 @@ def guarded(
         ) from error
     try:
         _wait_for(lock, folder, timeout_s)
-        guard, change = _check_or_begin(folder, guard, next_epoch)
+        aside = _other_format_aside(folder, guard) if keep and warming.minutes else None
+        guard, change = _check_or_begin(folder, guard, next_epoch, warming)
         if change is not None and keep:
             guard = replace(guard, changes=(*guard.changes, change)).at_least(
                 max(next_epoch(), change.epoch + 1)
@@ -228,7 +242,7 @@ def guarded(
             write_guard(folder / GUARD, guard)
         if keep:
             _sign(lock)
-        yield Held(lock, guard.epoch, change)
+        yield Held(lock, guard.epoch, change, guard.warm, aside)
     finally:
         os.close(lock)
 
@@ -245,7 +259,10 @@ def read_guard(folder: Path) -> Guard:
             Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"]))
             for one in tree.get("changes", ())
         )
-        guard = Guard(str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes)
+        warm = WarmStart.of_tree(tree["warm_start"]) if "warm_start" in tree else None
+        guard = Guard(
+            str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes, warm
+        )
     except FileNotFoundError as error:
         raise StateVersionError(
             f"{folder} is not a checkpoint of this program: it has no {GUARD}; {_NEW_CHECKPOINT}"
@@ -265,6 +282,15 @@ def read_guard(folder: Path) -> Guard:
             f"{_NEW_CHECKPOINT}"
         )
     return guard
+
+
+def warmed_up(folder: Path) -> None:
+    """Records the end of a warm start, after which positions decide nothing any more. Raises
+    StateVersionError, OSError.
+    """
+    guard = read_guard(folder)
+    if guard.warm is not None:
+        write_guard(folder / GUARD, replace(guard, warm=replace(guard.warm, done=True)))
 
 
 def java_lock(folder: Path) -> Path:
@@ -333,30 +359,32 @@ def _check_no_java(folder: Path) -> None:
 
 
 def _check_or_begin(
-    folder: Path, guard: Guard, next_epoch: Callable[[], int]
+    folder: Path, guard: Guard, next_epoch: Callable[[], int], warming: Warming
 ) -> tuple[Guard, Change | None]:
     """The guard from now on, and the changes since the last start."""
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
     if (folder / GUARD).exists():
         written = read_guard(folder)
-        return _continue(folder, written, replace(guard.after(written), changes=written.changes))
+        return _continue(folder, written, guard.after(written), warming)
     if foreign:
         raise StateVersionError(
             f"{folder} contains {', '.join(foreign[:3])} but no {GUARD}: it is not a "
             f"checkpoint of this program; {_NEW_CHECKPOINT}"
         )
-    begun = guard.at_least(next_epoch())
+    begun = replace(guard.at_least(next_epoch()), warm=warming.decide())
     write_guard(folder / GUARD, begun)
     return begun, None
 
 
-def _continue(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change | None]:
+def _continue(
+    folder: Path, written: Guard, now: Guard, warming: Warming
+) -> tuple[Guard, Change | None]:
     if written.state != now.state:
         raise StateVersionError(
             f"the checkpoint {folder} was written by version {written.product} in state "
             f"format {_versions(written)}; version {now.product} "
             f"continues format {_versions(now)} only: go back to the version that wrote it, "
-            f"or {_NEW_CHECKPOINT}"
+            f"or {_NEW_CHECKPOINT} ({warming.in_words})"
         )
     differing = _differing(written, now)
     if not differing:
@@ -371,7 +399,7 @@ def _continue(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change |
                 *complaints,
                 *_repartition_advice(differing, now),
                 f"job.checkpoint: {folder} was written with other settings: restore them, or "
-                f"{_NEW_CHECKPOINT}",
+                f"{_NEW_CHECKPOINT} ({warming.in_words})",
             ]
         )
     batch = committed_batch(folder)
@@ -382,6 +410,20 @@ def _continue(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change |
         written.epoch,
         {path: (written.settings.get(path), now.settings.get(path)) for path in differing},
     )
+
+
+def _other_format_aside(folder: Path, guard: Guard) -> Path | None:
+    """Where the checkpoint is now, if its state has another format."""
+    if not (folder / GUARD).exists() or (written := read_guard(folder)).state == guard.state:
+        return None
+    try:
+        return moved_aside(folder, written.state, GUARD, _LOCKS)
+    except OSError as error:
+        raise StateVersionError(
+            f"the checkpoint {folder} was written by version {written.product} in another state "
+            f"format, and cannot be moved aside ({error.strerror}): move it yourself, or "
+            f"{_NEW_CHECKPOINT}"
+        ) from error
 
 
 def _repartition_advice(differing: list[str], now: Guard) -> list[str]:
@@ -425,6 +467,7 @@ def write_guard(path: Path, guard: Guard) -> None:
         "digest": guard.digest,
         "settings": guard.settings,
         **({"changes": changes} if changes else {}),
+        **({} if guard.warm is None else {"warm_start": guard.warm.tree()}),
     }
     draft = path.with_name(_DRAFT)
     with draft.open("w", encoding="utf-8") as file:

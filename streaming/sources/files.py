@@ -21,6 +21,7 @@ from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
 from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.size_limits import WireLimits
 from streaming.sources.backlog import count_lines
+from streaming.sources.file_start import offset_since
 from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
 
 _ROWS = 1_000
@@ -36,7 +37,9 @@ class FilePlace(TypedDict):
 
 @dataclass(frozen=True)
 class FileSource:
-    """What to read, and the limits of a micro-batch."""
+    """What to read, and the limits of a micro-batch. `since_ms`: a new checkpoint starts with
+    records of this time (ms since the epoch); None: with the oldest.
+    """
 
     topic: TopicUri
     max_records: int
@@ -44,6 +47,7 @@ class FileSource:
     tasks: int
     limits: WireLimits
     fail_on_data_loss: bool = True
+    since_ms: int | None = None
 
     def options(self) -> dict[str, str]:
         """As string options of Spark's reader."""
@@ -53,6 +57,7 @@ class FileSource:
             "tasks": self.tasks,
             "fail_on_data_loss": int(self.fail_on_data_loss),
             **asdict(self.limits),
+            **({} if self.since_ms is None else {"since_ms": self.since_ms}),
         }
         return {"uri": str(self.topic)} | {key: str(value) for key, value in counts.items()}
 
@@ -65,6 +70,7 @@ class FileSource:
             int(options["tasks"]),
             WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"])),
             options["fail_on_data_loss"] == "1",
+            int(options["since_ms"]) if "since_ms" in options else None,
         )
 
     def reader(self) -> FileTopicReader:
@@ -105,7 +111,11 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._counted: FilePlace | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        return dict(_place(self._topic.begin(), 0))
+        since_ms = self._source.since_ms
+        begin = self._topic.begin()
+        if since_ms is not None:
+            begin = offset_since(self._source.topic.folder, since_ms)
+        return dict(_place(begin, 0))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._source.max_records)

@@ -148,7 +148,7 @@ class _Cluster:
         return self.before[broker]
 
 
-def a_recording(path: Path, seed: int, passes: int) -> None:
+def some_records(seed: int, passes: int) -> list[TelemetryRecord]:
     """Two to five brokers of a few bundles each; some are hot for a while, and all that goes wrong
     with collecting does.
     """
@@ -162,8 +162,13 @@ def a_recording(path: Path, seed: int, passes: int) -> None:
         }
         for at, broker in enumerate(there)
     }
+    return list(_Cluster(chance, rates).passes(passes))
+
+
+def a_recording(path: Path, seed: int, passes: int) -> None:
+    """The same records as a file."""
     with ColumnarRecording(path) as recording:
-        for record in _Cluster(chance, rates).passes(passes):
+        for record in some_records(seed, passes):
             recording.write(_as_bytes(record), record)
 
 

@@ -128,7 +128,11 @@ def test_the_job_reads_producers_with_every_codec_and_what_another_job_has_writt
     put(places.rounds, before)
     drain(
         spark,
-        JobSettings(checkpoint=str(tmp_path / "new"), connections=Connections(topics=places)),
+        JobSettings(
+            checkpoint=str(tmp_path / "new"),
+            warm_start_minutes=0,
+            connections=Connections(topics=places),
+        ),
         eager(),
     )
     second = replace(eager(), round=replace(eager().round, epoch=2))

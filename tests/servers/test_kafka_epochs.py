@@ -58,6 +58,7 @@ def test_the_older_of_two_jobs_on_one_control_topic_is_refused(
 ) -> None:
     older = JobSettings(
         checkpoint=str(tmp_path / "older"),
+        warm_start_minutes=0,
         connections=Connections(topics=topics(kafka, "two-jobs")),
     )
     newer = replace(older, checkpoint=str(tmp_path / "newer"))

@@ -36,7 +36,7 @@ def test_a_job_that_starts_anew_takes_over_and_the_older_one_is_refused(
 ) -> None:
     lines = uneven(8)
     half = len(lines) // 2
-    older = workshop.job()
+    older = workshop.job(warm_start_minutes=0)
     newer = replace(older, checkpoint=str(tmp_path / "another"))
 
     workshop.put(lines[:half])

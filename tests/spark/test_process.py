@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,11 +67,14 @@ class JobProcess:
         out, err = self._process.communicate(timeout=seconds)
         return Ended(self._process.returncode, out, err)
 
-    def wait_for_rounds(self, workshop: Workshop, rounds: int, seconds: float = 300) -> None:
+    def wait_for_rounds(self, workshop: Workshop, rounds: int) -> None:
+        self.wait_for(lambda: len(workshop.published()["rounds"]) >= rounds)
+
+    def wait_for(self, happened: Callable[[], bool], seconds: float = 300) -> None:
         deadline = time.monotonic() + seconds
-        while len(workshop.published()["rounds"]) < rounds:
+        while not happened():
             assert self._process.poll() is None, self._process.communicate()
-            assert time.monotonic() < deadline, "no rounds in time"
+            assert time.monotonic() < deadline, "it does not happen"
             time.sleep(0.05)
 
 

@@ -16,7 +16,8 @@ from rebalancer.cli.doctor.job_health import check_job
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.engine import EngineSettings
-from streaming.checkpoint.guard import guard_of, guarded, holder
+from streaming.checkpoint.guard import guard_of, guarded, holder, warmed_up
+from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
 from tests.control_topic import Control, now_ms
 from tests.topic_uris import topic_of, topics_of
@@ -38,6 +39,17 @@ def running(control: Control, epoch: int = 1) -> Iterator[None]:
     """As long as this lasts the checkpoint is in use."""
     with guarded(control.folder / "checkpoint", guard_of(a_job(control), ENGINE), lambda: epoch):
         yield
+
+
+def test_a_job_that_warms_up_closes_no_round_and_is_well(control: Control) -> None:
+    warm = Warming(60, lambda: WarmStart(now_ms() - HOUR, {0: 10}))
+    folder = control.folder / "checkpoint"
+    with guarded(folder, guard_of(a_job(control), ENGINE), warming=warm):
+        begun = found(control, later_ms=HOUR)
+        assert begun.status == "ok"
+        assert "without publishing (warm start)" in begun.text
+        warmed_up(folder)
+        assert found(control, later_ms=HOUR).status == "fail"
 
 
 def close_round(

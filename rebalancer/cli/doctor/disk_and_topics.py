@@ -29,8 +29,10 @@ from streaming.checkpoint.guard import (
     guard_of,
     guarded,
     other_settings,
+    read_guard,
 )
 from streaming.settings import JobSettings, uses_kafka
+from streaming.warm_start import warming
 
 LITTLE_BYTES = 2**30
 TOO_LITTLE_BYTES = 100 * 2**20
@@ -75,9 +77,18 @@ def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
 
 
 def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Finding:
-    guard = guard_of(job, engine)
+    guard, warm = guard_of(job, engine), warming(job, engine)
+    written = read_guard(folder)
+    if written.state != guard.state and warm.minutes:
+        return Finding(
+            "checkpoint",
+            "warn",
+            f"{folder} was written by version {written.product} in another state format",
+            "nothing: the next start keeps it aside and begins a new checkpoint, for which "
+            f"{warm.in_words}",
+        )
     try:
-        with guarded(folder, guard, timeout_s=0, keep=False) as held:
+        with guarded(folder, guard, warming=warm, timeout_s=0, keep=False) as held:
             changed = (
                 ""
                 if held.change is None

@@ -23,6 +23,7 @@ from streaming.checkpoint.guard import (
 from streaming.settings import JobSettings
 
 _CHECK = "job"
+_WARMING = "reads telemetry without publishing (warm start), so that it closes no round yet"
 
 
 def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected: bool) -> Finding:
@@ -35,8 +36,11 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
             return _no_job(f"no job has used the checkpoint {folder}", expected)
         if _free(folder, job, engine):
             return _no_job(f"no job runs with the checkpoint {folder}", expected)
+        guard = read_guard(folder)
+        if guard.warm is not None and not guard.warm.done:
+            return ok(_CHECK, f"{_who(holder(folder), now_ms)}; {_WARMING}")
         limit_ms = INTERVALS * engine.round.interval_ms + engine.round.lateness_ms
-        found = _rounds(job, read_guard(folder).epoch, None if not expected else now_ms - limit_ms)
+        found = _rounds(job, guard.epoch, None if not expected else now_ms - limit_ms)
     except RebalancerError as error:
         status: Status = "fail" if expected else "warn"
         return Finding(
@@ -78,12 +82,14 @@ def _no_job(text: str, expected: bool) -> Finding:
     )
 
 
+def _who(by: Holder | None, now_ms: int) -> str:
+    if by is None:
+        return "runs"
+    return f"runs (process {by.pid} on {by.host}, for {age(now_ms - by.since_ms)})"
+
+
 def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int) -> Finding:
-    who = (
-        "runs"
-        if by is None
-        else f"runs (process {by.pid} on {by.host}, for {age(now_ms - by.since_ms)})"
-    )
+    who = _who(by, now_ms)
     if not found and by is not None and now_ms - by.since_ms <= limit_ms:
         return ok(_CHECK, f"{who}; has closed no round yet")
     if not found:

@@ -136,6 +136,11 @@ class KafkaTopicConsumer:
         with self._reported():
             self._client.commit(offsets)
 
+    @property
+    def ends(self) -> dict[int, int]:
+        """Partition → the offset after its last record, as of the last look at the broker."""
+        return {one.partition: offset for one, offset in self._ends.items()}
+
     def close(self) -> None:
         """Closes the consumer; uncommitted records are delivered again."""
         self._client.close(autocommit=False)

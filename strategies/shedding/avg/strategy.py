@@ -6,12 +6,17 @@ from strategies.model import Round
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.parity import ParityAvgShedder
 from strategies.shedding.avg.settings import AvgSettings
-from strategies.shedding.contract import GoalFigure, SheddingStrategy
+from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
 
 
 def usage_range(record: Round) -> float:
     """Highest minus lowest usage, in points."""
     return 100.0 * record.spread.range
+
+
+def memory(settings: AvgSettings) -> StrategyMemory:
+    """Hits in a row."""
+    return StrategyMemory(samples=max(settings.hit_count_low, settings.hit_count_high))
 
 
 AVG = SheddingStrategy(
@@ -39,4 +44,5 @@ AVG = SheddingStrategy(
             "rounds",
         )
     },
+    memory=memory,
 )

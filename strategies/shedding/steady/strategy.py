@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from strategies.model import Round
-from strategies.shedding.contract import GoalFigure, SheddingStrategy
+from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
+from strategies.shedding.steady.doubt import LONGEST_REST_MS
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.obstacles import ADVICE
 from strategies.shedding.steady.quiet_rounds import quiet
+from strategies.shedding.steady.samples import LEVEL_WEIGHT, LEVELS, SAMPLES
 from strategies.shedding.steady.settings import SteadySettings
 
 
 def usage_range(record: Round) -> float:
     """Highest minus lowest usage, in points."""
     return 100.0 * record.spread.range
+
+
+def memory(settings: SteadySettings) -> StrategyMemory:
+    """Samples and levels of load; moves that rest, the episode they belong to, and the longest rest
+    after moves that brought nothing.
+    """
+    rest_ms = round(60_000 * settings.rest_minutes)
+    samples = max(SAMPLES, round(LEVELS * LEVEL_WEIGHT))
+    return StrategyMemory(samples=samples, decisions_ms=max(rest_ms, LONGEST_REST_MS))
 
 
 STEADY = SheddingStrategy(
@@ -30,4 +41,5 @@ STEADY = SheddingStrategy(
     quiet=quiet,
     advice=ADVICE,
     sample_key="sample_seconds",
+    memory=memory,
 )

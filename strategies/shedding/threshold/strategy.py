@@ -10,7 +10,13 @@ from math import fsum
 import numpy as np
 
 from strategies.model import NO_MEMORY, Memory, Round, Skip
-from strategies.shedding.contract import GoalFigure, QuietScreen, RoundColumns, SheddingStrategy
+from strategies.shedding.contract import (
+    GoalFigure,
+    QuietScreen,
+    RoundColumns,
+    SheddingStrategy,
+    StrategyMemory,
+)
 from strategies.shedding.memory import with_ewmas
 from strategies.shedding.threshold.fixed import ThresholdShedder
 from strategies.shedding.threshold.parity import ParityThresholdShedder
@@ -53,6 +59,11 @@ def quiet(settings: ThresholdSettings) -> QuietScreen | None:
     return screen
 
 
+def memory(settings: ThresholdSettings) -> StrategyMemory:
+    """The averages of brokers' usage."""
+    return StrategyMemory(weight=settings.history)
+
+
 THRESHOLD = SheddingStrategy(
     "threshold",
     "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder",
@@ -68,4 +79,5 @@ THRESHOLD = SheddingStrategy(
     },
     published_placement="least_resource_usage",
     quiet=quiet,
+    memory=memory,
 )

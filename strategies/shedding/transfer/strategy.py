@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strategies.model import Round
-from strategies.shedding.contract import GoalFigure, SheddingStrategy
+from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
 from strategies.shedding.transfer.fixed import transfer_shedder
 from strategies.shedding.transfer.parity import parity_transfer_shedder
 from strategies.shedding.transfer.settings import TransferSettings
@@ -12,6 +12,12 @@ from strategies.shedding.transfer.settings import TransferSettings
 def usage_deviation(record: Round) -> float:
     """Population standard deviation of usage, in points."""
     return 100.0 * record.spread.std
+
+
+def memory(settings: TransferSettings) -> StrategyMemory:
+    """The averages of brokers' usage, hits in a row, and which brokers have shed."""
+    delay_ms = round(1000 * settings.delay_s)
+    return StrategyMemory(settings.history, settings.hit_count + 1, delay_ms)
 
 
 TRANSFER = SheddingStrategy(
@@ -37,4 +43,5 @@ TRANSFER = SheddingStrategy(
     },
     placement="least_resource_usage_extensible",
     load_manager="extensible",
+    memory=memory,
 )

@@ -1,0 +1,55 @@
+"""Finds the place in a file topic where records of a time begin, with few reads."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from pathlib import Path
+from statistics import median_low
+
+import msgspec
+
+from sinks.topics.files.segments import Offset, last_newline, open_segment, segments
+from sinks.topics.files.topic import FileTopicReader
+
+#: Distance between two places that are looked at; records before the time that are read as well.
+_BLOCK = 2**18
+#: Number of records whose middle time counts: single clocks may be wrong.
+_RECORDS = 31
+_LATEST = 2**63
+
+
+class _Timed(msgspec.Struct):
+    ts: int
+
+
+def offset_since(folder: Path, ms: int) -> Offset:
+    """A place before the records of `ms` (of their own time, since the epoch) and later, and after
+    most others. Reads some records of about twenty places, however long the topic is. Raises
+    SinkError.
+    """
+    reader = FileTopicReader(folder)
+    numbers = segments(folder)
+    after = bisect_left(numbers, ms, key=lambda number: _time_at(reader, Offset(number, 0)))
+    if after == 0:
+        return reader.begin()
+    segment = numbers[after - 1]
+    with open_segment(folder, segment) as (descriptor, size):
+        places = [Offset(segment, byte) for byte in range(0, size, _BLOCK)]
+
+        def line(place: Offset) -> Offset:
+            return Offset(segment, last_newline(descriptor, place.byte))
+
+        later = bisect_left(places, ms, key=lambda place: _time_at(reader, line(place)))
+        return line(places[max(0, later - 1)])
+
+
+def _time_at(reader: FileTopicReader, place: Offset) -> int:
+    """The middle time of the next records; the latest one where none has a time."""
+    records, _ = reader.read(place, _RECORDS)
+    times = []
+    for record in records:
+        try:
+            times.append(msgspec.json.decode(record.value, type=_Timed).ts)
+        except (ValueError, RecursionError):
+            continue
+    return median_low(times) if times else _LATEST

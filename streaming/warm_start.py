@@ -1,0 +1,185 @@
+"""Decides what a new checkpoint reads without publishing: the telemetry on which another job has
+decided already, from as far back as its memory needs (decision 0255). Imports no Spark.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import ceil
+
+import msgspec
+
+from sinks.topics.access import TopicRecord, open_reader
+from sinks.topics.connections import Connections
+from sinks.topics.ends import ends
+from sinks.topics.files.topic import FileTopicReader
+from sinks.topics.uri import TopicUri
+from sinks.wire.codec import cluster_of
+from strategies.engine import EngineSettings
+from strategies.intents.contract import LASTING
+from strategies.warm_start import warm_window_ms
+from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
+from streaming.settings import JobSettings
+from streaming.sources.file_start import offset_since
+
+_MINUTE_MS = 60_000
+#: Number of telemetry records in which a cluster is looked for that a job has decided on.
+_MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
+_START = "earliest"
+
+
+class _LastingIntent(msgspec.Struct):
+    state: str
+    asked_ms: int
+
+
+class _DecidedRound(msgspec.Struct):
+    """What a warm start needs of a round."""
+
+    cluster: str
+    ts: int
+    intents: list[_LastingIntent] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What rounds say of the job before. `newest_ms`: time of the newest round of all; `rounds`:
+    cluster → its newest round, and since when an intent of it lasts (None: none does).
+    """
+
+    newest_ms: int
+    rounds: dict[str, tuple[int, int | None]]
+
+    def since_ms(self, now_ms: int, window_ms: int, slack_ms: int) -> int:
+        """Where reading begins: a window before the newest round, or before the oldest intent that
+        a round of that time says to last.
+        """
+        since_ms = min(now_ms, self.newest_ms) - window_ms
+        asked = [
+            asked_ms - slack_ms
+            for ts, asked_ms in self.rounds.values()
+            if asked_ms is not None and ts >= since_ms
+        ]
+        return max(0, min([since_ms, *asked]))
+
+
+def warming(
+    job: JobSettings,
+    engine: EngineSettings,
+    log: Callable[[str], None] = lambda _: None,
+    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> Warming:
+    """How a new checkpoint begins under these settings. A start position that they name (not the
+    default) wins. `clock_ms`: ms since the epoch.
+    """
+    minutes = window_minutes(job, engine)
+    explicit = _named_start(job.connections)
+    if not minutes or explicit:
+        return replace(NO_WARMING, decide=lambda: _not_warm(explicit, log) if minutes else None)
+    return Warming(minutes, lambda: _decided(job, engine, minutes, log, clock_ms()))
+
+
+def window_minutes(job: JobSettings, engine: EngineSettings) -> int:
+    """`job.warm_start_minutes`, or what the settings of the engine need."""
+    if job.warm_start_minutes == "auto":
+        return ceil(warm_window_ms(engine) / _MINUTE_MS)
+    return job.warm_start_minutes
+
+
+def with_start(used: Connections, warm: WarmStart | None) -> Connections:
+    """The connections with which telemetry is read from the begin of a warm start."""
+    if warm is None:
+        return used
+    start = str(warm.since_ms)
+    return replace(
+        used, kafka=replace(used.kafka, start=start), pulsar=replace(used.pulsar, start=start)
+    )
+
+
+def in_words(ms: int) -> str:
+    """A time (ms since the epoch) for people."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def used_before(topic: TopicUri, used: Connections) -> Used | None:
+    """What the rounds topic says; None without rounds. Raises SettingsError, SinkError."""
+    newest: dict[str, tuple[int, int | None]] = {}
+    for record in _records(topic, used):
+        try:
+            one = msgspec.json.decode(record.value, type=_DecidedRound)
+        except (ValueError, RecursionError):
+            continue
+        if one.cluster not in newest or one.ts >= newest[one.cluster][0]:
+            asked = [intent.asked_ms for intent in one.intents if intent.state in LASTING]
+            newest[one.cluster] = one.ts, min(asked, default=None)
+    return Used(max(ts for ts, _ in newest.values()), newest) if newest else None
+
+
+def _decided(
+    job: JobSettings,
+    engine: EngineSettings,
+    minutes: int,
+    log: Callable[[str], None],
+    now_ms: int,
+) -> WarmStart | None:
+    used = job.connections
+    found = used_before(used.topics.rounds, used)
+    if found is None:
+        return None
+    since_ms = found.since_ms(now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms)
+    until = ends(used.topics.telemetry, used.access)
+    if not _is_known(used, since_ms, found.rounds):
+        return None
+    earlier = (
+        ""
+        if found.newest_ms - since_ms <= (minutes + 1) * _MINUTE_MS
+        else ", because a drain or roll of that time lasts"
+    )
+    log(
+        f"warm start: reads telemetry from {in_words(since_ms)} up to its present end without "
+        f"publishing ({minutes} minutes before the newest round of the job before, "
+        f"{in_words(found.newest_ms)}{earlier}); decisions on later records are published"
+    )
+    return WarmStart(since_ms, until)
+
+
+def _not_warm(setting: str, log: Callable[[str], None]) -> WarmStart | None:
+    log(f"no warm start: {setting} names where this new checkpoint begins")
+    return None
+
+
+def _named_start(used: Connections) -> str:
+    """The setting that names a start position; empty if none does."""
+    scheme = used.topics.telemetry.scheme
+    if scheme == "kafka" and used.kafka.start != _START:
+        return "kafka.start"
+    return "pulsar.start" if scheme == "pulsar" and used.pulsar.start != _START else ""
+
+
+def _is_known(used: Connections, since_ms: int, clusters: Collection[str]) -> bool:
+    """Whether the telemetry of a warm start is of a cluster that a job has decided on: several jobs
+    may publish their rounds on one topic.
+    """
+    topic, read = used.topics.telemetry, 0
+    if topic.scheme == "file":
+        begin = offset_since(topic.folder, since_ms)
+        some, _ = FileTopicReader(topic.folder).read(begin, _MOST_RECORDS, _MOST_BYTES)
+        return any(cluster_of(record.value) in clusters for record in some)
+    with closing(open_reader(topic, used.access, source=used.source, since_ms=since_ms)) as reader:
+        while read < _MOST_RECORDS and (records := reader.read()):
+            read += len(records)
+            if any(cluster_of(record.value) in clusters for record in records if record.value):
+                return True
+    return False
+
+
+def _records(topic: TopicUri, used: Connections) -> Iterator[TopicRecord]:
+    if topic.scheme == "file" and not topic.folder.is_dir():
+        return
+    with closing(open_reader(topic, used.access)) as reader:
+        while records := reader.read():
+            yield from records

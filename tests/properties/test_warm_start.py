@@ -1,0 +1,248 @@
+"""A job that begins at the start of the window, and publishes nothing of it, then says what one
+says that ran all along: on random clusters, on a simulated day in which another job moves
+bundles, and on recordings.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, RoundAnswer, closed_loop
+from rebalancer.simulation.clusters.drawn import drawn_world
+from rebalancer.simulation.scenarios.catalog import load
+from sinks.plain_loop import PlainLoop
+from sinks.wire.codec import decode
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.position import Position
+from strategies.engine import Engine, EngineSettings
+from strategies.limits.budget import HOUR_MS
+from strategies.limits.settings import LimitSettings
+from strategies.model import Command, Event, OutcomeReport, Rejection, Round, TelemetryRecord
+from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.registry import SHEDDERS
+from strategies.shedding.threshold.settings import ThresholdSettings
+from strategies.shedding.transfer.settings import TransferSettings
+from strategies.store import InMemoryStore
+from strategies.warm_start import MOST_SAMPLES, faded_after, warm_window_ms
+from streaming.decode import Decoded
+from streaming.processor import fold
+from tests.properties.recordings import MINUTE_MS, some_records
+
+RECORDINGS = sorted((Path(__file__).parents[1] / "data" / "recordings").glob("*.jsonl.gz"))
+#: Rounds that are compared, after the boundary.
+COMPARED = 120
+#: The placement of most strategies of the modular load manager compares averages of 1,000 samples,
+#: which fade within a month, not within a window.
+PLACED = "least_resource_usage"
+CHANGED_TO = {
+    "threshold": EngineSettings(
+        "threshold",
+        shedding=ThresholdSettings(threshold_percent=4.0, min_throughput_mib=0.1),
+        placement=PLACED,
+    ),
+    "avg": EngineSettings("avg"),
+    "overload": EngineSettings(
+        "overload", shedding=OverloadSettings(threshold_percent=40.0), placement=PLACED
+    ),
+    "uniform": EngineSettings("uniform", placement=PLACED),
+    "transfer": EngineSettings("transfer", shedding=TransferSettings(target_std=0.08)),
+    "steady": EngineSettings("steady"),
+}
+#: SteadyShedder judges the effect of its moves: where nobody carries them out, it never forgets it.
+_FADING = [name for name in SHEDDERS if name != "steady"]
+#: T0 is a Wednesday.
+_ANOTHER_DAY = "Mon 00:00-00:01"
+#: Six flows whose peaks follow each other, over few bundles each: brokers take turns being full.
+_WAVES = [
+    {
+        "name": f"peak-at-{hour}",
+        "mib_in": 100,
+        "partitions": 6,
+        "wave": {"kind": "daily", "amplitude": 0.95, "peak_hour": hour},
+    }
+    for hour in (1, 5, 9, 13, 17, 21)
+]
+_MACHINES = {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}}
+
+
+class Recorder:
+    """A decider that keeps the telemetry."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.records: list[TelemetryRecord] = []
+        self._decider = EngineDecider(settings)
+
+    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
+        self.records += records
+        return self._decider.decide(records)
+
+
+@cache
+def a_day(moving: str = "avg") -> Sequence[TelemetryRecord]:
+    """The telemetry of a simulated day, in which a job with this strategy moves bundles."""
+    scenario = load("calm-day", {"machines": _MACHINES, "traffic": _WAVES}).scenario
+    recorder = Recorder(EngineSettings(moving, placement=PLACED))
+    loop = closed_loop(PolledCluster(drawn_world(scenario, 1), "day"), recorder)
+    assert len(list(islice(loop, scenario.minutes))) == 1_440
+    return recorder.records
+
+
+def published(
+    settings: EngineSettings, records: Sequence[TelemetryRecord], boundary_ms: int
+) -> list[Event]:
+    """Commands and rounds of a job that reads these records, from the boundary on."""
+    engine, store = Engine(settings), InMemoryStore()
+    return [
+        event
+        for record in records
+        for event in engine.fold(record, store)
+        if record.ts >= boundary_ms and not isinstance(event, Rejection)
+    ]
+
+
+def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """All fields, with round numbers from 0, without what is a hash of a round number."""
+    first = next(event.round for event in events if not isinstance(event, Rejection))
+    fields = []
+    for event in events:
+        if isinstance(event, Command):
+            fields.append(asdict(replace(event, id="", round=event.round - first)))
+        elif isinstance(event, Round):
+            ids = ("",) * len(event.commands)
+            fields.append(
+                asdict(replace(event, digest="", round=event.round - first, commands=ids))
+            )
+    return fields
+
+
+def halves(
+    settings: EngineSettings, records: Sequence[TelemetryRecord], boundary_ms: int
+) -> tuple[list[Event], list[Event]]:
+    """What a job publishes that ran all along, and what a warmed one does."""
+    window = warm_window_ms(settings)
+    late = [record for record in records if record.ts >= boundary_ms - window]
+    assert 100 < len(late) < len(records)
+    return published(settings, records, boundary_ms), published(settings, late, boundary_ms)
+
+
+def random_halves(settings: EngineSettings, seed: int) -> tuple[list[Event], list[Event]]:
+    """The same of a random cluster."""
+    minutes = warm_window_ms(settings) // MINUTE_MS + COMPARED + Random(seed).randint(100, 300)
+    records = some_records(seed, minutes)
+    return halves(settings, records, records[-1].ts - COMPARED * MINUTE_MS)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("strategy", _FADING)
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_what_a_random_cluster_shows_is_remembered_as_by_a_job_that_ran_all_along(
+    strategy: str, seed: int
+) -> None:
+    """Outside maintenance windows: averages, evidence and hits alone. Where moves are decided that
+    nobody carries out for hours, the rhythm in which they are decided again never fades (0255).
+    """
+    settings = replace(CHANGED_TO[strategy], limits=LimitSettings(windows=_ANOTHER_DAY))
+    all_along, warmed = random_halves(settings, seed)
+    assert not any(isinstance(event, Command) and event.is_move for event in all_along)
+    assert len(all_along) > 100
+    assert comparable(warmed) == comparable(all_along)
+
+
+def test_a_cold_start_decides_otherwise() -> None:
+    """What the window is for: without it, the averages of the first rounds are others."""
+    settings = CHANGED_TO["threshold"]
+    records = some_records(1, 700)
+    boundary_ms = records[-1].ts - COMPARED * MINUTE_MS
+    all_along = published(settings, records, boundary_ms)
+    cold = published(settings, [one for one in records if one.ts >= boundary_ms], boundary_ms)
+    assert comparable(cold) != comparable(all_along)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("strategy", _FADING)
+def test_after_settings_change_in_a_simulated_day(strategy: str) -> None:
+    """At a random round, late enough that the window does not hold the whole day."""
+    settings = EngineSettings(strategy, placement=PLACED)
+    window = warm_window_ms(settings) // MINUTE_MS
+    minute = Random(strategy).randint(window + 30, 1_350)
+    boundary_ms = a_day()[0].ts + minute * MINUTE_MS
+    all_along, warmed = halves(settings, a_day(), boundary_ms)
+    assert len(all_along) > 80
+    assert comparable(warmed) == comparable(all_along)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("strategy", list(SHEDDERS))
+def test_after_a_folder_is_lost_in_a_simulated_day(strategy: str) -> None:
+    """The same settings go on, so that the telemetry shows the moves that they decide; also those
+    that were under way.
+    """
+    settings, day = EngineSettings(strategy, placement=PLACED), a_day(strategy)
+    window = warm_window_ms(settings) // MINUTE_MS
+    minute = Random(strategy).randint(window + 30, 1_350)
+    all_along, warmed = halves(settings, day, day[0].ts + minute * MINUTE_MS)
+    assert len(all_along) > 80
+    assert comparable(warmed) == comparable(all_along)
+
+
+@pytest.mark.heavy
+def test_the_moves_of_the_job_before_are_not_those_of_a_rival() -> None:
+    """A job that has no commands of its own in its memory sees them in outcomes only."""
+    moves = [one for one in a_day() if isinstance(one, OutcomeReport)]
+    assert len(moves) > 10
+    settings = EngineSettings("overload")
+    boundary_ms = moves[len(moves) // 2].ts - 10 * MINUTE_MS
+    warmed = published(
+        settings, [one for one in a_day() if one.ts >= boundary_ms - HOUR_MS], boundary_ms
+    )
+    rounds = [event for event in warmed if isinstance(event, Round)]
+    assert len(rounds) > 100
+    codes = {skip.code for one in rounds for skip in one.skips}
+    assert not any("rival" in code or "foreign" in code for code in codes), codes
+
+
+@pytest.mark.parametrize("strategy", list(SHEDDERS))
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_of_a_recording_all_after_a_random_record_is_published_and_nothing_before(
+    path: Path, strategy: str
+) -> None:
+    lines = gzip.decompress(path.read_bytes()).splitlines()
+    until = Random(f"{path.stem} {strategy}").randrange(len(lines) // 4, len(lines) * 3 // 4)
+    settings = CHANGED_TO[strategy]
+    loop, all_along = PlainLoop(settings), list[OutputRow]()
+    for number, line in enumerate(lines):
+        rows = loop.feed(Position("t", 0, number), line)
+        all_along += rows if number >= until else []
+    some = [
+        Decoded(0, number, 0, record.cluster, record, b"")
+        for number, line in enumerate(lines)
+        for record in [decode(line, b"")]
+    ]
+    found = list(fold(Engine(settings), some, InMemoryStore(), until={0: until}))
+    assert found == all_along
+    assert any(row.kind == "rounds" for row in found)
+
+
+def test_the_window_follows_the_settings() -> None:
+    plain = EngineSettings("threshold")
+    slow = replace(plain, shedding=ThresholdSettings(history=0.99))
+    often = replace(plain, round=replace(plain.round, interval_ms=10_000))
+    assert warm_window_ms(often) < warm_window_ms(plain) < warm_window_ms(slow)
+    rests = replace(plain, round=replace(plain.round, cool_down_ms=10 * 3_600_000))
+    assert warm_window_ms(rests) - warm_window_ms(plain) == 9 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("weight", "samples"), [(0.0, 1), (0.9, 489), (1.0, MOST_SAMPLES), (0.9999, MOST_SAMPLES)]
+)
+def test_an_average_fades(weight: float, samples: int) -> None:
+    assert faded_after(weight) == samples

@@ -1,0 +1,252 @@
+"""Where a new checkpoint begins, what it does not publish, and when that ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rebalancer.cli.doctor.disk_and_topics import check_checkpoint
+from sinks.topics.connections import Connections
+from sinks.topics.ends import ends
+from sinks.topics.files.segments import segments
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
+from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.pulsar.message_id import MessageId
+from sinks.topics.uri import file_topic_uri
+from strategies.engine import EngineSettings
+from streaming.checkpoint.guard import GUARD, guard_of, guarded, read_guard, warmed_up
+from streaming.checkpoint.warm_start import Warming, WarmStart
+from streaming.settings import JobSettings
+from streaming.sources.file_start import offset_since
+from streaming.warm_start import Used, used_before, warming, window_minutes, with_start
+from tests.telemetry_lines import T0, load_report, sweep
+from tests.topic_uris import topics_of
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+ENGINE = EngineSettings()
+
+
+def a_job(folder: Path, **settings: object) -> JobSettings:
+    names = ("telemetry", "commands", "rounds", "rejected")
+    topics = topics_of(**{name: file_topic_uri(folder / name) for name in names})
+    return JobSettings(
+        checkpoint=str(folder / "checkpoint"),
+        connections=Connections(topics=topics),
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def put(folder: Path, topic: str, *lines: bytes) -> None:
+    with FileTopicWriter(folder / topic) as writer:
+        writer.append(lines)
+
+
+def a_round(seconds: float, cluster: str = "c", *asked: tuple[str, float]) -> bytes:
+    """`asked`: state of an intent, and when it was asked, in seconds."""
+    intents = [{"state": state, "asked_ms": T0 + round(1000 * since)} for state, since in asked]
+    return json.dumps(
+        {"cluster": cluster, "ts": T0 + round(1000 * seconds), "round": 1, "epoch": 1}
+        | ({"intents": intents} if intents else {})
+    ).encode()
+
+
+def decided(job: JobSettings, later_ms: int = HOUR_MS) -> tuple[WarmStart | None, list[str]]:
+    """What a new checkpoint decides, and says, this long after T0."""
+    said: list[str] = []
+    return warming(job, ENGINE, said.append, lambda: T0 + later_ms).decide(), said
+
+
+def test_the_window_ends_at_the_newest_round_and_the_boundary_at_the_end(tmp_path: Path) -> None:
+    put(tmp_path, "telemetry", sweep(0), sweep(1200), sweep(1300))
+    put(tmp_path, "rounds", a_round(0), a_round(1200), b"nonsense")
+    warm, (said,) = decided(a_job(tmp_path, warm_start_minutes=5))
+    assert warm is not None
+    assert warm.since_ms == T0 + 1_200_000 - 5 * MINUTE_MS
+    size = (tmp_path / "telemetry" / "segment-00000000.jsonl").stat().st_size
+    assert (warm.until, warm.done) == ({0: size}, False)
+    assert "5 minutes before the newest round of the job before" in said
+
+
+def test_a_clock_that_is_behind_the_rounds_counts(tmp_path: Path) -> None:
+    put(tmp_path, "telemetry", sweep(0))
+    put(tmp_path, "rounds", a_round(7200))
+    warm, _ = decided(a_job(tmp_path, warm_start_minutes=5), later_ms=HOUR_MS)
+    assert warm is not None
+    assert warm.since_ms == T0 + HOUR_MS - 5 * MINUTE_MS
+
+
+def test_topics_that_no_job_has_used_are_read_and_published_whole(tmp_path: Path) -> None:
+    put(tmp_path, "telemetry", sweep(0))
+    assert decided(a_job(tmp_path)) == (None, [])
+    put(tmp_path, "rounds", a_round(0, "another cluster's"))
+    assert decided(a_job(tmp_path)) == (None, [])
+    put(tmp_path, "rounds", a_round(0, "c"))
+    assert decided(a_job(tmp_path))[0] is not None
+    assert decided(a_job(tmp_path, warm_start_minutes=0)) == (None, [])
+
+
+def test_a_drain_that_lasts_is_read_again_however_long_ago_it_was_asked(tmp_path: Path) -> None:
+    put(tmp_path, "telemetry", sweep(0), sweep(90_000))
+    put(tmp_path, "rounds", a_round(90_000, "c", ("done", 10), ("drained", 600)))
+    warm, (said,) = decided(a_job(tmp_path, warm_start_minutes=5), 30 * HOUR_MS)
+    assert warm is not None
+    assert warm.since_ms == T0 + 600_000 - ENGINE.round.max_clock_jump_ms
+    assert "because a drain or roll of that time lasts" in said
+
+
+def test_drains_of_clusters_that_have_gone_do_not_count(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        "rounds",
+        a_round(0, "gone", ("draining", -600)),
+        a_round(80_000, "c", ("draining", -100)),
+        a_round(90_000),
+    )
+    job = a_job(tmp_path)
+    used = used_before(job.connections.topics.rounds, job.connections)
+    assert used == Used(T0 + 90_000_000, {"gone": (T0, T0 - 600_000), "c": (T0 + 90_000_000, None)})
+    assert used.since_ms(T0 + 10**9, HOUR_MS, 0) == T0 + 90_000_000 - HOUR_MS
+
+
+def test_a_start_position_that_the_settings_name_wins() -> None:
+    topics = topics_of(telemetry="kafka://host:9092/telemetry")
+    named = Connections(topics=topics, kafka=KafkaSettings(start="latest"))
+    said: list[str] = []
+    found = warming(JobSettings(connections=named), ENGINE, said.append)
+    assert (found.minutes, found.decide()) == (0, None)
+    assert said == ["no warm start: kafka.start names where this new checkpoint begins"]
+    assert with_start(named, WarmStart(T0, {})).kafka.start == str(T0)
+
+
+def test_by_default_the_window_is_what_the_settings_of_the_engine_need() -> None:
+    job = JobSettings()
+    assert 500 < window_minutes(job, EngineSettings("threshold")) < 600
+    assert window_minutes(job, ENGINE) > window_minutes(job, EngineSettings("threshold"))
+    assert window_minutes(replace(job, warm_start_minutes=7), ENGINE) == 7
+
+
+@pytest.mark.parametrize(
+    ("end", "passed"),
+    [
+        ('{"segment": 4, "byte": 99, "records": 7}', False),
+        ('{"segment": 5, "byte": 99, "records": 7}', False),
+        ('{"segment": 5, "byte": 100, "records": 7}', True),
+        ('{"segment": 6, "byte": 0, "records": 7}', True),
+        (None, False),
+        ("nonsense", False),
+    ],
+)
+def test_the_end_of_it_on_files(end: str | None, passed: bool) -> None:
+    assert WarmStart(0, {4: 2**63 - 1, 5: 100}).passed(end) == passed
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "passed"), [(7, 3, False), (8, 2, False), (8, 3, True)]
+)
+def test_the_end_of_it_on_kafka(first: int, second: int, passed: bool) -> None:
+    end = json.dumps({"telemetry": {"0": first, "1": second, "2": 0}})
+    assert WarmStart(0, {0: 8, 1: 3, 2: 0}).passed(end) == passed
+
+
+def test_the_end_of_it_on_pulsar() -> None:
+    newest = MessageId(7, 2, 1)
+    warm = WarmStart(0, {0: newest.offset + 1, 1: MessageId(9, 0, 0).offset + 1})
+    assert not warm.passed(json.dumps({"0": [7, 2, 1, 40]}))
+    assert not warm.passed(json.dumps({"0": [7, 2, 0, 39], "1": [9, 0, 0, 1]}))
+    assert not warm.passed(json.dumps({"0": [7, 2, 1, 40], "1": [-1, -1, -1, 0]}))
+    assert warm.passed(json.dumps({"0": [7, 2, 1, 40], "1": [9, 0, 0, 1], "2": [1, 1, 1, 1]}))
+
+
+def test_the_guard_keeps_it_and_its_end(tmp_path: Path) -> None:
+    warm = WarmStart(T0, {0: 10, 3: 2**63 - 1})
+    guard = guard_of(a_job(tmp_path), ENGINE)
+    with guarded(tmp_path, guard, warming=Warming(5, lambda: warm)) as held:
+        assert held.warm == warm
+    never = Warming(5, lambda: pytest.fail("decided once"))
+    with guarded(tmp_path, guard, warming=never) as held:
+        assert held.warm == warm
+    warmed_up(tmp_path)
+    with guarded(tmp_path, guard, warming=never) as held:
+        assert held.warm == replace(warm, done=True)
+    assert read_guard(tmp_path).warm == replace(warm, done=True)
+
+
+def other_format(folder: Path) -> None:
+    """A checkpoint of an older version, with state."""
+    guard = replace(guard_of(a_job(folder), ENGINE), product="0.0.1", state={"rows": 1})
+    with guarded(folder / "checkpoint", guard):
+        (folder / "checkpoint" / "offsets").mkdir(exist_ok=True)
+
+
+def test_state_of_another_format_is_moved_aside_as_often_as_needed(tmp_path: Path) -> None:
+    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    for name in ("checkpoint.rows-1", "checkpoint.rows-1-1"):
+        other_format(tmp_path)
+        with guarded(folder, guard, lambda: 7, warming=Warming(5)) as held:
+            assert (held.aside, held.epoch) == (tmp_path / name, 7)
+        assert sorted(entry.name for entry in (tmp_path / name).iterdir()) == ["offsets", GUARD]
+        assert not (folder / "offsets").exists()
+        (folder / GUARD).unlink()
+
+
+def test_a_kill_while_it_is_moved_leaves_it_to_the_next_start(tmp_path: Path) -> None:
+    """The guard file is moved last."""
+    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    other_format(tmp_path)
+    (folder / "commits").mkdir()
+    aside = tmp_path / "checkpoint.rows-1"
+    aside.mkdir()
+    (folder / "commits").rename(aside / "commits")
+    with guarded(folder, guard, warming=Warming(5)) as held:
+        assert held.aside == aside
+    assert sorted(entry.name for entry in aside.iterdir()) == ["commits", "offsets", GUARD]
+
+
+def test_doctor_says_what_the_next_start_does_and_leaves_it_to_it(tmp_path: Path) -> None:
+    other_format(tmp_path)
+    found = check_checkpoint(a_job(tmp_path, warm_start_minutes=30), ENGINE)
+    assert (found.status, "another state format" in found.text) == ("warn", True)
+    assert "the telemetry of the last 30 minutes without publishing" in found.remedy
+    assert read_guard(tmp_path / "checkpoint").product == "0.0.1"
+    off = check_checkpoint(a_job(tmp_path, warm_start_minutes=0), ENGINE)
+    assert off.status == "fail"
+
+
+def test_the_ends_of_a_file_topic_are_those_of_its_whole_lines(tmp_path: Path) -> None:
+    uri = a_job(tmp_path).connections.topics.telemetry
+    assert ends(uri) == {0: 0}
+    with FileTopicWriter(tmp_path / "telemetry", segment_bytes=300) as writer:
+        for seconds in range(9):
+            writer.append([sweep(seconds)])
+    numbers = segments(tmp_path / "telemetry")
+    assert len(numbers) > 2
+    last = tmp_path / "telemetry" / f"segment-{numbers[-1]:08d}.jsonl"
+    whole = last.stat().st_size
+    with last.open("ab") as file:
+        file.write(b'{"half a')
+    assert ends(uri) == {**dict.fromkeys(numbers[:-1], 2**63 - 1), numbers[-1]: whole}
+
+
+@pytest.mark.parametrize("segment_bytes", [20_000, 10**9])
+def test_the_place_of_a_time_is_found_with_few_reads(tmp_path: Path, segment_bytes: int) -> None:
+    """One of seven brokers has a clock that is a day ahead, and some lines have no time."""
+    folder = tmp_path / "telemetry"
+    lines = [
+        load_report(f"b{number % 7}", number + (86_400 if number % 7 == 3 else 0))
+        if number % 11
+        else b"no record"
+        for number in range(3_000)
+    ]
+    with FileTopicWriter(folder, segment_bytes=segment_bytes) as writer:
+        for first in range(0, len(lines), 50):
+            writer.append(lines[first : first + 50])
+    for seconds in (0, 700, 1_500, 2_999, 5_000):
+        records, _ = FileTopicReader(folder).read(offset_since(folder, T0 + seconds * 1000))
+        begun = len(lines) - len(records)
+        assert begun <= seconds, "nothing is left out"
+        assert begun >= min(seconds, 2_950) - 500, "and little is read in vain"
+    assert offset_since(tmp_path / "nowhere", T0) == Offset(0, 0)
