@@ -63,7 +63,8 @@ class ClusterProcessor(StatefulProcessor):
     ) -> None:
         """`kept`: replaces the process-wide cache of stores; only within one process. `metrics`: if
         they are on, each call adds one row of facts. `patience`: with clusters that vanish, after
-        the time that the engine's settings name. `now_ms`: this machine's clock, since the epoch.
+        the time that the engine's settings name. `clock_ms`: this machine's clock, in ms since the
+        epoch.
         """
         self._settings = settings
         self._signing = signing
