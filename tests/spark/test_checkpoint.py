@@ -142,6 +142,15 @@ def test_what_a_round_may_do_can_change_and_the_guard_keeps_since_when(tmp_path:
     ]
 
 
+def test_when_vanished_clusters_are_forgotten_can_change(tmp_path: Path) -> None:
+    begin(tmp_path)
+    processed(tmp_path, begun=11, committed=11)
+    never = replace(THRESHOLD, round=RoundSettings(forget_cluster_after_days=0))
+    with guarded(tmp_path, a_guard(never)) as held:
+        assert held.change is not None
+        assert [*held.change.settings] == ["round.forget_cluster_after_days"]
+
+
 def test_a_change_before_the_first_micro_batch_is_one_too(tmp_path: Path) -> None:
     begin(tmp_path)
     begin(tmp_path, a_guard(CAREFUL))

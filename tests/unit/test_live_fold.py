@@ -150,6 +150,20 @@ def test_a_round_counts_as_changed_when_a_command_of_it_is_answered_or_expires()
     assert [one.round.round for one in fourth.rounds if one.changed > third.version] == [8]
 
 
+def test_a_cluster_that_decides_takes_the_place_of_one_that_vanished() -> None:
+    fold = LiveFold()
+    for number in range(MOST_CLUSTERS):
+        fold.add_report(f"cluster-{number}", NOW)
+    fold.add_report("cluster-0", NOW + 1)
+
+    fold.add_round(replace(ROUNDS[0], cluster="new"))
+
+    clusters = fold.clusters(NOW)
+    assert (len(clusters), fold.left_out) == (MOST_CLUSTERS, 0)
+    assert clusters.keys() >= {"new", "cluster-0"}
+    assert "cluster-1" not in clusters
+
+
 def test_hostile_records_cannot_fill_the_memory_with_clusters_or_codes() -> None:
     fold = LiveFold()
     for number in range(MOST_CLUSTERS + 50):

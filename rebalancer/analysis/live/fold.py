@@ -61,7 +61,11 @@ class LiveFold:
         self.left_out = 0
 
     def add_round(self, done: Round) -> None:
-        """Adds a round; the oldest one leaves if there are too many."""
+        """Adds a round; the oldest one leaves if there are too many. A cluster that decides takes
+        the place of the one without news for longest: it may have vanished.
+        """
+        if done.cluster not in self._clusters and len(self._clusters) >= MOST_CLUSTERS:
+            del self._clusters[min(self._clusters, key=lambda one: self._clusters[one].changed)]
         found = self._of(done.cluster)
         key = done.epoch, done.round
         if found is None or key in found.rounds or key < found.oldest:
