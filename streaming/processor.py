@@ -104,7 +104,7 @@ class ClusterProcessor(StatefulProcessor):
                 tally.add(cluster, outputs, None)
             return outputs
         store = shard.cluster(cluster)
-        seen = Seen()
+        seen = FoldNotes()
         outputs = list(fold(self._engine, records, store, self._key, seen))
         if tally is not None:
             tally.add(cluster, outputs, newest_accepted_ms(seen.brokers, store), seen.set_aside)
@@ -115,7 +115,7 @@ class ClusterProcessor(StatefulProcessor):
 
 
 @dataclass(slots=True)
-class Seen:
+class FoldNotes:
     """What `fold` has seen: brokers of reports, and the number of records beyond the quota."""
 
     brokers: dict[str, None] = field(default_factory=dict)
@@ -127,18 +127,18 @@ def fold(
     records: Iterable[Decoded],
     store: StateStore,
     key: SigningKey | None = None,
-    seen: Seen | None = None,
+    seen: FoldNotes | None = None,
 ) -> Iterator[OutputRow]:
     """Output rows of a cluster's records, in order; commands are signed if there is a key.
 
     A record that is not decoded yet is decoded here, if it is within the cluster's quota. `seen`:
     gets what the facts need.
     """
-    seen = Seen() if seen is None else seen
+    seen, gate = FoldNotes() if seen is None else seen, engine.gate(store)
     for one in records:
         found = one
         if one.sealed is not None:
-            _, admitted, told = engine.admit(one.sealed.arrival, store)
+            admitted, told = gate.admits(one.sealed.arrival)
             if told is not None:
                 yield aside_row(told, one.cluster)
             if not admitted:
@@ -151,6 +151,7 @@ def fold(
             yield OutputRow("rejected", found.cluster, found.rejected)
         else:
             yield from (event_row(event, key) for event in engine.fold(found.record, store))
+    gate.close()
 
 
 def newest_accepted_ms(brokers: Iterable[str], store: StateStore) -> int | None:
