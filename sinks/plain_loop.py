@@ -12,7 +12,7 @@ from sinks.wire.output_rows import OutputRow, aside_row, event_row, rejected_row
 from sinks.wire.peek import peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
-from strategies.bulkhead.gate import Gate
+from strategies.bulkhead.gate import QuotaGate
 from strategies.bulkhead.quota import UnreadRecord
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import WireError
@@ -28,7 +28,7 @@ class PlainLoop:
         self._engine = Engine(settings)
         self._limits = limits
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
-        self._gates: dict[str, Gate] = {}
+        self._gates: dict[str, QuotaGate] = {}
 
     def feed(self, position: Position, value: bytes, size: int | None = None) -> list[OutputRow]:
         """The rows that follow from one record. `size`: bytes of the whole record, if `value` holds
@@ -42,9 +42,9 @@ class PlainLoop:
         cluster, ts = peeked
         arrival = UnreadRecord(cluster, ts, len(value), position)
         gate = self._gates.setdefault(cluster, self._engine.gate(self._stores[cluster]))
-        admitted, told = gate.admits(arrival)
+        admitted, earlier = gate.admits(arrival)
         return [
-            *([] if told is None else [aside_row(told, cluster)]),
+            *([] if earlier is None else [aside_row(earlier, cluster)]),
             *(self._folded(position, value, size, cluster) if admitted else ()),
         ]
 

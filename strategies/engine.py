@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from strategies.apply_record import apply_record
-from strategies.bulkhead.gate import Gate
+from strategies.bulkhead.gate import QuotaGate
 from strategies.bulkhead.quota import OVER_QUOTA
 from strategies.bulkhead.settings import BulkheadSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
@@ -180,9 +180,9 @@ class Engine:
         self._bulkhead = settings.bulkhead
         self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
 
-    def gate(self, store: StateStore) -> Gate:
+    def gate(self, store: StateStore) -> QuotaGate:
         """The quota of the store's cluster; records that it does not admit are not to be folded."""
-        return Gate(self._bulkhead, store)
+        return QuotaGate(self._bulkhead, store)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Events of one record of the store's cluster; the commands of a round come right before

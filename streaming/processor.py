@@ -138,9 +138,9 @@ def fold(
     for one in records:
         found = one
         if one.sealed is not None:
-            admitted, told = gate.admits(one.sealed.arrival)
-            if told is not None:
-                yield aside_row(told, one.cluster)
+            admitted, earlier = gate.admits(one.sealed.arrival)
+            if earlier is not None:
+                yield aside_row(earlier, one.cluster)
             if not admitted:
                 seen.set_aside += 1
                 continue

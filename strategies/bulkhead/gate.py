@@ -11,7 +11,7 @@ from strategies.bulkhead.settings import BulkheadSettings
 from strategies.store import StateStore
 
 
-class Gate:
+class QuotaGate:
     """Judges a cluster's records in their order. `close` before the state is kept."""
 
     def __init__(self, settings: BulkheadSettings, store: StateStore) -> None:
@@ -32,9 +32,9 @@ class Gate:
             return True, None
         bulkhead = state.bulkhead.with_more(*self._more)
         self._more = (0, 0)
-        bulkhead, admitted, told = admit(bulkhead, arrival, state.live, self._settings)
+        bulkhead, admitted, earlier = admit(bulkhead, arrival, state.live, self._settings)
         self._store.put_cluster(replace(state, bulkhead=bulkhead))
-        return admitted, told
+        return admitted, earlier
 
     def close(self) -> None:
         """Brings the counts into the state."""

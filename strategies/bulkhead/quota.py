@@ -3,7 +3,7 @@
 
 A window is a minute of the records' own times, so that the same records give the same windows in
 any division into micro-batches, and in a replay. A record joins the window that is up to
-`_NEAR` minutes from it: a later minute begins the window anew, an earlier one is late and counts in
+`_NEAR` minutes from it: a later minute begins a new window, an earlier one is late and counts in
 it. Records of other times, such as those of a clock that is wrong, have windows of their own, so
 they can neither use up nor renew the quota of the others.
 """
@@ -48,7 +48,7 @@ class QuotaWindow:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Records that were set aside, not told yet. `ts`, `size`: time (ms since the epoch) and bytes
+    """Records that were set aside and not reported yet. `ts`, `size`: time (ms) and bytes
     of the first one.
     """
 
@@ -66,8 +66,8 @@ class Aside:
         return (
             f"{records} with {self.bytes:,} bytes, from {_shown(self.first)} to "
             f"{_shown(self.last)}, were beyond the cluster's quota for a minute of record time "
-            "(bulkhead.*) and are not used; they are on the topic. The quota begins anew with "
-            "each minute"
+            "(bulkhead.*) and are not used; they are on the topic. Each minute has "
+            "a new quota"
         )
 
 
@@ -100,11 +100,11 @@ EMPTY = Bulkhead()
 
 
 class Admission(NamedTuple):
-    """Whether a record is to be folded. `told`: what was set aside before its window began."""
+    """Whether a record is to be folded. `earlier`: what was set aside before its window began."""
 
     bulkhead: Bulkhead
     admitted: bool
-    told: Aside | None = None
+    earlier: Aside | None = None
 
 
 def admit(
@@ -114,15 +114,15 @@ def admit(
     always folded, whatever its size.
     """
     window, others, begins = _window(bulkhead.windows, arrival.ts // _MINUTE_MS)
-    told = bulkhead.aside if begins else None
+    earlier = bulkhead.aside if begins else None
     aside = None if begins else bulkhead.aside
     size = window.bytes + arrival.size
     if window.records and not _within(window.records, size, brokers, settings):
         aside = _added(aside, arrival)
         left_out = bulkhead.left_out + 1
-        return Admission(Bulkhead((window, *others), aside, left_out), False, told)
+        return Admission(Bulkhead((window, *others), aside, left_out), False, earlier)
     window = QuotaWindow(window.minute, window.records + 1, size)
-    return Admission(Bulkhead((window, *others), aside, bulkhead.left_out), True, told)
+    return Admission(Bulkhead((window, *others), aside, bulkhead.left_out), True, earlier)
 
 
 def admits_one_more(
