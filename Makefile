@@ -104,6 +104,10 @@ bench-kafka: $(STAMP) ## the job on a real Kafka broker compared with pass-throu
 bench-fleet: $(STAMP) ## the job with 10, 100 and 1,000 clusters on Kafka, 1 to 4 partitions, in one process and on two workers (ARGS="--clusters 10 --homes 'one process'")
 	@$(RUN)/python -m benchmarks.many_clusters $(ARGS)
 
+.PHONY: bench-isolation
+bench-isolation: $(STAMP) ## what 98 clusters of one job notice of one at 50 times the load and one of the largest records (ARGS="--passes 3")
+	@$(RUN)/python -m benchmarks.isolation $(ARGS)
+
 .PHONY: bench-java
 bench-java: $(STAMP) ## the same decisions by Pulsar's own classes: equal? how much more CPU? (a JDK, and Maven the first time)
 	@$(VENV)/bin/python -m benchmarks.java_decisions $(ARGS)

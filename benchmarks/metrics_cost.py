@@ -38,7 +38,7 @@ from streaming.job import run_job
 from streaming.metrics import JobMetrics
 from streaming.outputs.facts import BatchTally, read_facts
 from streaming.outputs.output_counts import Written
-from streaming.processor import Seen, fold, newest_accepted_ms
+from streaming.processor import FoldNotes, fold, newest_accepted_ms
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from tests.topic_uris import topics_of
@@ -171,7 +171,7 @@ def _own_ms(fleet: Fleet, passes: int) -> tuple[float, float, float]:
         ]
         begin = time.process_time()
         records = list(read_rows(rows))
-        seen = Seen()
+        seen = FoldNotes()
         outputs = list(fold(engine, records, store, seen=seen))
         decided = time.process_time()
         tally = BatchTally(per_broker=ON.per_broker)

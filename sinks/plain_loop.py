@@ -12,7 +12,8 @@ from sinks.wire.output_rows import OutputRow, aside_row, event_row, rejected_row
 from sinks.wire.peek import peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
-from strategies.bulkhead.quota import Arrival
+from strategies.bulkhead.gate import QuotaGate
+from strategies.bulkhead.quota import UnreadRecord
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import WireError
 from strategies.store import InMemoryStore
@@ -27,6 +28,7 @@ class PlainLoop:
         self._engine = Engine(settings)
         self._limits = limits
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
+        self._gates: dict[str, QuotaGate] = {}
 
     def feed(self, position: Position, value: bytes, size: int | None = None) -> list[OutputRow]:
         """The rows that follow from one record. `size`: bytes of the whole record, if `value` holds
@@ -38,10 +40,11 @@ class PlainLoop:
         if peeked is None:
             return self._folded(position, value, size, None)
         cluster, ts = peeked
-        arrival = Arrival(cluster, ts, len(value), position)
-        _, admitted, told = self._engine.admit(arrival, self._stores[cluster])
+        arrival = UnreadRecord(cluster, ts, len(value), position)
+        gate = self._gates.setdefault(cluster, self._engine.gate(self._stores[cluster]))
+        admitted, earlier = gate.admits(arrival)
         return [
-            *([] if told is None else [aside_row(told, cluster)]),
+            *([] if earlier is None else [aside_row(earlier, cluster)]),
             *(self._folded(position, value, size, cluster) if admitted else ()),
         ]
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from strategies.apply_record import apply_record
-from strategies.bulkhead.quota import EMPTY, OVER_QUOTA, Admission, Arrival, admit
+from strategies.bulkhead.gate import QuotaGate
+from strategies.bulkhead.quota import OVER_QUOTA
 from strategies.bulkhead.settings import BulkheadSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
@@ -180,17 +181,9 @@ class Engine:
         self._bulkhead = settings.bulkhead
         self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
 
-    def admit(self, arrival: Arrival, store: StateStore) -> Admission:
-        """Whether the record is within the cluster's quota; the others are not to be folded.
-
-        A cluster without any record so far has no quota: names that are made up leave no state.
-        """
-        state = store.get_cluster()
-        if state.clock is None and not state.early:
-            return Admission(EMPTY, True)
-        found = admit(state.bulkhead, arrival, state.live, self._bulkhead)
-        store.put_cluster(replace(state, bulkhead=found.bulkhead))
-        return found
+    def gate(self, store: StateStore) -> QuotaGate:
+        """The quota of the store's cluster; records that it does not admit are not to be folded."""
+        return QuotaGate(self._bulkhead, store)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Events of one record of the store's cluster; the commands of a round come right before

@@ -33,8 +33,8 @@ def is_away(clock: Clock, ts: int, settings: RoundSettings) -> bool:
 
 def remains(state: ClusterState) -> ClusterState:
     """What stays of a forgotten cluster: the number of its last round, so that ids of commands
-    never repeat, its time, the newest policies, which a collector publishes once, and what
-    operators asked for. Applied again, it changes nothing.
+    never repeat, its time, the newest policies, which a collector publishes once, what operators
+    asked for, and what its quota has not told yet. Applied again, it changes nothing.
 
     A cluster that never had a round stays as it is: its first records wait for others, at most 256.
     """
@@ -48,6 +48,7 @@ def remains(state: ClusterState) -> ClusterState:
         voters=state.voters,
         policies=state.policies,
         intents=_asked(state.intents),
+        bulkhead=state.bulkhead,
     )
 
 

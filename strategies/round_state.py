@@ -44,8 +44,8 @@ _RAISED = (
     "tries again."
 )
 _QUOTA = (
-    "Find what sends so many or so large records (the rejected topic names their positions), or "
-    "raise bulkhead.*. The next minute begins anew."
+    "Find what sends these records (the rejected topic names their positions), or "
+    "raise bulkhead.*. The next minute has a new quota."
 )
 _RIVAL = (
     "Stop what moves bundles: switch Pulsar's own shedder off (`rebalancer doctor`), or end the "

@@ -27,7 +27,7 @@ from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
 from sinks.wire.size_limits import WireLimits
-from strategies.bulkhead.quota import Arrival
+from strategies.bulkhead.quota import UnreadRecord
 from strategies.errors import WireError
 from strategies.intents.contract import Intent
 from strategies.model import TelemetryRecord
@@ -59,11 +59,11 @@ class Sealed(NamedTuple):
     record.
     """
 
-    arrival: Arrival
+    arrival: UnreadRecord
     value: bytes
     readable: bytes
     size: int
-    reading: Reading
+    reading: ReadingRules
 
     def opened(self) -> Decoded:
         """The decoded record."""
@@ -72,7 +72,7 @@ class Sealed(NamedTuple):
         return _decode(origin, place, self.readable, self.reading, self.arrival.cluster)
 
 
-class Reading(NamedTuple):
+class ReadingRules(NamedTuple):
     """How a task reads records. `key`: of intents; `side_by_side`: see `decoding`."""
 
     limits: WireLimits
@@ -141,7 +141,7 @@ def decoding(
     """
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
-        carried, reading = 0, Reading(limits, intents_key(signing), side_by_side)
+        carried, reading = 0, ReadingRules(limits, intents_key(signing), side_by_side)
         for row in rows:
             value = row.value or b""
             place = Position(row.topic, row.partition, row.offset)
@@ -173,23 +173,23 @@ def unpacking(
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
         # The decoder of entries cannot be serialised with this function.
-        return _unpacked(rows, Reading(limits, intents_key(signing), side_by_side))
+        return _unpacked(rows, ReadingRules(limits, intents_key(signing), side_by_side))
 
     return read
 
 
-def _unpacked(rows: Iterable[Any], reading: Reading) -> Iterator[Decoded]:
+def _unpacked(rows: Iterable[Any], reading: ReadingRules) -> Iterator[Decoded]:
     for row in rows:
         for entry in _ENTRIES.decode(row.packed):
             yield _decoded(entry, row.cluster, reading)
 
 
-def _decoded(entry: DecodedEntry, cluster: str, reading: Reading) -> Decoded:
+def _decoded(entry: DecodedEntry, cluster: str, reading: ReadingRules) -> Decoded:
     partition, offset, ts, rejected, data, kept = entry
     if kept is None:
         record = None if rejected else unpack_record(data)
         return Decoded(partition, offset, ts, cluster, record, data if rejected else b"")
-    arrival = Arrival(cluster, kept.ts, len(data), (kept.topic, partition, offset))
+    arrival = UnreadRecord(cluster, kept.ts, len(data), (kept.topic, partition, offset))
     readable = data if kept.readable is None else kept.readable
     sealed = Sealed(arrival, data, readable, kept.size, reading)
     return Decoded(partition, offset, ts, cluster, None, b"", sealed)
@@ -208,7 +208,7 @@ def packer(
     """
 
     def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
-        reading = Reading(limits, intents_key(signing), side_by_side)
+        reading = ReadingRules(limits, intents_key(signing), side_by_side)
         for batch in batches:
             rows = [
                 (shard_of(cluster, partitions), cluster, packed)
@@ -240,7 +240,7 @@ def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
 
 
 def _packed(
-    batch: Any, source: SourceSettings, reading: Reading
+    batch: Any, source: SourceSettings, reading: ReadingRules
 ) -> Mapping[str, list[DecodedEntry]]:
     raw = source.format == "raw"
     names = (
@@ -278,13 +278,13 @@ def _entry(one: Decoded) -> DecodedEntry:
 
 
 def _sealed(
-    place: Position, value: bytes, readable: bytes, size: int, reading: Reading
+    place: Position, value: bytes, readable: bytes, size: int, reading: ReadingRules
 ) -> Decoded | None:
     """The record with what a glance finds; None if that is not enough for its quota."""
     peeked = peek(readable)
     if peeked is None:
         return None
-    arrival = Arrival(peeked.cluster, peeked.ts, len(value), place)
+    arrival = UnreadRecord(peeked.cluster, peeked.ts, len(value), place)
     sealed = Sealed(arrival, value, readable, size, reading)
     ts = peeked.ts if reading.side_by_side else 0
     return Decoded(place.partition, place.offset, ts, peeked.cluster, None, b"", sealed)
@@ -301,7 +301,7 @@ def _enveloped(
 
 
 def _decode(
-    origin: bytes, place: Position, value: bytes, reading: Reading, expected: str | None = None
+    origin: bytes, place: Position, value: bytes, reading: ReadingRules, expected: str | None = None
 ) -> Decoded:
     """`expected`: the cluster that the record must name; None if none is known yet."""
     _, partition, offset = place

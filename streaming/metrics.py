@@ -98,7 +98,17 @@ class StateMetrics:
             by,
             registry=registry,
         )
+        self._set_aside = Counter(
+            "pulsar_rebalancer_set_aside_records_total",
+            "Records that are not used because they are beyond the cluster's quota",
+            by,
+            registry=registry,
+        )
         self._codes: dict[str, str] = {}
+
+    def set_aside(self, cluster: str, records: int) -> None:
+        """Counts records beyond a cluster's quota."""
+        self._set_aside.labels(cluster).inc(records)
 
     def take(self, cluster: str, state: StateFigures) -> None:
         """Takes the state of a cluster's newest round."""
@@ -187,12 +197,6 @@ class RoundMetrics:
             [*by, "code"],
             registry=registry,
         )
-        self._set_aside = Counter(
-            "pulsar_rebalancer_set_aside_records_total",
-            "Records that are not used because they are beyond the cluster's quota",
-            by,
-            registry=registry,
-        )
         self._last_round = Gauge(
             "pulsar_rebalancer_last_round_timestamp_seconds",
             "Time of the last round, by the cluster's clock",
@@ -255,7 +259,7 @@ class RoundMetrics:
             self._commands.labels(cluster, action).inc(number)
         for code, number in facts.skips.items():
             self._skips.labels(cluster, code_of(code)).inc(number)
-        self._set_aside.labels(cluster).inc(facts.set_aside)
+        self._states.set_aside(cluster, facts.set_aside)
         if cluster == OTHER:  # figures of different clusters would replace each other
             return
         if facts.newest_report_ms is not None:

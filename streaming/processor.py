@@ -5,7 +5,7 @@ state that Spark stores and checkpoints.
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -19,6 +19,8 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.wire.output_rows import OutputRow, aside_row, event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
+from strategies.bulkhead.gate import QuotaGate
+from strategies.bulkhead.quota import Aside
 from strategies.engine import Engine, EngineSettings
 from strategies.forgetting import forget_ms
 from strategies.model import LoadReport
@@ -125,7 +127,7 @@ class ClusterProcessor(StatefulProcessor):
                 tally.add(cluster, outputs, None)
             return outputs
         store = shard.cluster(cluster)
-        seen = Seen()
+        seen = FoldNotes()
         outputs = list(fold(self._engine, records, store, self._key, seen=seen, until=self._until))
         if tally is not None:
             tally.add(cluster, outputs, newest_accepted_ms(seen.brokers, store), seen.set_aside)
@@ -136,7 +138,7 @@ class ClusterProcessor(StatefulProcessor):
 
 
 @dataclass(slots=True)
-class Seen:
+class FoldNotes:
     """What `fold` has seen: brokers of reports, and the number of records beyond the quota."""
 
     brokers: dict[str, None] = field(default_factory=dict)
@@ -149,40 +151,44 @@ def fold(
     store: StateStore,
     key: SigningKey | None = None,
     *,
-    seen: Seen | None = None,
+    seen: FoldNotes | None = None,
     until: Mapping[int, int] = PUBLISH_ALL,
 ) -> Iterator[OutputRow]:
     """Output rows of a cluster's records, in order; commands are signed if there is a key.
 
     `seen`: gets what the facts need; `until`: see ClusterProcessor.
     """
-    seen = Seen() if seen is None else seen
+    seen, gate = FoldNotes() if seen is None else seen, engine.gate(store)
     for one in records:
-        rows = _folded(engine, one, store, key, seen)
+        found, earlier = _opened(one, gate)
+        rows = [] if earlier is None else [aside_row(earlier, one.cluster)]
+        if found is None:
+            seen.set_aside += 1
+        else:
+            if isinstance(found.record, LoadReport):
+                seen.brokers[found.record.broker] = None
+            rows += _rows(engine, found, store, key)
         if is_published(one, until):
             yield from rows
-        else:
-            deque(rows, maxlen=0)
+    gate.close()
 
 
-def _folded(
-    engine: Engine, one: Decoded, store: StateStore, key: SigningKey | None, seen: Seen
-) -> Iterator[OutputRow]:
-    """A record that is not decoded yet is decoded here, if it is within the cluster's quota."""
-    if one.sealed is not None:
-        _, admitted, told = engine.admit(one.sealed.arrival, store)
-        if told is not None:
-            yield aside_row(told, one.cluster)
-        if not admitted:
-            seen.set_aside += 1
-            return
-        one = one.sealed.opened()
-    if isinstance(one.record, LoadReport):
-        seen.brokers[one.record.broker] = None
-    if one.record is None:
-        yield OutputRow("rejected", one.cluster, one.rejected)
-    else:
-        yield from (event_row(event, key) for event in engine.fold(one.record, store))
+def _opened(one: Decoded, gate: QuotaGate) -> tuple[Decoded | None, Aside | None]:
+    """The decoded record, None if it is beyond the cluster's quota, and what was set aside before.
+    A record that is not decoded yet is decoded here.
+    """
+    if one.sealed is None:
+        return one, None
+    admitted, earlier = gate.admits(one.sealed.arrival)
+    return (one.sealed.opened() if admitted else None), earlier
+
+
+def _rows(
+    engine: Engine, found: Decoded, store: StateStore, key: SigningKey | None
+) -> list[OutputRow]:
+    if found.record is None:
+        return [OutputRow("rejected", found.cluster, found.rejected)]
+    return [event_row(event, key) for event in engine.fold(found.record, store)]
 
 
 def is_published(one: Decoded, until: Mapping[int, int]) -> bool:

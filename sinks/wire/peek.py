@@ -17,6 +17,11 @@ _HEAD_BYTES = 1024
 #: From this size on, a record that does not is read to its end for them, which is still a small
 #: part of decoding it.
 _LARGE_BYTES = 2**18
+#: The order that brokers' collectors write.
+_USUAL = re.compile(
+    rb'\{"v":1,"kind":"([a-z-]{1,32})","cluster":"([^"\\]{1,512})",'
+    rb'(?:"broker":"[^"\\]{1,512}",)?"ts":([0-9]{1,16})[,}]'
+)
 _START = re.compile(rb"\s*\{")
 #: One field with a plain value, and what follows it.
 _FIELD = re.compile(
@@ -44,7 +49,8 @@ def peek(value: bytes) -> Peeked | None:
     """Cluster and time of a record; None where they are not found, and for an intent, which a
     person sends: no quota applies to it.
     """
-    found = _first_fields(value[:_HEAD_BYTES])
+    usual = _USUAL.match(value)
+    found = _first_fields(value[:_HEAD_BYTES]) if usual is None else _read(*usual.groups())
     if found is None and len(value) >= _LARGE_BYTES:
         found = _skimmed(value)
     if found is None or found.kind == "intent":

@@ -3,7 +3,7 @@
 
 A window is a minute of the records' own times, so that the same records give the same windows in
 any division into micro-batches, and in a replay. A record joins the window that is up to
-`_NEAR` minutes from it: a later minute begins the window anew, an earlier one is late and counts in
+`_NEAR` minutes from it: a later minute begins a new window, an earlier one is late and counts in
 it. Records of other times, such as those of a clock that is wrong, have windows of their own, so
 they can neither use up nor renew the quota of the others.
 """
@@ -26,7 +26,7 @@ _MOST_WINDOWS = 8
 Place = tuple[str, int, int]
 
 
-class Arrival(NamedTuple):
+class UnreadRecord(NamedTuple):
     """What is known of a record before it is decoded. `ts`: ms since the epoch; `size`: bytes that
     were read.
     """
@@ -38,7 +38,7 @@ class Arrival(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class QuotaWindow:
     """Records and bytes of a minute that were folded. `minute`: since the epoch."""
 
     minute: int
@@ -48,7 +48,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Records that were set aside, not told yet. `ts`, `size`: time (ms since the epoch) and bytes
+    """Records that were set aside and not reported yet. `ts`, `size`: time (ms) and bytes
     of the first one.
     """
 
@@ -66,8 +66,8 @@ class Aside:
         return (
             f"{records} with {self.bytes:,} bytes, from {_shown(self.first)} to "
             f"{_shown(self.last)}, were beyond the cluster's quota for a minute of record time "
-            "(bulkhead.*) and are not used; they are on the topic. The quota begins anew with "
-            "each minute"
+            "(bulkhead.*) and are not used; they are on the topic. Each minute has "
+            "a new quota"
         )
 
 
@@ -77,9 +77,17 @@ class Bulkhead:
     the newest windows; `left_out`: records set aside since the last round.
     """
 
-    windows: tuple[Window, ...] = ()
+    windows: tuple[QuotaWindow, ...] = ()
     aside: Aside | None = None
     left_out: int = 0
+
+    def with_more(self, records: int, size: int) -> Bulkhead:
+        """The same with more records and bytes in the present window."""
+        if not self.windows:
+            return self
+        first, *others = self.windows
+        counted = QuotaWindow(first.minute, first.records + records, first.bytes + size)
+        return replace(self, windows=(counted, *others))
 
     @property
     def after_round(self) -> Bulkhead:
@@ -92,48 +100,71 @@ EMPTY = Bulkhead()
 
 
 class Admission(NamedTuple):
-    """Whether a record is to be folded. `told`: what was set aside before its window began."""
+    """Whether a record is to be folded. `earlier`: what was set aside before its window began."""
 
     bulkhead: Bulkhead
     admitted: bool
-    told: Aside | None = None
+    earlier: Aside | None = None
 
 
 def admit(
-    bulkhead: Bulkhead, arrival: Arrival, brokers: int, settings: BulkheadSettings
+    bulkhead: Bulkhead, arrival: UnreadRecord, brokers: int, settings: BulkheadSettings
 ) -> Admission:
     """Judges one record. `brokers`: number in the last round. The first record of a window is
     always folded, whatever its size.
     """
     window, others, begins = _window(bulkhead.windows, arrival.ts // _MINUTE_MS)
-    told = bulkhead.aside if begins else None
+    earlier = bulkhead.aside if begins else None
     aside = None if begins else bulkhead.aside
-    if window.records and not _fits(window, arrival.size, brokers, settings):
+    size = window.bytes + arrival.size
+    if window.records and not _within(window.records, size, brokers, settings):
         aside = _added(aside, arrival)
         left_out = bulkhead.left_out + 1
-        return Admission(Bulkhead((window, *others), aside, left_out), False, told)
-    window = Window(window.minute, window.records + 1, window.bytes + arrival.size)
-    return Admission(Bulkhead((window, *others), aside, bulkhead.left_out), True, told)
+        return Admission(Bulkhead((window, *others), aside, left_out), False, earlier)
+    window = QuotaWindow(window.minute, window.records + 1, size)
+    return Admission(Bulkhead((window, *others), aside, bulkhead.left_out), True, earlier)
 
 
-def _window(windows: tuple[Window, ...], minute: int) -> tuple[Window, tuple[Window, ...], bool]:
+def admits_one_more(
+    bulkhead: Bulkhead,
+    arrival: UnreadRecord,
+    more: tuple[int, int],
+    brokers: int,
+    settings: BulkheadSettings,
+) -> bool:
+    """Whether `admit` only counts the record in the present window. `more`: records and bytes of
+    the window that are not in the state yet.
+    """
+    if not bulkhead.windows:
+        return False
+    window = bulkhead.windows[0]
+    if not window.minute - _NEAR <= arrival.ts // _MINUTE_MS <= window.minute:
+        return False
+    records, size = window.records + more[0], window.bytes + more[1] + arrival.size
+    return _within(records, size, brokers, settings)
+
+
+def _window(
+    windows: tuple[QuotaWindow, ...], minute: int
+) -> tuple[QuotaWindow, tuple[QuotaWindow, ...], bool]:
     """The window of a minute, the other windows, and whether it begins."""
     for i, window in enumerate(windows):
         if abs(minute - window.minute) <= _NEAR:
             others = (*windows[:i], *windows[i + 1 :])
             if minute <= window.minute:
                 return window, others, False
-            return Window(minute), others, True
-    return Window(minute), windows[: _MOST_WINDOWS - 1], True
+            return QuotaWindow(minute), others, True
+    return QuotaWindow(minute), windows[: _MOST_WINDOWS - 1], True
 
 
-def _fits(window: Window, size: int, brokers: int, settings: BulkheadSettings) -> bool:
-    records = max(settings.records, settings.records_per_broker * brokers)
-    most = max(settings.bytes, settings.bytes_per_broker * brokers)
-    return window.records < records and window.bytes + size <= most
+def _within(records: int, size: int, brokers: int, settings: BulkheadSettings) -> bool:
+    """`records`: before this one; `size`: of all, with this one."""
+    return records < max(settings.records, settings.records_per_broker * brokers) and size <= max(
+        settings.bytes, settings.bytes_per_broker * brokers
+    )
 
 
-def _added(aside: Aside | None, arrival: Arrival) -> Aside:
+def _added(aside: Aside | None, arrival: UnreadRecord) -> Aside:
     if aside is None:
         place, size = arrival.place, arrival.size
         return Aside(1, size, place, place, arrival.ts, size)
@@ -160,7 +191,7 @@ def from_tree(tree: Mapping[str, Any]) -> Bulkhead:
     if aside is not None:
         records, size_of_all, first, last, ts, size = aside
         aside = Aside(records, size_of_all, tuple(first), tuple(last), ts, size)
-    windows = tuple(Window(*one) for one in tree["windows"])
+    windows = tuple(QuotaWindow(*one) for one in tree["windows"])
     return Bulkhead(windows, aside, tree["left_out"])
 
 

@@ -13,10 +13,11 @@ class BulkheadSettings:
     """Quota of one cluster per minute of its own record time: the larger of a fixed part and of a
     part per broker of the last round.
 
-    A broker of the extensible load manager sends at most 24 records a minute (two, every 5 s), and
-    one with 10,000 bundles about 2.5 MB each time: the defaults leave four times as much. The fixed
-    part lets clusters of some hundred brokers start, and keeps a small cluster that sends without
-    end below a tenth of a core.
+    A broker of the extensible load manager sends at most 24 records a minute (two, every 5 s): the
+    defaults leave four times as much. A report has about 310 bytes per bundle: they leave room for
+    4,000 bundles that a collector reads every 10 s, or 25,000 once a minute. The fixed part is for
+    clusters that the job does not know yet, and keeps a small one that sends without end below a
+    tenth of a core.
     """
 
     records: Annotated[
@@ -31,7 +32,7 @@ class BulkheadSettings:
         Setting(
             "Bytes of a cluster's records that its quota always has", "bytes/min", ge=1, le=2**53
         ),
-    ] = 256 * 2**20
+    ] = 64 * 2**20
     bytes_per_broker: Annotated[
         int, Setting("Bytes for each broker of the last round", "bytes/min", ge=0, le=2**40)
-    ] = 32 * 2**20
+    ] = 8 * 2**20

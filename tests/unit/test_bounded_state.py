@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from strategies.bulkhead.quota import Bulkhead
 from strategies.engine import EngineSettings
 from strategies.intents.state import Drain, Intents, Roll
 from strategies.model import BrokerMemory, ClusterMemory, Command, OutcomeStatus
@@ -94,6 +95,12 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "intents": INSIDE,
         "rivals": INSIDE,
         "pauses": Bound("the 64 newest", lambda _: 64),
+        "bulkhead": INSIDE,
+    },
+    Bulkhead: {
+        "windows": Bound("8 minutes", lambda _: 8),
+        "aside": FIXED,
+        "left_out": FIXED,
     },
     BrokerState: {
         **dict.fromkeys(
@@ -340,6 +347,7 @@ def values(store: InMemoryStore) -> Iterator[tuple[type, str, Any]]:
         state.memory,
         state.intents,
         state.rivals,
+        state.bulkhead,
         *roll,
         *state.intents.drains.values(),
         *brokers,

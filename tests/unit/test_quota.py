@@ -10,7 +10,15 @@ from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
-from strategies.bulkhead.quota import EMPTY, Arrival, Aside, Bulkhead, admit, from_tree, to_tree
+from strategies.bulkhead.quota import (
+    EMPTY,
+    Aside,
+    Bulkhead,
+    UnreadRecord,
+    admit,
+    from_tree,
+    to_tree,
+)
 from strategies.bulkhead.settings import BulkheadSettings
 from strategies.engine import EngineSettings
 from strategies.model import Round
@@ -22,12 +30,12 @@ MINUTE = 60_000
 START = T0 - T0 % MINUTE
 
 
-def arrival(minute: float, size: int = 10, offset: int = 0) -> Arrival:
-    return Arrival("c", START + int(minute * MINUTE), size, ("t", 0, offset))
+def arrival(minute: float, size: int = 10, offset: int = 0) -> UnreadRecord:
+    return UnreadRecord("c", START + int(minute * MINUTE), size, ("t", 0, offset))
 
 
 def judged(
-    arrivals: Iterable[Arrival], brokers: int = 0, bulkhead: Bulkhead = EMPTY
+    arrivals: Iterable[UnreadRecord], brokers: int = 0, bulkhead: Bulkhead = EMPTY
 ) -> tuple[list[bool], list[Aside], Bulkhead]:
     admitted, told = [], []
     for one in arrivals:

@@ -14,6 +14,7 @@ from tests.unit.strategies_page import PAGE, rows
 SECTIONS = {
     "limits": "## Limits",
     "rivals": "## Rivals",
+    "bulkhead": "## Quota",
     "throttling": "## Throttle advice",
     "filters": "## Filters",
     "splitting": "## Splitting bundles: when",

@@ -1,0 +1,44 @@
+"""The quota of one cluster in front of its state: a record that is admitted costs a count, which
+reaches the state when something depends on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strategies.bulkhead.quota import Aside, UnreadRecord, admit, admits_one_more
+from strategies.bulkhead.settings import BulkheadSettings
+from strategies.store import StateStore
+
+
+class QuotaGate:
+    """Judges a cluster's records in their order. `close` before the state is kept."""
+
+    def __init__(self, settings: BulkheadSettings, store: StateStore) -> None:
+        self._settings = settings
+        self._store = store
+        self._more = (0, 0)
+
+    def admits(self, arrival: UnreadRecord) -> tuple[bool, Aside | None]:
+        """Whether the record is to be folded, and what was set aside before its window began.
+
+        A cluster without any record so far has no quota: names that are made up leave no state.
+        """
+        state = self._store.get_cluster()
+        if state.clock is None and not state.early:
+            return True, None
+        if admits_one_more(state.bulkhead, arrival, self._more, state.live, self._settings):
+            self._more = (self._more[0] + 1, self._more[1] + arrival.size)
+            return True, None
+        bulkhead = state.bulkhead.with_more(*self._more)
+        self._more = (0, 0)
+        bulkhead, admitted, earlier = admit(bulkhead, arrival, state.live, self._settings)
+        self._store.put_cluster(replace(state, bulkhead=bulkhead))
+        return admitted, earlier
+
+    def close(self) -> None:
+        """Brings the counts into the state."""
+        if self._more != (0, 0):
+            state = self._store.get_cluster()
+            self._store.put_cluster(replace(state, bulkhead=state.bulkhead.with_more(*self._more)))
+            self._more = (0, 0)

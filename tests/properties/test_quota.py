@@ -1,0 +1,111 @@
+"""The quota under random floods: the same bytes however records are divided, nothing lost, and no
+effect on who stays within it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Row
+
+from sinks.plain_loop import PlainLoop
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits
+from strategies.bulkhead.quota import EMPTY, UnreadRecord, admit
+from strategies.bulkhead.settings import BulkheadSettings
+from strategies.engine import Engine, EngineSettings
+from strategies.state import from_bytes, to_bytes
+from strategies.store import InMemoryStore
+from streaming.decode import decoding
+from streaming.processor import by_cluster, fold
+from tests.telemetry_lines import line, load_report, sweep
+
+QUOTA = BulkheadSettings(records=8, records_per_broker=1, bytes=40_000, bytes_per_broker=0)
+ENGINE = EngineSettings(bulkhead=QUOTA)
+
+#: Seconds, and which of the records.
+Sent = tuple[int, int]
+SENT = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 5)), max_size=120)
+
+
+def value(sent: Sent) -> bytes:
+    at, kind = sent
+    return (
+        load_report("a:1", at),
+        load_report("b:1", at),
+        sweep(at, "a:1", "b:1"),
+        line("load-report", at, report=[]),
+        line("note", at, note="x" * 30_000),
+        load_report("a:1", at + 86_400),
+    )[kind]
+
+
+def rows(values: Sequence[bytes], first: int) -> list[Row]:
+    return [
+        Row(topic="t", partition=0, offset=first + i, value=one, size=len(one))
+        for i, one in enumerate(values)
+    ]
+
+
+def in_batches(values: Sequence[bytes], cuts: Sequence[int]) -> list[OutputRow]:
+    """As the stateful task does, with the cluster's state as bytes between two micro-batches."""
+    engine, store, reading = Engine(ENGINE), InMemoryStore(), decoding(WireLimits())
+    found: list[OutputRow] = []
+    for first, end in pairwise([0, *cuts, len(values)]):
+        store.put_cluster(from_bytes(to_bytes(store.get_cluster())))
+        batch = by_cluster(reading(rows(values[first:end], first)))
+        found += fold(engine, batch.get("c", []), store)
+    return found
+
+
+@given(SENT, st.lists(st.integers(0, 120), max_size=6))
+@settings(max_examples=60)
+def test_any_division_has_the_bytes_of_the_plain_loop(sent: list[Sent], cuts: list[int]) -> None:
+    values = [value(one) for one in sorted(sent)]
+    loop = PlainLoop(ENGINE)
+    whole = [row for i, one in enumerate(values) for row in loop.feed(Position("t", 0, i), one)]
+    assert in_batches(values, sorted(min(cut, len(values)) for cut in cuts)) == whole
+    aside = [json.loads(row.value) for row in whole if b'"over-quota"' in row.value]
+    assert all(one["cluster"] == "c" for one in aside)
+
+
+ARRIVALS = st.lists(
+    st.tuples(st.integers(0, 40) | st.integers(10**6, 10**6 + 9), st.integers(1, 20_000)),
+    max_size=300,
+)
+
+
+@given(ARRIVALS)
+def test_every_record_is_folded_or_told(arrivals: list[tuple[int, int]]) -> None:
+    """What is told, what is kept to be told, and what is admitted are all records together."""
+    bulkhead, admitted, told, places = EMPTY, 0, 0, list[int]()
+    for offset, (minute, size) in enumerate(arrivals):
+        one = UnreadRecord("c", 60_000 * minute, size, ("t", 0, offset))
+        bulkhead, yes, aside = admit(bulkhead, one, 0, QUOTA)
+        admitted += yes
+        if aside is not None:
+            told += aside.records
+            places += [aside.first[2], aside.last[2]]
+    waiting = 0 if bulkhead.aside is None else bulkhead.aside.records
+    assert admitted + told + waiting == len(arrivals)
+    assert bulkhead.left_out == told + waiting
+    assert places == sorted(places)
+    assert len(bulkhead.windows) <= 8
+
+
+@given(st.lists(st.integers(0, 30), max_size=300))
+def test_a_minute_never_has_more_than_its_quota(minutes: list[int]) -> None:
+    """Whatever order its records come in: a late one counts in the minute that has begun."""
+    bulkhead, folded = EMPTY, list[int]()
+    for offset, minute in enumerate(sorted(minutes)):
+        one = UnreadRecord("c", 60_000 * minute, 10, ("t", 0, offset))
+        bulkhead, yes, _ = admit(bulkhead, one, 0, QUOTA)
+        folded += [minute] * yes
+    assert all(
+        folded.count(minute) == min(QUOTA.records, minutes.count(minute)) for minute in {*minutes}
+    )
