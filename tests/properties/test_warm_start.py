@@ -57,7 +57,8 @@ CHANGED_TO = {
     "transfer": EngineSettings("transfer", shedding=TransferSettings(target_std=0.08)),
     "steady": EngineSettings("steady"),
 }
-#: SteadyShedder judges the effect of its moves: where nobody carries them out, it never forgets it.
+#: SteadyShedder judges the effect of its moves, and never forgets those that nobody carried out.
+#: Its levels of load fade over days, so that last digits differ.
 _FADING = [name for name in SHEDDERS if name != "steady"]
 #: T0 is a Wednesday.
 _ANOTHER_DAY = "Mon 00:00-00:01"
@@ -122,6 +123,15 @@ def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
                 asdict(replace(event, digest="", round=event.round - first, commands=ids))
             )
     return fields
+
+
+def without_dust(value: Any) -> Any:
+    """With floats of nine digits after the point."""
+    if isinstance(value, dict):
+        return {key: without_dust(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_dust(one) for one in value]
+    return round(value, 9) if isinstance(value, float) else value
 
 
 def halves(
@@ -191,7 +201,9 @@ def test_after_a_folder_is_lost_in_a_simulated_day(strategy: str) -> None:
     minute = Random(strategy).randint(window + 30, 1_350)
     all_along, warmed = halves(settings, day, day[0].ts + minute * MINUTE_MS)
     assert len(all_along) > 80
-    assert comparable(warmed) == comparable(all_along)
+    if strategy in _FADING:
+        assert comparable(warmed) == comparable(all_along)
+    assert without_dust(comparable(warmed)) == without_dust(comparable(all_along))
 
 
 @pytest.mark.heavy
