@@ -108,8 +108,8 @@ def in_words(ms: int) -> str:
 
 
 def warmed_up(folder: Path) -> None:
-    """Records in a checkpoint the end of a warm start, after which positions decide nothing any more. Raises
-    StateVersionError, OSError.
+    """Records in a checkpoint the end of its warm start, after which positions decide nothing any
+    more. Raises StateVersionError, OSError.
     """
     guard = read_guard(folder)
     if guard.warm is not None:

@@ -126,12 +126,12 @@ def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def without_dust(value: Any) -> Any:
-    """With floats of nine digits after the point."""
+    """With nine digits of floats."""
     if isinstance(value, dict):
         return {key: without_dust(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [without_dust(one) for one in value]
-    return round(value, 9) if isinstance(value, float) else value
+    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 def halves(
