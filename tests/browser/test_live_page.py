@@ -23,6 +23,7 @@ from tests.chromium import DESKTOP, PHONE
 from tests.live_server import OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish
 from tests.telemetry_lines import T0, load_report, sweep
+from tests.unit.test_raised import rounds_of
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img/src=x/onerror=alert(1)>"
@@ -179,6 +180,25 @@ def test_a_new_round_appears_by_itself(tmp_path: Path, open_live: OpenLive) -> N
         expect(page.locator("#plan tbody tr")).to_have_count(4)
         expect(page.locator("#history .row").first).to_contain_text("#61")
         assert page.evaluate("document.activeElement.id") == "subject", "focus stays"
+
+
+def test_a_round_that_was_set_aside_shows_why_and_no_figures(
+    tmp_path: Path, open_live: OpenLive
+) -> None:
+    made = MadeUpCluster(now_ms())
+    publish(tmp_path, replace(made, now_ms=made.now_ms - 60_000, waits=False))
+    aside = replace(
+        rounds_of("c", 1)[0], cluster=made.cluster, epoch=1, round=made.rounds + 1, ts=made.now_ms
+    )
+    with FileTopicWriter(tmp_path / "rounds") as topic:
+        topic.append([encode_round(aside)])
+    with page_of(tmp_path) as running:
+        page = drawn(open_live(running))
+        expect(page.locator("#badge")).to_contain_text("Set aside")
+        expect(page.locator("#state")).to_contain_text("a rule failed: ZeroDivisionError")
+        expect(page.locator("#brokers-note")).to_have_text("The newest round has no figures.")
+        assert page.locator("#tiles .figure").all_inner_texts()[:3] == ["0", "–", "–"]
+        assert page.is_hidden("#brokers")
 
 
 def test_a_restart_of_the_server_is_survived_with_the_whole_history(

@@ -4,6 +4,7 @@ command.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -87,7 +88,7 @@ class Traveller:
         ]
 
     def end(self) -> dict[str, int]:
-        """Waits for all outcomes, kills the executor, and checks that nothing is half done: each
+        """Waits for all outcomes, ends the executor, and checks that nothing is half done: each
         command has an outcome with a reason, and two unloads at most.
         """
         eventually(
@@ -95,7 +96,7 @@ class Traveller:
             _LONG_S,
             lambda: f"not every command has its outcome: {self.summary()}",
         )
-        self.executor.kill()
+        assert self.executor.stop(signal.SIGTERM) == 0
         with closing(Journal(self.executor.folder / "state")) as journal:
             assert journal.unfinished() == []
         for told in self.outcomes().values():

@@ -13,7 +13,8 @@ export function showBrokers(found, ask) {
   list.set(found.names.map((name, place) => [name, found.usage[place], found.after[place], place + 1]));
   const moved = found.usage.reduce((sum, usage, place) => sum + (usage !== found.after[place] ? 1 : 0), 0);
   byId("brokers-note").textContent = found.names.length
-    ? `${counted(found.names.length, "broker")}, the busiest first${moved ? "; the mark is the usage expected after the commands" : ""}` : "No broker has fresh figures.";
+    ? `${counted(found.names.length, "broker")}, the busiest first${moved ? "; the mark is the usage expected after the commands" : ""}` : "The newest round has no figures.";
+  byId("brokers").hidden = !found.names.length;
   profile(found);
   stale(found);
 }

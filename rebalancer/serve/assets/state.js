@@ -21,10 +21,11 @@ const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function tiles(one) {
   const newest = one.newest;
+  const judged = newest?.brokers ? points : () => "–";
   const shown = newest ? [
-    ["Brokers judged", newest.brokers.toLocaleString("en"), newest.stale ? `${counted(newest.stale, "broker")} without fresh figures` : "all have fresh figures"],
-    ["Spread now", `${points(newest.spread)}`, "points between the busiest and the idlest broker"],
-    ["Expected", `${points(newest.spread_after)}`, "points after the round's commands"],
+    ["Brokers judged", newest.brokers.toLocaleString("en"), newest.stale ? `${counted(newest.stale, "broker")} without fresh figures` : newest.brokers ? "all have fresh figures" : "the round has no figures"],
+    ["Spread now", judged(newest.spread), "points between the busiest and the idlest broker"],
+    ["Expected", judged(newest.spread_after), "points after the round's commands"],
     ...(newest.best_spread === null ? [] : [["Best possible", `${points(newest.best_spread)}`, "points or more, with whole bundles"]]),
     ["Commands waiting", one.waiting.toLocaleString("en"), one.waiting ? "no executor has answered them yet" : "nothing waits for an executor"],
     ["Rejected records", Object.values(one.rejected).reduce((sum, count) => sum + count, 0).toLocaleString("en"), Object.entries(one.rejected).slice(0, 2).map(([code, count]) => `${count} ${code}`).join(", ") || "none since the page started"],
