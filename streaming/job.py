@@ -35,13 +35,7 @@ from sinks.wire.raw import check_source
 from sinks.wire.signing import intents_key, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
-from streaming.checkpoint.guard import (
-    SPARK_LOG,
-    checkpoint_folder,
-    guard_of,
-    guarded,
-    warmed_up,
-)
+from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.submitted import stopped_by_java
@@ -70,7 +64,7 @@ from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
 from streaming.state.shards import shard_keys
 from streaming.state.vanished import Patience
-from streaming.warm_start import in_words, warming, with_start
+from streaming.warm_start import in_words, warmed_up, warming, with_start
 
 #: Topics that the job reads or writes.
 _JOB_TOPICS = ("telemetry", *KINDS)

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
+from pathlib import Path
 
 import msgspec
 
@@ -22,6 +23,7 @@ from sinks.wire.codec import cluster_of
 from strategies.engine import EngineSettings
 from strategies.intents.contract import LASTING
 from strategies.warm_start import warm_window_ms
+from streaming.checkpoint.guard import GUARD, read_guard, write_guard
 from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.sources.file_start import offset_since
@@ -103,6 +105,15 @@ def with_start(used: Connections, warm: WarmStart | None) -> Connections:
 def in_words(ms: int) -> str:
     """A time (ms since the epoch) for people."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def warmed_up(folder: Path) -> None:
+    """Records in a checkpoint the end of its warm start, after which positions decide nothing any
+    more. Raises StateVersionError, OSError.
+    """
+    guard = read_guard(folder)
+    if guard.warm is not None:
+        write_guard(folder / GUARD, replace(guard, warm=replace(guard.warm, done=True)))
 
 
 def used_before(topic: TopicUri, used: Connections) -> Used | None:

@@ -284,15 +284,6 @@ def read_guard(folder: Path) -> Guard:
     return guard
 
 
-def warmed_up(folder: Path) -> None:
-    """Records the end of a warm start, after which positions decide nothing any more. Raises
-    StateVersionError, OSError.
-    """
-    guard = read_guard(folder)
-    if guard.warm is not None:
-        write_guard(folder / GUARD, replace(guard, warm=replace(guard.warm, done=True)))
-
-
 def java_lock(folder: Path) -> Path:
     """The file that a Java process locks which `spark-submit` started."""
     return folder / _JAVA_LOCK

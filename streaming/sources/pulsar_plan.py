@@ -190,9 +190,10 @@ class PulsarPlanner:
 
     def _start_after(self, name: str, since_ms: int | None) -> MessageId | None:
         """The id after which a new checkpoint starts."""
+        last = self._link.last(name)  # asked first: what arrives meanwhile is read
         first = None if since_ms is None else self._link.since(name, since_ms)
         if first is None:
-            return self._link.last(name)
+            return last
         # A time leads to the beginning of an entry: everything before that entry is skipped.
         return MessageId(first.ledger, first.entry - 1, _LAST_IN_ENTRY if first.entry else -1)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from itertools import islice
+from math import isclose
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -57,7 +58,8 @@ CHANGED_TO = {
     "transfer": EngineSettings("transfer", shedding=TransferSettings(target_std=0.08)),
     "steady": EngineSettings("steady"),
 }
-#: SteadyShedder judges the effect of its moves: where nobody carries them out, it never forgets it.
+#: SteadyShedder judges the effect of its moves, and never forgets those that nobody carried out.
+#: Its levels of load fade over days, so that last digits differ.
 _FADING = [name for name in SHEDDERS if name != "steady"]
 #: T0 is a Wednesday.
 _ANOTHER_DAY = "Mon 00:00-00:01"
@@ -122,6 +124,15 @@ def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
                 asdict(replace(event, digest="", round=event.round - first, commands=ids))
             )
     return fields
+
+
+def agree(one: Any, other: Any) -> bool:
+    """Whether two values are equal but for the last digits of floats."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(agree(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(agree, one, other))
+    return isclose(one, other, rel_tol=1e-9) if isinstance(one, float) else bool(one == other)
 
 
 def halves(
@@ -191,23 +202,26 @@ def test_after_a_folder_is_lost_in_a_simulated_day(strategy: str) -> None:
     minute = Random(strategy).randint(window + 30, 1_350)
     all_along, warmed = halves(settings, day, day[0].ts + minute * MINUTE_MS)
     assert len(all_along) > 80
-    assert comparable(warmed) == comparable(all_along)
+    if strategy in _FADING:
+        assert comparable(warmed) == comparable(all_along)
+    assert agree(comparable(warmed), comparable(all_along))
 
 
 @pytest.mark.heavy
-def test_the_moves_of_the_job_before_are_not_those_of_a_rival() -> None:
-    """A job that has no commands of its own in its memory sees them in outcomes only."""
-    moves = [one for one in a_day() if isinstance(one, OutcomeReport)]
-    assert len(moves) > 10
-    settings = EngineSettings("overload")
+@pytest.mark.parametrize("known", [True, False])
+def test_the_moves_of_the_job_before_are_not_those_of_a_rival(known: bool) -> None:
+    """A job that has no commands of its own in its memory knows them by their outcomes."""
+    day = a_day("uniform")
+    moves = [one for one in day if isinstance(one, OutcomeReport)]
     boundary_ms = moves[len(moves) // 2].ts - 10 * MINUTE_MS
-    warmed = published(
-        settings, [one for one in a_day() if one.ts >= boundary_ms - HOUR_MS], boundary_ms
-    )
-    rounds = [event for event in warmed if isinstance(event, Round)]
-    assert len(rounds) > 100
-    codes = {skip.code for one in rounds for skip in one.skips}
-    assert not any("rival" in code or "foreign" in code for code in codes), codes
+    records = [
+        one
+        for one in day
+        if one.ts >= boundary_ms - HOUR_MS and (known or not isinstance(one, OutcomeReport))
+    ]
+    warmed = published(EngineSettings("overload"), records, boundary_ms)
+    codes = {skip.code for one in warmed if isinstance(one, Round) for skip in one.skips}
+    assert ({"moved-by-others", "yielding"} & codes == set()) == known
 
 
 @pytest.mark.parametrize("strategy", list(SHEDDERS))

@@ -16,9 +16,10 @@ from rebalancer.cli.doctor.job_health import check_job
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.engine import EngineSettings
-from streaming.checkpoint.guard import guard_of, guarded, holder, warmed_up
+from streaming.checkpoint.guard import guard_of, guarded, holder
 from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
+from streaming.warm_start import warmed_up
 from tests.control_topic import Control, now_ms
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import Answer, rebalancer

@@ -17,11 +17,18 @@ from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.uri import file_topic_uri
 from strategies.engine import EngineSettings
-from streaming.checkpoint.guard import GUARD, guard_of, guarded, read_guard, warmed_up
+from streaming.checkpoint.guard import GUARD, guard_of, guarded, read_guard
 from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.sources.file_start import offset_since
-from streaming.warm_start import Used, used_before, warming, window_minutes, with_start
+from streaming.warm_start import (
+    Used,
+    used_before,
+    warmed_up,
+    warming,
+    window_minutes,
+    with_start,
+)
 from tests.telemetry_lines import T0, load_report, sweep
 from tests.topic_uris import topics_of
 
