@@ -34,7 +34,7 @@ def is_away(clock: Clock, ts: int, settings: RoundSettings) -> bool:
 def remains(state: ClusterState) -> ClusterState:
     """What stays of a forgotten cluster: the number of its last round, so that ids of commands
     never repeat, its time, the newest policies, which a collector publishes once, what operators
-    asked for, and what its quota has not told yet. Applied again, it changes nothing.
+    asked for, and what its quota has not reported yet. Applied again, it changes nothing.
 
     A cluster that never had a round stays as it is: its first records wait for others, at most 256.
     """

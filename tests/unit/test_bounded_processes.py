@@ -122,6 +122,8 @@ BOUNDS: Mapping[str, str] = {
     "streaming/outputs/kafka.py KafkaOutput._options": SETTINGS,
     "streaming/outputs/output.py FileTopics._writers": SETTINGS,
     "streaming/outputs/pulsar.py PulsarTopics._publishers": SETTINGS,
+    "streaming/processor.py FoldNotes.brokers": CALL,
+    "streaming/raised_log.py RaisedLog._written": "_MOST",
     "streaming/sources/files.py FileTopicStream._cuts": CALL,
     "streaming/sources/pulsar_plan.py PulsarPlanner._ahead": CALL,
     "streaming/sources/pulsar_plan.py PulsarPlanner._names": PARTITIONS,
@@ -145,6 +147,7 @@ BOUNDS: Mapping[str, str] = {
     "streaming/state/store.py SparkStore.changed_tables": CALL,
     "streaming/state/store.py StoreCache._sizes": "the bytes of the cache; one shard at least",
     "streaming/state/store.py StoreCache._stores": "the bytes of the cache; one shard at least",
+    "streaming/warm_start.py Used.rounds": CALL,
 }
 
 

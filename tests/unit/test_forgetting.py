@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from strategies.bulkhead.quota import UnreadRecord
+from strategies.bulkhead.settings import BulkheadSettings
 from strategies.engine import Engine, EngineSettings
 from strategies.forgetting import forget, remains
 from strategies.model import Command, Event, Policies, Rejection, Round, TelemetryRecord
@@ -146,6 +148,26 @@ def test_policies_and_what_operators_asked_for_remain() -> None:
     (status,) = rounds(back)[0].intents
     assert (status.id, status.broker) == (id_of(1), "b2")
     assert rounds(back)[-1].intents[0].state != "asked"
+
+
+def test_what_a_quota_set_aside_before_is_reported_whether_or_not_rows_had_left() -> None:
+    settings = replace(SETTINGS, bulkhead=BulkheadSettings(records=1, records_per_broker=0))
+    reported = []
+    for sweeps in (False, True):
+        store = InMemoryStore()
+        fold(minutes(0, 10), store)
+        gate = Engine(settings).gate(store)
+        admitted = [gate.admits(UnreadRecord("c", T0, 10, ("t", 0, at)))[0] for at in range(3)]
+        assert admitted == [True, False, False]
+        if sweeps:
+            store.put_cluster(forget(store.get_cluster(), store))
+        later = UnreadRecord("c", T0 + 8 * DAY_S * 1000, 10, ("t", 0, 3))
+        reported.append(gate.admits(later))
+    assert reported[0] == reported[1]
+    admitted_again, earlier = reported[0]
+    assert admitted_again
+    assert earlier is not None
+    assert (earlier.first, earlier.last) == (("t", 0, 1), ("t", 0, 2))
 
 
 def test_a_cluster_that_never_had_a_round_keeps_its_first_records() -> None:
