@@ -120,7 +120,7 @@ class StateMetrics:
 
     def forget(self, cluster: str) -> None:
         """Removes the series of a cluster."""
-        remove_cluster((self._state, self._since), cluster)
+        remove_cluster((self._state, self._since, self._set_aside), cluster)
         self._codes.pop(cluster, None)
 
 

@@ -13,6 +13,8 @@ import pytest
 from rebalancer.cli import exit_codes
 from rebalancer.cli.lazy import COMMANDS as COMMAND_NAMES
 from rebalancer.settings.load import load
+from strategies.limits.budget import HOUR_MS
+from strategies.warm_start import warm_window_ms
 from tests.architecture.command_line import unknown_options
 from tests.architecture.readme import shown_commands
 from tests.unit.command_line import rebalancer
@@ -93,6 +95,14 @@ def test_a_default_that_the_pages_name_is_that_of_the_setting(path: str, claim: 
     number, _, unit = found[1].partition(" ")
 
     assert load().value(path) == int(number) * {"": 1, "minutes": 60_000}[unit]
+
+
+@pytest.mark.parametrize("strategy", ["threshold", "steady"])
+def test_the_hours_of_a_warm_start_are_those_of_the_page(strategy: str) -> None:
+    found = re.search(r"that is ([\d.]+) hours,\s+and ([\d.]+) hours for SteadyShedder", PAGE)
+    assert found is not None
+    hours = warm_window_ms(load(flags=[f"shedding.strategy={strategy}"]).engine) / HOUR_MS
+    assert f"{hours:.1f}" == found[1 if strategy == "threshold" else 2]
 
 
 def test_every_figure_that_the_pages_call_a_default_is_compared() -> None:
