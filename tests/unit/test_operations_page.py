@@ -99,7 +99,9 @@ def test_a_default_that_the_pages_name_is_that_of_the_setting(path: str, claim: 
 
 @pytest.mark.parametrize("strategy", ["threshold", "steady"])
 def test_the_hours_of_a_warm_start_are_those_of_the_page(strategy: str) -> None:
-    found = re.search(r"that is ([\d.]+) hours,\s+and ([\d.]+) hours for SteadyShedder", PAGE)
+    found = re.search(
+        r"that\s+is\s+([\d.]+)\s+hours,\s+and\s+([\d.]+)\s+hours\s+for\s+SteadyShedder", PAGE
+    )
     assert found is not None
     hours = warm_window_ms(load(flags=[f"shedding.strategy={strategy}"]).engine) / HOUR_MS
     assert f"{hours:.1f}" == found[1 if strategy == "threshold" else 2]
