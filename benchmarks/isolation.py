@@ -162,10 +162,11 @@ def measured(plan: Plan) -> Isolation:
         tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder,
         RealJob(Path(folder), "avg") as job,
     ):
+        senders = Senders(plan)
         engine = load(None, {}, (*job.assignments, *settings)).engine
         job.publish([])
         job.start(*(word for one in settings for word in ("--set", one)))
-        took = _fed(plan, job)
+        took = _fed(plan, senders, job)
         job.kill()
         commands = _check_bytes(job, engine)
         rejected = [json.loads(one)["code"] for one in job.published("rejected")]
@@ -179,7 +180,9 @@ class Senders:
         self._plan = plan
         self._fleet = Fleet(plan.brokers, plan.bundles)
         one = len(next(Fleet(1, 100).reports(0))) / 100
-        self._large = Fleet(plan.brokers, max(1, int(0.98 * plan.limit_bytes / one)))
+        large = Fleet(plan.brokers, max(1, int(0.98 * plan.limit_bytes / one)))
+        # Made once: to make them again for each pass would take the job's time.
+        self._large = [_split(_deep(report)) for report in large.reports(0)]
 
     def records(self, pass_: int, *, disturbs: bool) -> list[Due]:
         """All records of a pass in the order of their times. The clusters take turns, so that
@@ -195,9 +198,12 @@ class Senders:
     def _of_cluster(self, index: int, pass_: int, *, disturbs: bool) -> Iterator[Due]:
         plan, name = self._plan, f"cluster-{index:03}"
         at_s = plan.pass_s * (pass_ + index / plan.clusters)
-        reports = [*self._fleet.reports(pass_)]
         if disturbs and name == LIMITS:
-            reports = [_deep(one) for one in self._large.reports(pass_)]
+            for before, after in self._large:
+                yield Due(at_s, name, before + str(_ts(at_s)).encode() + after)
+            yield Due(at_s, name, _of(name, self._fleet.sweep(pass_), at_s), ends_pass=True)
+            return
+        reports = [*self._fleet.reports(pass_)]
         for _ in range(turns := plan.load if disturbs and name == FLOODED else 1):
             yield from (Due(at_s, name, _of(name, report, at_s)) for report in reports)
             at_s += 0.9 * plan.pass_s / turns if turns > 1 else 0
@@ -207,6 +213,13 @@ class Senders:
 def _of(cluster: str, record: bytes, at_s: float) -> bytes:
     named = record.replace(_NAMED, f'"cluster":"{cluster}"'.encode(), 1)
     return _TS.sub(f'"ts":{_ts(at_s)}'.encode(), named, count=1)
+
+
+def _split(report: bytes) -> tuple[bytes, bytes]:
+    """What is before and behind the time of a record of the cluster at the limits."""
+    before, found, after = _of(LIMITS, report, 0).partition(str(_ts(0)).encode())
+    assert found
+    return before, after
 
 
 def _ts(at_s: float) -> int:
@@ -223,9 +236,9 @@ def _disturbs(plan: Plan, pass_: int) -> bool:
     return pass_ >= _WARM_PASSES and (pass_ - _WARM_PASSES) // plan.passes % 2 == 1
 
 
-def _fed(plan: Plan, job: RealJob) -> Mapping[tuple[str, int], float]:
+def _fed(plan: Plan, senders: Senders, job: RealJob) -> Mapping[tuple[str, int], float]:
     """Sends all passes; how long each round took to come, in seconds, by cluster and time."""
-    senders, watch = Senders(plan), _Watch(FileTopicReader(job.folder / "rounds"))
+    watch = _Watch(FileTopicReader(job.folder / "rounds"))
     with FileTopicWriter(job.folder / "telemetry") as writer:
         _send(senders.records(0, disturbs=False), writer, watch)
         job.wait_until(lambda: watch.look() > 0, _TIMEOUT_S)

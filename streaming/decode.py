@@ -1,11 +1,13 @@
-"""Decodes telemetry rows to records in topic order: in the stateful stage itself, or in a stage
-before it.
+"""Decodes telemetry rows to records in topic order, in the stateful stage.
+
+A record whose cluster and time a glance finds is sealed: the cluster's quota decides whether it is
+opened, which is to decode it (`processor.fold`). Others are decoded where they are read.
 
 With one state partition there is one stage: rows reach the stateful task as they are in the topic
 (`decoding`). With several partitions, each record must first reach the partition of its cluster's
-shard: the tasks that read also decode (`packer`), into one packed row per cluster and Arrow batch,
-and the stateful tasks unpack these rows after the exchange (`unpacking`). A record that cannot be
-decoded travels with them as a finished row for the rejected topic.
+shard: the tasks that read make one packed row per cluster and Arrow batch (`packer`), and the
+stateful tasks unpack these rows after the exchange (`unpacking`). A record that cannot be decoded
+there travels with them as a finished row for the rejected topic.
 """
 
 from __future__ import annotations
