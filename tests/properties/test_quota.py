@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
@@ -64,7 +64,6 @@ def in_batches(values: Sequence[bytes], cuts: Sequence[int]) -> list[OutputRow]:
 
 
 @given(SENT, st.lists(st.integers(0, 120), max_size=6))
-@settings(max_examples=60)
 def test_any_division_has_the_bytes_of_the_plain_loop(sent: list[Sent], cuts: list[int]) -> None:
     values = [value(one) for one in sorted(sent)]
     loop = PlainLoop(ENGINE)
