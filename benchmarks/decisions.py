@@ -78,6 +78,8 @@ def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[Deci
     """The cost of `calls` decisions after a few that are not timed, and what was decided."""
     rule = built(strategy, mode)
     memory = memory_of(given, strategy, rule)
+    # What there is by now is not garbage of the calls: walking through it takes up to a second.
+    gc.freeze()
     timed = [_timed(given, rule, memory) for _ in range(_UNTIMED + calls)]
     decided = timed[-1][1]
     sources = {decision.source for decision in decided.decisions}
