@@ -153,7 +153,8 @@ def _decided(
     log(
         f"warm start: reads telemetry from {in_words(since_ms)} up to its present end without "
         f"publishing ({minutes} minutes before the newest round of the job before, "
-        f"{in_words(found.newest_ms)}{earlier}); decisions on later records are published"
+        f"{in_words(found.newest_ms)}{earlier}); decisions on later records are published. "
+        "A new checkpoint with job.warm_start_minutes = 0 decides on all of it again"
     )
     return WarmStart(since_ms, until)
 
