@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sinks.collector.collector import Collector, wall_clock_ms
+from sinks.collector.collector import Collector
 from sinks.collector.load_source import open_poll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.topics.uri import file_topic_uri
+from sinks.wall_clock import wall_clock_ms
 from tests.topic_uris import topic_of
 
 _ROOT = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sinks.wire.codec import cluster_of, decode, decode_expected
+from sinks.wire.codec import cluster_of, decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import OutputRow, aside_row, event_row, rejected_row
 from sinks.wire.peek import peek
@@ -53,11 +53,7 @@ class PlainLoop:
     ) -> list[OutputRow]:
         origin = pack_origin(position, value, size, compress=False)
         try:
-            record = (
-                decode(value, origin, self._limits)
-                if cluster is None
-                else decode_expected(value, cluster, origin, self._limits)
-            )
+            record = decode(value, origin, self._limits, cluster=cluster)
         except WireError as error:
             return [rejected_row(error, origin, cluster_of(value))]
         return [

@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from sinks.wire.codec import cluster_of, decode, decode_expected
+from sinks.wire.codec import cluster_of, decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import rejected_row
 from sinks.wire.peek import peek
@@ -309,11 +309,7 @@ def _decode(
     _, partition, offset = place
     limits, key, side_by_side = reading
     try:
-        record = (
-            decode(value, origin, limits, key)
-            if expected is None
-            else decode_expected(value, expected, origin, limits, key)
-        )
+        record = decode(value, origin, limits, key, cluster=expected)
     except WireError as error:
         row = rejected_row(error, origin, cluster_of(value))
         return Decoded(partition, offset, 0, row.key, None, row.value)

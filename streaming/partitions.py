@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import cluster_of
 from streaming.checkpoint.guard import GUARD, PARTITIONS, read_guard
 from streaming.settings import JobSettings
@@ -75,7 +75,7 @@ def clusters_seen(used: Connections, now_ms: int | None = None) -> int:
     topic = used.topics.telemetry
     if topic.scheme == "file" and not topic.folder.is_dir():
         return 0
-    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now_ms = wall_clock_ms() if now_ms is None else now_ms
     found: set[str] = set()
     read = 0
     with closing(open_reader(topic, used.access, since_ms=now_ms - _LOOK_BACK_MS)) as reader:

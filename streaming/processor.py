@@ -4,7 +4,6 @@ state that Spark stores and checkpoints.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.output_rows import OutputRow, aside_row, event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.bulkhead.gate import QuotaGate
@@ -66,7 +66,7 @@ class ClusterProcessor(StatefulProcessor):
         metrics: MetricsSettings = METRICS_OFF,
         patience: Patience = Patience(),
         until: Mapping[int, int] = PUBLISH_ALL,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         """`kept`: replaces the process-wide cache of stores; only within one process. `metrics`: if
         they are on, each call adds one row of facts. `patience`: with clusters that vanish, after

@@ -4,8 +4,7 @@ decided already, from as far back as its memory needs (decision 0255). Imports n
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from sinks.topics.access import TopicRecord, open_reader
+from sinks.topics.access import open_reader, records_of
 from sinks.topics.connections import Connections
 from sinks.topics.ends import ends
 from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.uri import TopicUri
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import cluster_of
 from strategies.engine import EngineSettings
 from strategies.intents.contract import LASTING
@@ -73,7 +73,7 @@ def warming(
     job: JobSettings,
     engine: EngineSettings,
     log: Callable[[str], None] = lambda _: None,
-    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    clock_ms: Callable[[], int] = wall_clock_ms,
 ) -> Warming:
     """How a new checkpoint begins under these settings. A start position that they name (not the
     default) wins. `clock_ms`: ms since the epoch.
@@ -119,7 +119,7 @@ def warmed_up(folder: Path) -> None:
 def used_before(topic: TopicUri, used: Connections) -> Used | None:
     """What the rounds topic says; None without rounds. Raises SettingsError, SinkError."""
     newest: dict[str, tuple[int, int | None]] = {}
-    for record in _records(topic, used):
+    for record in records_of(topic, used.access):
         try:
             one = msgspec.json.decode(record.value, type=_DecidedRound)
         except (ValueError, RecursionError):
@@ -187,11 +187,3 @@ def _is_known(used: Connections, since_ms: int, clusters: Collection[str]) -> bo
             if any(cluster_of(record.value) in clusters for record in records if record.value):
                 return True
     return False
-
-
-def _records(topic: TopicUri, used: Connections) -> Iterator[TopicRecord]:
-    if topic.scheme == "file" and not topic.folder.is_dir():
-        return
-    with closing(open_reader(topic, used.access)) as reader:
-        while records := reader.read():
-            yield from records

@@ -30,8 +30,8 @@ from rebalancer.cli import console, exit_codes
 from rebalancer.cli.doctor.finding import age
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.settings.load import Settings
-from sinks.collector.collector import wall_clock_ms
 from sinks.stopping import Stop, stopping
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.intents import encode_intent
 from sinks.wire.signing import SigningKey, intents_key
 from strategies.errors import SettingsError

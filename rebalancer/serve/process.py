@@ -10,10 +10,10 @@ from rebalancer.serve.page import assembled_page
 from rebalancer.serve.server import check_certificate, opened, run_server
 from rebalancer.settings.load import Settings
 from rebalancer.settings.serve import serve_address
-from sinks.collector.collector import wall_clock_ms
 from sinks.executor.settings import pause_file
 from sinks.metrics.page import PageMetrics
 from sinks.metrics.settings import ListenAddress
+from sinks.wall_clock import wall_clock_ms
 
 
 def run_page(

@@ -4,7 +4,6 @@ telemetry topic.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,12 +20,8 @@ from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.topics.access import Publisher
+from sinks.wall_clock import wall_clock_ms
 from strategies.errors import AdminError, Unauthorized
-
-
-def wall_clock_ms() -> int:
-    """ms since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from sinks.collector.broker_poll import Pass, Poll
-from sinks.collector.collector import Collector, wall_clock_ms
+from sinks.collector.collector import Collector
 from sinks.collector.leader import LeaderPoll
 from sinks.collector.load_source import (
     HASTY_DEADLINE,
@@ -22,6 +22,7 @@ from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Publisher
+from sinks.wall_clock import wall_clock_ms
 
 _PAUSE_S = 0.5
 

@@ -33,6 +33,7 @@ from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.access import Consumer, Publisher
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import decode_outcome, encode_outcome
 from strategies.approvals import NOT_THE_APPROVED_PLAN
 from strategies.breaker import result_of
@@ -95,7 +96,7 @@ class Executor:
         on_refused: Callable[[RefusedRecord], None] = lambda _: None,
         on_answer: Callable[[Answered], None] = lambda _: None,
         on_held: Callable[[HeldBack], None] = lambda _: None,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is.
         `quick`: one attempt and the gate's deadline, for the calls of the guard; None = `admin`.

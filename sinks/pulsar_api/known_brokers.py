@@ -14,11 +14,11 @@ import os
 import stat
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from sinks.pulsar_api.settings import AdminUrl, PulsarSettings, admin_urls, base_of
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.names import is_broker
 
 _DAY_MS = 86_400_000
@@ -42,7 +42,7 @@ class KnownBrokers:
         log: Say = lambda _: None,
         *,
         write: bool = True,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         """Reads the files in `folders`, without requests. Raises SettingsError.
 

@@ -4,7 +4,8 @@ flushes, for any kind of topic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -239,3 +240,16 @@ def open_reader(
             "(record --follow waits)"
         )
     return FileReader(topic.folder, str(topic), limits, follow, since_ms)
+
+
+def records_of(
+    topic: TopicUri, access: TopicAccess = NO_SECURITY, since_ms: int | None = None
+) -> Iterator[TopicRecord]:
+    """All present records of a topic; none of a file topic that does not exist yet. `since_ms`: see
+    `open_reader`. Raises SettingsError, SinkError.
+    """
+    if topic.scheme == "file" and not topic.folder.is_dir():
+        return
+    with closing(open_reader(topic, access, since_ms=since_ms)) as reader:
+        while records := reader.read():
+            yield from records

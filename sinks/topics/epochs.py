@@ -5,12 +5,11 @@ detected.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 
 import msgspec
 
-from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord, open_reader
+from sinks.topics.access import NO_SECURITY, TopicAccess, records_of
 from sinks.topics.readable import Skipped, readable
 from sinks.topics.uri import TopicUri
 from sinks.wire.complaints import complaint
@@ -97,7 +96,7 @@ def next_epoch(topics: Sequence[TopicUri], access: TopicAccess = NO_SECURITY) ->
         (
             record.epoch
             for topic in topics
-            for record in epochs_in(one.value for one in _records(topic, access))
+            for record in epochs_in(one.value for one in records_of(topic, access))
         ),
         default=0,
     )
@@ -117,7 +116,7 @@ def histories(
     """
     by_cluster: dict[str, History] = {}
     for _, record in readable(
-        _records(topic, access),
+        records_of(topic, access),
         _round_epoch,
         Skipped(str(topic), "round") if skipped is None else skipped,
     ):
@@ -135,7 +134,7 @@ def newest_rounds(
     """
     newest: dict[tuple[str, int], RoundEpoch] = {}
     for _, record in readable(
-        _records(topic, access, since_ms), _round_epoch, Skipped(str(topic), "round")
+        records_of(topic, access, since_ms), _round_epoch, Skipped(str(topic), "round")
     ):
         key = (record.cluster, record.epoch)
         if key not in newest or record.round >= newest[key].round:
@@ -148,13 +147,3 @@ def _round_epoch(value: bytes) -> RoundEpoch:
         return msgspec.json.decode(value, type=RoundEpoch)
     except (ValueError, RecursionError) as error:
         raise complaint(value, RoundEpoch, str(error)) from None
-
-
-def _records(
-    topic: TopicUri, access: TopicAccess, since_ms: int | None = None
-) -> Iterator[TopicRecord]:
-    if topic.scheme == "file" and not topic.folder.is_dir():
-        return
-    with closing(open_reader(topic, access, since_ms=since_ms)) as reader:
-        while records := reader.read():
-            yield from records

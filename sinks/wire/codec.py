@@ -52,7 +52,6 @@ __all__ = [
     "decode_approval",
     "decode_approval_outcome",
     "decode_command",
-    "decode_expected",
     "decode_outcome",
     "decode_rejected",
     "decode_round",
@@ -95,10 +94,13 @@ def decode(
     origin: bytes,
     limits: WireLimits = DEFAULT_LIMITS,
     intents_key: SigningKey | None = None,
+    *,
+    cluster: str | None = None,
 ) -> TelemetryRecord:
     """Decodes one telemetry record. `origin` (from `pack_origin`, or empty) travels with it and
     holds the true size of a cut record. `intents_key`: intents must be signed with it; None =
-    unchecked.
+    unchecked. `cluster`: what `peek` has found, so that a record that names another one after it
+    is refused. Raises WireError.
     """
     size = origin_size(origin) if origin else len(value)
     if size > limits.max_record_bytes:
@@ -110,21 +112,7 @@ def decode(
     record = to_record(_decode(_TELEMETRY, value, KINDS), origin)
     if intents_key is not None and isinstance(record, Intent):
         check_signature(value, intents_key)
-    return record
-
-
-def decode_expected(
-    value: bytes,
-    cluster: str,
-    origin: bytes,
-    limits: WireLimits = DEFAULT_LIMITS,
-    intents_key: SigningKey | None = None,
-) -> TelemetryRecord:
-    """Decodes a record whose cluster `peek` has found. Raises WireError, also for a record that
-    names another one after it.
-    """
-    record = decode(value, origin, limits, intents_key)
-    if record.cluster != cluster:
+    if cluster is not None and record.cluster != cluster:
         raise WireError(
             "cluster-twice",
             f"The record names two clusters, {quoted(cluster)} and {quoted(record.cluster)}; "

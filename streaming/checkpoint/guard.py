@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sinks.topics.files.segments import sync_folder
+from sinks.wall_clock import wall_clock_ms
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
 from strategies.state import STATE_VERSION
@@ -112,8 +113,8 @@ class Guard:
 
     def after(self, written: Guard) -> Guard:
         """The guard of a start that continues a checkpoint: its epoch or a higher one, and its
-        number of partitions if that is `auto`, what it
-        has read without publishing, and its changes.
+        number of partitions if that is `auto`, what it has read without publishing, and its
+        changes.
         """
         partitions = self.settings[PARTITIONS]
         if partitions == "auto":
@@ -316,7 +317,7 @@ def _sign(lock: int) -> None:
     is what excludes other jobs.
     """
     text = json.dumps(
-        {"pid": os.getpid(), "host": socket.gethostname(), "since_ms": time.time_ns() // 1_000_000}
+        {"pid": os.getpid(), "host": socket.gethostname(), "since_ms": wall_clock_ms()}
     ).encode()
     with suppress(OSError):
         os.ftruncate(lock, 0)

@@ -26,7 +26,7 @@ from rebalancer.cli.doctor.check_timeouts import TimeLimit
 from rebalancer.cli.doctor.epochs import check_epochs
 from rebalancer.cli.doctor.finding import Finding, ok
 from rebalancer.settings.load import Settings
-from sinks.collector.collector import wall_clock_ms
+from sinks.wall_clock import wall_clock_ms
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
 from streaming.settings import JobSettings

@@ -19,7 +19,7 @@ from rebalancer.cli.intents import (
     say_status,
     without_durations,
 )
-from sinks.collector.collector import wall_clock_ms
+from sinks.wall_clock import wall_clock_ms
 from strategies.intents.contract import Intent, IntentStatus
 
 app = typer.Typer()

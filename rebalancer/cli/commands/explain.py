@@ -41,10 +41,10 @@ from rebalancer.cli import console, options
 from rebalancer.cli.pause import pause_of
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.tracing import proof_of
-from sinks.collector.collector import wall_clock_ms
 from sinks.executor.settings import admission_rules
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.topics.uri import TopicUri
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.approvals import Approval
 from strategies.errors import SinkError

@@ -12,7 +12,7 @@ from rebalancer.analysis.intents import newest_rounds, round_of_cluster, what_of
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
 from rebalancer.cli.intents import as_object, left_of
-from sinks.collector.collector import wall_clock_ms
+from sinks.wall_clock import wall_clock_ms
 from strategies.intents.contract import LASTING, IntentStatus
 from strategies.model import Round
 

@@ -14,7 +14,6 @@ from rebalancer.cli import console, exit_codes, options
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
-from sinks.collector.collector import wall_clock_ms
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.notifier import NotifierMetrics
@@ -27,6 +26,7 @@ from sinks.topics.access import Consumer, open_consumer
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
 from sinks.topics.watch import watched
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.signing import signing_key
 from strategies.errors import SinkError
 

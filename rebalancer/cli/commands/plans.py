@@ -26,7 +26,7 @@ from rebalancer.analysis.plans import (
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
 from rebalancer.settings.load import Settings
-from sinks.collector.collector import wall_clock_ms
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key

@@ -17,9 +17,9 @@ from rebalancer.cli.roll.obstacles import WaitingPlans
 from rebalancer.cli.roll.process import RollEnd, RollPlan, RollProcess
 from rebalancer.cli.roll.restarts import RestartCommands
 from rebalancer.settings.load import Settings
-from sinks.collector.collector import wall_clock_ms
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.wall_clock import wall_clock_ms
 from strategies.intents.contract import IntentStatus
 from strategies.intents.roll import EndProcess
 from strategies.intents.roll_view import RollMemory, RollRules

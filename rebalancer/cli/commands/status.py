@@ -21,7 +21,7 @@ from rebalancer.analysis.status import (
 from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
 from rebalancer.cli.pause import Pause, pause_of
-from sinks.collector.collector import wall_clock_ms
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.describe import describe_intent, is_active
 from strategies.model import Command, Outcome, Round

@@ -22,8 +22,8 @@ from rebalancer.cli.watch.folder import (
 from rebalancer.cli.watch.screen import WatchScreen
 from rebalancer.settings.load import Settings, load
 from rebalancer.settings.serve import serve_address
-from sinks.collector.collector import wall_clock_ms
 from sinks.stopping import Stop, stopping
+from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SettingsError
 
 app = typer.Typer()

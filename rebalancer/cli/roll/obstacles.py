@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from rebalancer.analysis.plans import read_plans
 from rebalancer.settings.load import Settings
-from sinks.collector.collector import wall_clock_ms
+from sinks.wall_clock import wall_clock_ms
 from strategies.errors import RebalancerError
 
 #: Pause between two reads of the plans (s): each reads the topics as a whole.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from rebalancer.cli.intents import IntentSession, without_durations
 from rebalancer.cli.roll.observe import ClusterEyes
 from rebalancer.cli.roll.restarts import RestartCommands
-from sinks.collector.collector import wall_clock_ms
 from sinks.topics.retry_backoff import RetryBackoff
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.contracts.approvals import LONGEST_REASON
 from strategies.errors import SinkError
 from strategies.intents.contract import Intent

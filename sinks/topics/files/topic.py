@@ -32,6 +32,7 @@ from sinks.topics.files.segments import (
     segments,
     sync_folder,
 )
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
@@ -70,7 +71,7 @@ class FileTopicWriter:
         retention_ms: int | None = None,
         lock_timeout_s: float = _LOCK_TIMEOUT_S,
         fsync: Callable[[int], None] = os.fsync,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         """Creates the folder. With `sync`, lines are on the disk when `append` returns. Raises
         SinkError.
