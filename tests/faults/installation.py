@@ -107,12 +107,15 @@ class Installation:
 
     def _kill_worker(self, kill: Kill) -> None:
         """One of Spark's Python processes, of a job that works."""
-        while True:
+        until, workers = time.monotonic() + _BATCH_S, list[int]()
+        while not workers:
+            assert time.monotonic() < until, (
+                f"micro-batches, and no Python worker below Java for {_BATCH_S:g} s: "
+                f"{[_seen(pid) for pid in sorted(self.job.processes())]}"
+            )
             self._wait_for_batch()
             time.sleep(kill.delay_s)
             workers = python_workers(self.job.processes())
-            if workers:
-                break
         checkpoint = self.job.checkpoint
         with suppress(ProcessLookupError):
             os.kill(self.rng.choice(workers), signal.SIGKILL)
