@@ -110,7 +110,7 @@ class Installation:
         until, workers = time.monotonic() + _BATCH_S, list[int]()
         while not workers:
             assert time.monotonic() < until, (
-                f"micro-batches, and no Python worker below Java for {_BATCH_S:g} s: "
+                f"micro-batches, and no Python worker of Java for {_BATCH_S:g} s: "
                 f"{[_seen(pid) for pid in sorted(self.job.processes())]}"
             )
             self._wait_for_batch()
@@ -186,17 +186,23 @@ class Running:
 
 def python_workers(processes: Collection[int]) -> list[int]:
     """Those that Spark's Java has started."""
-    return below_java({pid: seen for pid in processes if (seen := _seen(pid)) is not None})
+    return started_by_java({pid: seen for pid in processes if (seen := _seen(pid)) is not None})
 
 
-def below_java(processes: Mapping[int, Running]) -> list[int]:
-    """The children of Java processes and theirs: the daemon that forks workers, and the workers."""
+def started_by_java(processes: Mapping[int, Running]) -> list[int]:
+    """The daemon that forks workers, and the workers. A worker whose daemon was killed goes on: it
+    is a child of a process that is not among these, as the driver is.
+    """
     java = {pid for pid, one in processes.items() if one.program == "java"}
-    below, parents = set[int](), java
+    if not java:
+        return []
+    drivers = {processes[pid].parent for pid in java}
+    orphans = {pid for pid, one in processes.items() if one.parent not in processes} - drivers
+    found, parents = orphans, java | orphans
     while parents:
-        parents = {pid for pid, one in processes.items() if one.parent in parents} - below
-        below |= parents
-    return sorted(below - java)
+        parents = {pid for pid, one in processes.items() if one.parent in parents} - found
+        found |= parents
+    return sorted(found - java)
 
 
 def _seen(pid: int) -> Running | None:

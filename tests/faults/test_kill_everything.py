@@ -16,7 +16,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import encode_outcome
 from tests.control_topic import command, outcome
-from tests.faults.installation import VICTIMS, Running, below_java
+from tests.faults.installation import VICTIMS, Running, started_by_java
 from tests.faults.kill_everything import plan, run, wrong_outcomes
 from tests.faults.wavering import WaveringLoad
 from tests.pulsar_fake.model import Applied, Cluster
@@ -103,7 +103,7 @@ def test_a_command_that_is_published_again_is_answered_by_its_verdict() -> None:
     ]
 
 
-def test_the_workers_are_the_processes_below_java() -> None:
+def test_the_workers_are_the_processes_started_by_java() -> None:
     processes = {
         10: Running("python3.11", 1),  # the driver
         11: Running("java", 10),
@@ -112,9 +112,12 @@ def test_the_workers_are_the_processes_below_java() -> None:
         14: Running("python3.11", 12),
         15: Running("python3.11", 10),  # a thread of ours that became a process
     }
-    assert below_java(processes) == [12, 13, 14]
+    assert started_by_java(processes) == [12, 13, 14]
+    del processes[12]  # killed: its workers go on
+    processes |= {13: Running("python3.11", 1), 14: Running("python3.11", 1)}
+    assert started_by_java(processes) == [13, 14]
     del processes[11]
-    assert below_java(processes) == []
+    assert started_by_java(processes) == []
 
 
 def test_the_load_of_the_fake_cluster_moves_with_its_bundles() -> None:
