@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.servers.jvm import has_compiler
+from streaming.jars.download import JarsMissing
+from tests.servers.jvm import has_compiler, java, java_from
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
-from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
+from tests.servers.pulsar_cluster import PULSAR_50, PulsarCluster, pulsar_cluster
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.servers.watch import Watched, first_fault
 
@@ -53,6 +54,24 @@ def guarded_pulsar(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="session")
+def pulsar50(jdk21: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
+    """As `pulsar`, of Pulsar 5.0."""
+    with pulsar_cluster(tmp_path_factory.mktemp("pulsar50"), program=PULSAR_50) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def guarded_pulsar50(
+    jdk21: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PulsarCluster]:
+    """As `guarded_pulsar`, of Pulsar 5.0."""
+    with pulsar_cluster(
+        tmp_path_factory.mktemp("guarded-pulsar50"), "extensible", guarded=True, program=PULSAR_50
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
 def modular(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
     """Four brokers with the modular load manager, each a process that a test may kill and must
     start again, and a fifth that may join.
@@ -69,9 +88,26 @@ def jdk() -> None:
             "each broker has a loopback address of its own, 127.0.41.1 and on, which only "
             "Linux gives without being told"
         )
-    if not has_compiler():
+    _compiler(java())
+
+
+@pytest.fixture(scope="session")
+def jdk21(jdk: None) -> None:
+    """What Pulsar 5.0 needs besides: a newer Java, and jars that can be had."""
+    found = java_from(21)
+    if found is None:
+        pytest.skip("Pulsar 5.0 needs Java 21 or newer; install a JDK, or name one as JAVA_HOME")
+    _compiler(found)
+    try:
+        assert PULSAR_50.jars
+    except JarsMissing as error:
+        pytest.skip(f"the jars of Pulsar 5.0 cannot be had: {error}")
+
+
+def _compiler(java: str) -> None:
+    if not has_compiler(java):
         pytest.skip(
-            "this Java has no compiler, which the launcher of the Pulsar cluster needs; "
+            f"{java} has no compiler, which the launcher of the Pulsar cluster needs; "
             "install a JDK, or name one as JAVA_HOME"
         )
 
