@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from streaming.jars.download import JarsMissing
-from tests.servers.jvm import has_compiler, java, java_from
+from tests.servers.jvm import Program, has_compiler, java_from
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
-from tests.servers.pulsar_cluster import PULSAR_50, PulsarCluster, pulsar_cluster
+from tests.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.servers.watch import Watched, first_fault
 
@@ -88,28 +88,32 @@ def jdk() -> None:
             "each broker has a loopback address of its own, 127.0.41.1 and on, which only "
             "Linux gives without being told"
         )
-    _compiler(java())
+    _can_run(PULSAR)
 
 
 @pytest.fixture(scope="session")
 def jdk21(jdk: None) -> None:
     """What Pulsar 5.0 needs besides: a newer Java, and jars that can be had."""
-    found = java_from(21)
+    _can_run(PULSAR_50)
+
+
+def _can_run(program: Program) -> None:
+    found = java_from(program.oldest_java)
     if found is None:
-        pytest.skip("Pulsar 5.0 needs Java 21 or newer; install a JDK, or name one as JAVA_HOME")
-    _compiler(found)
-    try:
-        assert PULSAR_50.jars
-    except JarsMissing as error:
-        pytest.skip(f"the jars of Pulsar 5.0 cannot be had: {error}")
-
-
-def _compiler(java: str) -> None:
-    if not has_compiler(java):
         pytest.skip(
-            f"{java} has no compiler, which the launcher of the Pulsar cluster needs; "
+            f"{program.name} needs Java {program.oldest_java} or newer; install a JDK, or name "
+            "one as JAVA_HOME"
+        )
+    if not has_compiler(found):
+        pytest.skip(
+            f"{found} has no compiler, which the launcher of the Pulsar cluster needs; "
             "install a JDK, or name one as JAVA_HOME"
         )
+    if program is PULSAR_50:
+        try:
+            assert program.jars
+        except JarsMissing as error:
+            pytest.skip(f"the jars of Pulsar 5.0 cannot be had: {error}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
