@@ -74,7 +74,7 @@ class Flow:
 class SegmentedFlow:
     """Scalable topics of one kind. Of each of their segments, over the whole run: `rows`
     (int64[segments]), its bundle; `places`, where its hash is in that bundle (0–1); `begins_s` and
-    `ends_s`; `rates`, messages/s in at factor 1; float64[segments] each.
+    `ends_s`; `rate`, messages/s in at factor 1; float64[segments] each.
 
     `topics`: float64[bundles], number of segments that are written to at the time of `at`.
     """
@@ -83,7 +83,7 @@ class SegmentedFlow:
     places: Floats
     begins_s: Floats
     ends_s: Floats
-    rates: Floats
+    rate: Floats
     topics: Floats
     message_bytes: float
     fan_out: float
@@ -111,10 +111,10 @@ class SegmentedFlow:
         written = [np.clip(edge, self.begins_s, self.ends_s) for edge in (begin, end)]
         mean = (produced(written[1]) - produced(written[0])) / (end - begin)
         read = mean_between(consumed, begin, end)
-        rate_in = self._by_bundle(self.rates * mean)
+        rate_in = self._by_bundle(self.rate * mean)
         return Part(
             rate_in,
-            self._by_bundle(self.rates * mean * read) * self.fan_out,
+            self._by_bundle(self.rate * mean * read) * self.fan_out,
             rate_in * self.fan_out,
         )
 
