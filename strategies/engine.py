@@ -23,6 +23,7 @@ from strategies.intents.fold import fold_early, fold_intent
 from strategies.intents.progress import without_passed
 from strategies.intents.settings import DrainSettings
 from strategies.intents.state import forget_old
+from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, defaults_in
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
@@ -93,6 +94,8 @@ class EngineSettings:
     drains: DrainSettings = DrainSettings()
     rivals: RivalSettings = RivalSettings()
     bulkhead: BulkheadSettings = BulkheadSettings()
+    #: The Pulsar release whose defaults a None means and whose rules `parity` follows.
+    pulsar_version: PulsarRelease = RELEASES[0]
     shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
 
     @property
@@ -105,7 +108,10 @@ class EngineSettings:
         """The strategy's own settings. Raises SettingsError for an unknown name and for settings of
         another strategy.
         """
-        return self.shedders.settings_of(self.strategy, self.shedding)
+        settings = self.shedding
+        if settings is None:
+            settings = defaults_in(self.pulsar_version, self.entry.settings)
+        return self.shedders.settings_of(self.strategy, settings)
 
     def shedder(self) -> Shedder:
         """The strategy with its settings. Raises the same SettingsError as `chosen`."""
@@ -133,7 +139,8 @@ def rules_of(settings: EngineSettings) -> Rules:
     if filters.load_manager == "auto":
         filters = replace(filters, load_manager=entry.load_manager)
     if filters.distribute_evenly == "auto":
-        filters = replace(filters, distribute_evenly=entry.distributes_evenly)
+        evenly = entry.distributes_evenly and EVENLY.values[settings.pulsar_version]
+        filters = replace(filters, distribute_evenly=evenly)
     name, placing = placement_of(settings)
     places = None if name == "none" else placer(name, placing, settings.mode)
     destinations = DestinationRules(
