@@ -23,7 +23,13 @@ from strategies.intents.fold import fold_early, fold_intent
 from strategies.intents.progress import without_passed
 from strategies.intents.settings import DrainSettings
 from strategies.intents.state import forget_old
-from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, defaults_in
+from strategies.java.release_defaults import (
+    EVENLY,
+    RELEASES,
+    PulsarRelease,
+    defaults_in,
+    matches_ids,
+)
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
@@ -115,7 +121,7 @@ class EngineSettings:
 
     def shedder(self) -> Shedder:
         """The strategy with its settings. Raises the same SettingsError as `chosen`."""
-        return self.entry.build(self.chosen, self.weights, self.mode)
+        return self.entry.build(self.chosen, self.weights, self.mode, self.pulsar_version)
 
 
 def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
@@ -142,7 +148,9 @@ def rules_of(settings: EngineSettings) -> Rules:
         evenly = entry.distributes_evenly and EVENLY.values[settings.pulsar_version]
         filters = replace(filters, distribute_evenly=evenly)
     name, placing = placement_of(settings)
-    places = None if name == "none" else placer(name, placing, settings.mode)
+    places = (
+        None if name == "none" else placer(name, placing, settings.mode, settings.pulsar_version)
+    )
     destinations = DestinationRules(
         places,
         Filters(filters, settings.mode),
@@ -167,6 +175,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         settings.throttling,
         settings.drains,
         settings.rivals,
+        isolation_by_id=matches_ids(settings.pulsar_version),
     )
 
 

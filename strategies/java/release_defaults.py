@@ -83,6 +83,11 @@ RELEASE_DEFAULTS: Mapping[str, ReleaseDefault] = MappingProxyType(
 EVENLY = RELEASE_DEFAULTS["loadBalancerDistributeBundlesEvenlyEnabled"]
 
 
+def matches_ids(release: PulsarRelease) -> bool:
+    """Whether isolation policies name brokers by id besides host."""
+    return release != "4.2"
+
+
 def follows_release(setting: Setting) -> bool:
     """Whether the default of a setting depends on the release."""
     return setting.pulsar is not None and _followed(setting.pulsar) is not None

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from strategies.placement.avg import AvgPlacement, AvgPlacementSettings, ParityAvgPlacement
+from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.placement.avg import (
+    AvgPlacement,
+    AvgPlacementSettings,
+    ParityAvgPlacement,
+    ParityAvgPlacement50,
+)
 from strategies.placement.contract import PlacementStrategy, Placer
 from strategies.placement.least_long_term_rate import (
     LeastLongTermRate,
@@ -66,12 +72,15 @@ PLACERS: Registry[PlacementStrategy] = Registry(
         AvgPlacementSettings,
         AvgPlacement,
         lambda _: ParityAvgPlacement(),
+        parity_in={"5.0": ParityAvgPlacement50},
     ),
 )
 
 
-def placer(name: str, settings: object | None, mode: Mode) -> Placer:
-    """The placement called `name`; `settings` None means its defaults. Raises SettingsError for a
-    name or settings that do not fit.
+def placer(
+    name: str, settings: object | None, mode: Mode, release: PulsarRelease = RELEASES[0]
+) -> Placer:
+    """The placement called `name`; `settings` None means its defaults; `release`: whose rule parity
+    mode follows. Raises SettingsError for a name or settings that do not fit.
     """
-    return PLACERS.named(name).build(PLACERS.settings_of(name, settings), mode)
+    return PLACERS.named(name).build(PLACERS.settings_of(name, settings), mode, release)
