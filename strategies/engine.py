@@ -27,7 +27,6 @@ from strategies.java.release_defaults import (
     EVENLY,
     RELEASES,
     PulsarRelease,
-    defaults_in,
     matches_ids,
 )
 from strategies.limits.budget import within_the_hour
@@ -48,7 +47,7 @@ from strategies.outcomes import after_commands, without_settled
 from strategies.owned import forget_owned, keep_owned, owned_by
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.emptiest import EmptiestBroker
-from strategies.placement.registry import PLACERS, placer
+from strategies.placement.registry import PLACERS, paired, placer
 from strategies.producer_votes import check_clock, counted, went_back
 from strategies.raised import NOT_OF_RULES, RAISED, RecordChanges, check_plain, raised_text
 from strategies.registry import Registry
@@ -114,10 +113,7 @@ class EngineSettings:
         """The strategy's own settings. Raises SettingsError for an unknown name and for settings of
         another strategy.
         """
-        settings = self.shedding
-        if settings is None:
-            settings = defaults_in(self.pulsar_version, self.entry.settings)
-        return self.shedders.settings_of(self.strategy, settings)
+        return self.shedders.settings_of(self.strategy, self.shedding, self.pulsar_version)
 
     def shedder(self) -> Shedder:
         """The strategy with its settings. Raises the same SettingsError as `chosen`."""
@@ -129,6 +125,7 @@ def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
     an unknown strategy.
     """
     name = settings.entry.placement if settings.placement == "auto" else settings.placement
+    name = paired(name, settings.entry.pulsar_class, settings.mode, settings.pulsar_version)
     entry = PLACERS.get(name)
     return (
         name,

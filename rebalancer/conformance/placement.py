@@ -207,6 +207,7 @@ def _pairing(decision: Decision) -> tuple[float, float]:
 
 
 def sampled(known: Averages, sample: TrafficData) -> Averages:
+    """The averages of a bundle after one more sample."""
     averages, counts = advance(
         np.array([known.short, known.long]),
         np.array([known.short_samples, known.long_samples]),

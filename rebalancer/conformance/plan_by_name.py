@@ -25,7 +25,7 @@ from strategies.shedding.registry import SHEDDERS
 from strategies.usage import weighted_usage
 
 
-class _LookUp(msgspec.Struct, frozen=True):
+class _NamedLookUp(msgspec.Struct, frozen=True):
     """A look-up; without a bundle the caller has no name."""
 
     bundle: str | None
@@ -38,8 +38,8 @@ class _Attempt(RoundData, frozen=True, rename="camel"):
 
     shed: bool = True
     completed: bool = True
-    place: list[_LookUp] = msgspec.field(default_factory=list)
-    place_after: list[_LookUp] = msgspec.field(default_factory=list)
+    place: list[_NamedLookUp] = msgspec.field(default_factory=list)
+    place_after: list[_NamedLookUp] = msgspec.field(default_factory=list)
 
 
 def planned_by_name(case: Case) -> Played:
@@ -70,7 +70,11 @@ def planned_by_name(case: Case) -> Played:
 
 
 def _looked_up(
-    placer: Placer, weights: Weights, look_ups: Sequence[_LookUp], maps: DataMaps, memory: Memory
+    placer: Placer,
+    weights: Weights,
+    look_ups: Sequence[_NamedLookUp],
+    maps: DataMaps,
+    memory: Memory,
 ) -> list[dict[str, Any]]:
     """The brokers that can be drawn, of each look-up. None of them changes the memory."""
     found = []

@@ -28,6 +28,7 @@ from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
 from strategies.intents.settings import DrainSettings
 from strategies.java.release_defaults import (
+    PULSAR_VERSION,
     RELEASES,
     PulsarRelease,
     default_in,
@@ -46,8 +47,6 @@ from streaming.jars.connector import JarSettings
 from streaming.settings import JobSettings
 
 Shedders = Registry[SheddingStrategy]
-#: Path of the setting that selects the defaults of the others.
-PULSAR_VERSION = "pulsar.version"
 
 
 @dataclass(frozen=True, slots=True)

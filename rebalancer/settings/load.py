@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from rebalancer.settings import complaints
 from rebalancer.settings.clusters import named_complaint, split_by_cluster
 from rebalancer.settings.leaves import (
-    PULSAR_VERSION,
     Leaf,
     Shedders,
     all_leaves,
@@ -33,9 +32,9 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri, parse_topic
-from strategies.engine import Engine, EngineSettings
+from strategies.engine import Engine, EngineSettings, placement_of
 from strategies.errors import SettingsError
-from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.java.release_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings
 
@@ -74,6 +73,11 @@ class Settings:
         """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
         return {entry.leaf.path: entry.value for entry in self.entries}[path]
 
+    @property
+    def release_is_open(self) -> bool:
+        """Whether the telemetry decides on the Pulsar release (`pulsar.version = "auto"`)."""
+        return bool(self.value(PULSAR_VERSION) == "auto")
+
     def in_release(self, release: PulsarRelease) -> Settings:
         """The settings with the defaults and the rules of this Pulsar release; values that a source
         gives stay.
@@ -89,8 +93,21 @@ class Settings:
     @property
     def warnings(self) -> list[str]:
         """One sentence per table with settings of a strategy that does not run, while no source
-        names a strategy.
+        names a strategy, and about a placement that does not place.
         """
+        return [*self._of_strategies(), *self._of_placement()]
+
+    def _of_placement(self) -> list[str]:
+        wanted, placed_by = self.engine.placement, placement_of(self.engine)[0]
+        if wanted in ("auto", placed_by):
+            return []
+        return [
+            f"placement.strategy = {complaints.shown(wanted)} has no effect: from Pulsar "
+            f"{self.engine.pulsar_version} on it places only where the same class sheds, otherwise "
+            f"{placed_by} places; set placement.strategy = {complaints.shown(placed_by)}"
+        ]
+
+    def _of_strategies(self) -> list[str]:
         kinds = {entry.leaf.path: entry.kind for entry in self.entries}
         if kinds["shedding.strategy"] != "default":
             return []
@@ -279,17 +296,15 @@ def _engine(
     entries: Sequence[SettingEntry], shedders: Shedders, release: PulsarRelease
 ) -> EngineSettings:
     values = {entry.leaf.path: entry.value for entry in entries}
-    strategy, placement = shedders.named(values["shedding.strategy"]), values["placement.strategy"]
-    placed_by = strategy.placement if placement == "auto" else placement
-    return EngineSettings(
+    strategy = shedders.named(values["shedding.strategy"])
+    engine = EngineSettings(
         strategy=strategy.name,
         mode=values["shedding.mode"],
         pulsar_version=release,
         shedding=_built(strategy.settings, f"shedding.{strategy.name}", entries),
         weights=_build("weights", entries),
         round=_build("round", entries),
-        placement=placement,
-        placing=None if placed_by == "none" else _build(f"placement.{placed_by}", entries),
+        placement=values["placement.strategy"],
         destinations=_build("placement", entries),
         filters=_build("filters", entries),
         limits=_build("limits", entries),
@@ -300,6 +315,9 @@ def _engine(
         bulkhead=_build("bulkhead", entries),
         shedders=shedders,
     )
+    placed_by, _ = placement_of(engine)
+    placing = None if placed_by == "none" else _build(f"placement.{placed_by}", entries)
+    return replace(engine, placing=placing)
 
 
 def _build(section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:

@@ -21,6 +21,9 @@ PulsarRelease = Literal["4.2", "5.0"]
 #: Oldest first.
 RELEASES: tuple[PulsarRelease, ...] = get_args(PulsarRelease)
 
+#: Path of the setting that selects the release.
+PULSAR_VERSION = "pulsar.version"
+
 _T = TypeVar("_T")
 _MODULAR = "org.apache.pulsar.broker.loadbalance.impl"
 

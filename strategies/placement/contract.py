@@ -158,7 +158,8 @@ class PlacementStrategy:
     """Registry entry of a placement: `fixed` and `parity` build the rule from its settings,
     `summary` is a sentence.
 
-    `remembers`: whether its memory changes in a round that places no bundle. `parity_in`: builds
+    `remembers`: whether its memory changes in a round that places no bundle. `sheds`: whether
+    Pulsar's class is also a shedding strategy. `parity_in`: builds
     the rule of parity mode in releases of Pulsar whose rule is not that of the oldest known one.
     """
 
@@ -169,6 +170,7 @@ class PlacementStrategy:
     fixed: Callable[[Any], Placer]
     parity: Callable[[Any], Placer]
     remembers: bool = False
+    sheds: bool = False
     parity_in: Mapping[PulsarRelease, Callable[[Any], Placer]] = field(default_factory=dict)
 
     def build(self, settings: object, mode: Mode, release: PulsarRelease = RELEASES[0]) -> Placer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.java.release_defaults import RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.placement.avg import (
     AvgPlacement,
     AvgPlacementSettings,
@@ -24,7 +24,7 @@ from strategies.placement.least_resource_usage import (
 )
 from strategies.placement.round_robin import ParityRoundRobin, RoundRobin, RoundRobinSettings
 from strategies.registry import Registry
-from strategies.settings import Mode
+from strategies.settings import MODE_RULES, Mode
 
 _PACKAGE = "org.apache.pulsar.broker.loadbalance"
 
@@ -72,9 +72,29 @@ PLACERS: Registry[PlacementStrategy] = Registry(
         AvgPlacementSettings,
         AvgPlacement,
         lambda _: ParityAvgPlacement(),
+        sheds=True,
         parity_in={"5.0": ParityAvgPlacement50},
     ),
 )
+
+#: Pulsar's default up to 4.2.
+PLACED_BY_42 = next(
+    name
+    for name, entry in PLACERS.items()
+    if entry.pulsar_class == RELEASE_DEFAULTS["loadBalancerLoadPlacementStrategy"].values["4.2"]
+)
+
+
+def paired(name: str, sheds: str, mode: Mode, release: PulsarRelease) -> str:
+    """The placement that places where `name` is configured. From 5.0 on, Pulsar replaces one that
+    can shed by its default of 4.2, unless the same class sheds; up to 4.2 it does not start.
+
+    `sheds`: the class that sheds. Fixed mode, and a name that is no placement, stay.
+    """
+    entry = PLACERS.get(name)
+    if entry is None or not entry.sheds or entry.pulsar_class == sheds:
+        return name
+    return PLACED_BY_42 if MODE_RULES[mode].pairs and release != "4.2" else name
 
 
 def placer(

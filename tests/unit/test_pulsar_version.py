@@ -12,9 +12,10 @@ from rebalancer.settings.broker_conf.keys import KEYS
 from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import SettingEntry, Settings, load
 from rebalancer.settings.tree import json_schema
-from strategies.engine import Engine, EngineSettings, rules_of
+from strategies.engine import Engine, EngineSettings, placement_of, rules_of
 from strategies.errors import SettingsError
 from strategies.java.release_defaults import RELEASE_DEFAULTS
+from strategies.placement.registry import PLACERS
 from strategies.shedding.registry import SHEDDERS
 
 PLAIN = {
@@ -172,3 +173,46 @@ def test_the_schema_has_both_values() -> None:
 
     assert avg["default"] == 0.2
     assert avg["x-pulsar-version-defaults"] == {"4.2": 0.2, "5.0": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "version", "mode", "placed_by"),
+    [
+        ("threshold", "5.0", "parity", "least_long_term_rate"),
+        ("avg", "5.0", "parity", "avg"),
+        ("threshold", "5.0", "fixed", "avg"),
+        ("threshold", "4.2", "parity", "avg"),
+    ],
+)
+def test_a_placement_that_sheds_places_only_for_itself_from_50_on(
+    strategy: str, version: str, mode: str, placed_by: str
+) -> None:
+    flags = [
+        f"shedding.strategy={strategy}",
+        f"pulsar.version={version}",
+        f"shedding.mode={mode}",
+        "placement.strategy=avg",
+        "placement.least_long_term_rate.overloaded_percent=70",
+    ]
+    made = load(flags=flags)
+
+    name, placing = placement_of(made.engine)
+
+    assert name == placed_by
+    assert bool(made.warnings) is (placed_by != "avg")
+    if placed_by != "avg":
+        assert placing == PLACERS[placed_by].settings(overloaded_percent=70)
+        assert made.warnings == [
+            'placement.strategy = "avg" has no effect: from Pulsar 5.0 on it places only where the '
+            "same class sheds, otherwise least_long_term_rate places; set placement.strategy = "
+            '"least_long_term_rate"'
+        ]
+
+
+def test_shedding_by_avg_with_another_placement_does_not_use_the_plan() -> None:
+    flags = ["shedding.strategy=avg", "pulsar.version=5.0", "shedding.mode=parity"]
+
+    made = load(flags=[*flags, "placement.strategy=least_resource_usage"])
+
+    assert placement_of(made.engine)[0] == "least_resource_usage"
+    assert made.warnings == []
