@@ -105,8 +105,9 @@ class DroppingProcessor(StatefulProcessor):
         handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        for _ in self._read_rows(rows):
-            pass
+        for one in self._read_rows(rows):
+            if one.sealed is not None:
+                one.sealed.opened()
         return iter(())
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ telemetry topic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sinks.collector.broker_poll import Pass, Poll
@@ -20,7 +20,6 @@ from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.topics.access import Publisher
-from sinks.wall_clock import wall_clock_ms
 from strategies.errors import AdminError, Unauthorized
 
 
@@ -48,10 +47,9 @@ class Collector:
         poll: Poll,
         telemetry: Publisher,
         leader: LeaderPoll | None = None,
-        clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         """`poll`: from `load_source.open_poll` for `manager`. `leader`: None = sweeps do not name
-        the leader. `clock_ms`: timestamps of records.
+        the leader.
         """
         self._cluster = cluster
         self._settings = settings
@@ -60,9 +58,8 @@ class Collector:
         self._poll = poll
         self._telemetry = telemetry
         self._leader = leader
-        self._clock_ms = clock_ms
         self._policies = ""
-        self._policies_due_ms = 0
+        self._policies_due_ms = self._repeat_due_ms = 0
 
     def step(self) -> StepResult:
         """Runs one pass and publishes it when it is complete. Raises Unauthorized, SinkError."""
@@ -85,8 +82,8 @@ class Collector:
         return StepResult(done, changed, complaints)
 
     def _look_at_policies(self, brokers: Sequence[str], done: Pass) -> tuple[bool, tuple[str, ...]]:
-        """Publishes the policies if they have changed; after a failed read the published ones stay
-        valid.
+        """Publishes the policies if they have changed or are due again, and says whether they have
+        changed; after a failed read the published ones stay valid.
         """
         if done.ts < self._policies_due_ms:
             return False, ()
@@ -105,8 +102,9 @@ class Collector:
             self._policies_due_ms = 0
             return False, (f"The policies could not be read and stay as they were: {error}",)
         text = text_of(snapshot)
-        if text == self._policies:
-            return False, ()
-        self._telemetry.publish(self._cluster, encode_policies(self._cluster, done.ts, snapshot))
-        self._policies = text
-        return True, ()
+        changed, self._policies = text != self._policies, text
+        if changed or done.ts >= self._repeat_due_ms:
+            value = encode_policies(self._cluster, done.ts, snapshot)
+            self._telemetry.publish(self._cluster, value)
+            self._repeat_due_ms = done.ts + self._settings.policies_repeat_ms
+        return changed, ()

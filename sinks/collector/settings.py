@@ -70,6 +70,16 @@ class CollectorSettings:
             le=86_400_000,
         ),
     ] = 300_000
+    policies_repeat_ms: Annotated[
+        int,
+        Setting(
+            "Interval for publishing policies that have not changed, for jobs that rejected them "
+            "after an outage, or that read the newest telemetry only",
+            "ms",
+            ge=100,
+            le=86_400_000,
+        ),
+    ] = 900_000
 
 
 def collector_folder(settings: CollectorSettings) -> Path:

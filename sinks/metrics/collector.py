@@ -53,7 +53,7 @@ class CollectorMetrics:
         )
         self._policies = Counter(
             "pulsar_rebalancer_policies_published_total",
-            "Published snapshots",
+            "Published snapshots of policies that had changed",
             by,
             registry=registry,
         )

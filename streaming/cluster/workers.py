@@ -88,14 +88,16 @@ def worker_environment(
     must lead to our packages here too.
     """
     ours = [str(_PROJECT), *(path for path in (outer.get("PYTHONPATH"),) if path)]
+    packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     if is_local(job.master):
+        if is_submitted():  # an archive of packages is unpacked for this process alone
+            ours += packages
         here = {
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         return {"PYTHONPATH": os.pathsep.join(ours), **here, **allocator_environment(outer)}
-    packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     named = outer.get("PYSPARK_PYTHON") or (python_name() if job.environment else sys.executable)
     return {
         "PYTHONPATH": os.pathsep.join([*ours, *packages]),

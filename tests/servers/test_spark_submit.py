@@ -16,9 +16,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.faults.real_job import RealJob, kill_marked, recording
+from tests.faults.real_job import TOPICS, RealJob, kill_marked, recording
 from tests.faults.topics import compare
 from tests.replayed import replayed
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_topics import put, values
 from tests.servers.spark_cluster import SparkCluster, spark_cluster
 from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
@@ -171,6 +173,27 @@ def test_sigterm_to_spark_submit_ends_the_job_after_its_micro_batch(
         assert "stopped (SIGTERM)" in one.said()
         one.job.drain()  # `rebalancer run` continues the checkpoint, and repeats no micro-batch
         assert_as_in_the_plain_loop(one.job, lines)
+
+
+@pytest.mark.slow
+def test_topics_on_kafka_need_the_jars_of_the_command_line(
+    cluster: SparkCluster, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    """The master is this machine here, which spark-submit may name as well."""
+    lines = recording(RECORDING)
+    uris = {name: kafka.topic(f"submitted-{name}", 1) for name in TOPICS}
+    put(uris["telemetry"], lines)
+    topics = [f"topics.{name}={uri}" for name, uri in uris.items()]
+    with submitted(cluster, tmp_path, *topics, "job.master=local[2]") as one:
+        words = draining(one.words["client"])
+        jars = words.index("--jars")
+        one.words = {"client": words, "without": words[:jars] + words[jars + 2 :]}
+        assert one.start("without").wait(_PATIENCE_S) == 2
+        assert "spark-submit has no Kafka connector" in one.said()
+        assert one.start("client").wait(_PATIENCE_S) == 0, one.said()[-3000:]
+        reference = replayed(lines, one.job.engine)
+        for kind in ("commands", "rounds"):
+            assert list(values(uris[kind])) == reference[kind]
 
 
 def test_settings_are_refused_with_the_exit_code_of_the_program(

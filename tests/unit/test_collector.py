@@ -81,7 +81,6 @@ def collector(
             poll=poll(hasty, CollectorSettings(**given), clock),
             telemetry=publisher,
             leader=LeaderPoll(hasty, clock),
-            clock_ms=clock,
         )
 
 
@@ -256,6 +255,23 @@ def test_policies_are_published_when_they_change_and_read_as_they_are_meant(
     assert isolated(last, "t/ns", pulsar.cluster.brokers) == {}
     assert set(isolated(last, "other/ns", pulsar.cluster.brokers)) == set(pulsar.cluster.brokers)
     assert {facts.version for facts in last.brokers.values()} == {"4.2.4"}
+
+
+def test_policies_that_do_not_change_are_published_again_after_a_while(
+    pulsar: FakePulsar, control: Control
+) -> None:
+    """A job that rejected them after an outage, or reads the newest telemetry only, needs them."""
+    every_ms = 30_000
+    with collector(pulsar, control, policies_interval_ms=100, policies_repeat_ms=every_ms) as one:
+        results = [one.step() for _ in range(20)]
+    assert [result.policies for result in results] == [True] + [False] * 19
+    passes = [result.done.ts for result in results if result.done is not None]
+    published = [record.ts for record in records(control) if isinstance(record, Policies)]
+    due = [passes[0]]
+    for ts in passes:
+        due += [ts] if ts - due[-1] >= every_ms else []
+    assert published == due
+    assert 2 < len(due) < 10
 
 
 def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(
