@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.guard import MoveGuard
@@ -21,6 +21,9 @@ from strategies.admission import (
 )
 from strategies.errors import NotFound
 from strategies.filters.contract import namespace_of
+from strategies.filters.policies import PoliciesView
+from strategies.java.broker_versions import release_of
+from strategies.java.release_defaults import matches_ids
 from strategies.model import Command
 
 
@@ -73,7 +76,7 @@ class Facts:
             brokers,
             owner,
             exists=owner is not None or self._exists(command.bundle),
-            policies=isolation_of(self.admin.isolation_policies()),
+            policies=self._isolation(),
         )
 
     def objection(self, task: Task, brokers: Sequence[str]) -> Objection | None:
@@ -103,6 +106,16 @@ class Facts:
         """The person who paused the executor and the reason; empty if no record pauses it."""
         order = self.approvals.pause(self.config.cluster)
         return f"{order.by} ({order.reason})" if order is not None and order.paused else ""
+
+    def _isolation(self) -> PoliciesView:
+        """The isolation policies, read as the brokers' release reads them."""
+        policies = isolation_of(self.admin.isolation_policies())
+        if not policies.isolation:
+            return policies
+        release = self.config.release
+        if release is None:
+            release = release_of({"a broker": self.admin.version()}).release
+        return replace(policies, by_id=matches_ids(release))
 
     def _closed(self, command: Command | None = None, *more: str) -> Objection | None:
         """What the gate says; it has nothing to say about dry runs."""

@@ -77,12 +77,11 @@ PLACERS: Registry[PlacementStrategy] = Registry(
     ),
 )
 
-#: Pulsar's default up to 4.2.
-PLACED_BY_42 = next(
-    name
-    for name, entry in PLACERS.items()
-    if entry.pulsar_class == RELEASE_DEFAULTS["loadBalancerLoadPlacementStrategy"].values["4.2"]
-)
+
+def pulsars_own(release: PulsarRelease) -> str:
+    """The placement that Pulsar runs by default."""
+    default = RELEASE_DEFAULTS["loadBalancerLoadPlacementStrategy"].values[release]
+    return next(name for name, entry in PLACERS.items() if entry.pulsar_class == default)
 
 
 def paired(name: str, sheds: str, mode: Mode, release: PulsarRelease) -> str:
@@ -94,7 +93,7 @@ def paired(name: str, sheds: str, mode: Mode, release: PulsarRelease) -> str:
     entry = PLACERS.get(name)
     if entry is None or not entry.sheds or entry.pulsar_class == sheds:
         return name
-    return PLACED_BY_42 if MODE_RULES[mode].pairs and release != "4.2" else name
+    return pulsars_own("4.2") if MODE_RULES[mode].pairs and release != "4.2" else name
 
 
 def placer(

@@ -9,7 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.engine import EngineSettings, rules_of
+from rebalancer.simulation.leader import Leader
+from sinks.wire.codec import decode
+from strategies.engine import Engine, EngineSettings, rules_of
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.java.release_defaults import PulsarRelease
@@ -19,9 +21,11 @@ from strategies.placement.contract import Candidate, Placement
 from strategies.placement.destinations import Destinations
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings
+from strategies.store import InMemoryStore
 from tests.unit.placement_builders import brokers, candidate, policies, policy, request
 from tests.unit.shedding_builders import WEIGHTS, broker, ns, talking, view
 from tests.unit.shedding_rounds import hits, picked, play
+from tests.unit.uneven_log import uneven
 
 SETTINGS = AvgSettings(max_unload=0.5, hit_count_high=1)
 OLD, NEW = ParityAvgShedder(SETTINGS, WEIGHTS), parity_50(SETTINGS, WEIGHTS)
@@ -200,3 +204,25 @@ def test_brokers_are_named_by_id_from_50_on() -> None:
     for release, by_id in (("4.2", False), ("5.0", True)):
         rules = rules_of(EngineSettings(pulsar_version=release))  # type: ignore[arg-type]
         assert rules.isolation_by_id is by_id
+
+
+def placed_by_leader(release: PulsarRelease, placement: str) -> set[str | None]:
+    """Where the leader of a modelled cluster places 40 bundles without an owner."""
+    store = InMemoryStore()
+    engine = Engine(EngineSettings("avg", "parity"))
+    for line in uneven(rounds=2):
+        engine.fold(decode(line, b""), store)
+    leader = Leader(
+        EngineSettings("avg", "parity", placement=placement, pulsar_version=release), "c", store
+    )
+    return set(leader.places([(ns(k), "hot:1") for k in range(40)], ["hot:1", "idle:1"]))
+
+
+@pytest.mark.parametrize("placement", ["none", "auto"])
+def test_pulsars_own_placement_of_50_draws_each_bundle(placement: str) -> None:
+    assert placed_by_leader("5.0", placement) == {"hot:1", "idle:1"}
+
+
+def test_the_placement_of_42_sends_new_bundles_to_one_broker() -> None:
+    assert len(placed_by_leader("4.2", "auto")) == 1
+    assert placed_by_leader("4.2", "none") == {"idle:1"}
