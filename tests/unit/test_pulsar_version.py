@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.analysis.report.settings import shown_settings
 from rebalancer.settings.broker_conf.keys import KEYS
 from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import SettingEntry, Settings, load
@@ -216,3 +217,9 @@ def test_shedding_by_avg_with_another_placement_does_not_use_the_plan() -> None:
 
     assert placement_of(made.engine)[0] == "least_resource_usage"
     assert made.warnings == []
+
+
+def test_a_report_shows_the_release_that_is_not_the_usual_one() -> None:
+    assert "pulsar.version" not in shown_settings(load())
+    assert shown_settings(load().in_release("5.0"))["pulsar.version"] == "5.0"
+    assert shown_settings(load(flags=["pulsar.version=4.2"]))["pulsar.version"] == "4.2"
