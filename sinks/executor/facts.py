@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.guard import MoveGuard
@@ -21,9 +21,8 @@ from strategies.admission import (
 )
 from strategies.errors import NotFound
 from strategies.filters.contract import namespace_of
-from strategies.filters.policies import PoliciesView
 from strategies.java.broker_versions import release_of
-from strategies.java.release_defaults import matches_ids
+from strategies.java.release_defaults import PulsarRelease, matches_ids
 from strategies.model import Command
 
 
@@ -72,11 +71,13 @@ class Facts:
             filter(None, (command.source, command.destination)),
             brokers,
         )
+        isolation = self.admin.isolation_policies()
+        by_id = bool(isolation) and matches_ids(self._release())
         return ClusterFacts(
             brokers,
             owner,
             exists=owner is not None or self._exists(command.bundle),
-            policies=self._isolation(),
+            policies=isolation_of(isolation, by_id=by_id),
         )
 
     def objection(self, task: Task, brokers: Sequence[str]) -> Objection | None:
@@ -107,15 +108,9 @@ class Facts:
         order = self.approvals.pause(self.config.cluster)
         return f"{order.by} ({order.reason})" if order is not None and order.paused else ""
 
-    def _isolation(self) -> PoliciesView:
-        """The isolation policies, read as the brokers' release reads them."""
-        policies = isolation_of(self.admin.isolation_policies())
-        if not policies.isolation:
-            return policies
-        release = self.config.release
-        if release is None:
-            release = release_of({"a broker": self.admin.version()}).release
-        return replace(policies, by_id=matches_ids(release))
+    def _release(self) -> PulsarRelease:
+        """The brokers' release. Raises AdminError."""
+        return self.config.release or release_of({"a broker": self.admin.version()}).release
 
     def _closed(self, command: Command | None = None, *more: str) -> Objection | None:
         """What the gate says; it has nothing to say about dry runs."""

@@ -108,7 +108,7 @@ def release_of(versions: Mapping[str, str]) -> ClusterRelease:
 def _not_exact(
     brokers: Sequence[str], known: Mapping[str, BrokerVersion], versions: Mapping[str, str]
 ) -> list[str]:
-    """One sentence per release that stands in for versions whose rules are not known."""
+    """One sentence per release whose rules replace those of versions that are not known."""
     remarks = []
     for release in RELEASES:
         there = [one for one in brokers if known[one].release == release and not known[one].exact]
