@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -89,9 +89,11 @@ class Objection:
         return f"{self.code}: {self.text}"
 
 
-def isolation_of(policies: Mapping[str, object]) -> PoliciesView:
-    """Parses isolation policies: name → policy, in the form of the admin API."""
-    return read_policies(json.dumps({"isolation": policies}))
+def isolation_of(policies: Mapping[str, object], *, by_id: bool = False) -> PoliciesView:
+    """Parses isolation policies: name → policy, in the form of the admin API. `by_id`: as in the
+    view.
+    """
+    return replace(read_policies(json.dumps({"isolation": policies})), by_id=by_id)
 
 
 def may_be_considered(

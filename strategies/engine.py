@@ -23,6 +23,12 @@ from strategies.intents.fold import fold_early, fold_intent
 from strategies.intents.progress import without_passed
 from strategies.intents.settings import DrainSettings
 from strategies.intents.state import forget_old
+from strategies.java.release_defaults import (
+    EVENLY,
+    RELEASES,
+    PulsarRelease,
+    matches_ids,
+)
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
@@ -41,7 +47,7 @@ from strategies.outcomes import after_commands, without_settled
 from strategies.owned import forget_owned, keep_owned, owned_by
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.emptiest import EmptiestBroker
-from strategies.placement.registry import PLACERS, placer
+from strategies.placement.registry import PLACERS, paired, placer
 from strategies.producer_votes import check_clock, counted, went_back
 from strategies.raised import NOT_OF_RULES, RAISED, RecordChanges, check_plain, raised_text
 from strategies.registry import Registry
@@ -93,6 +99,8 @@ class EngineSettings:
     drains: DrainSettings = DrainSettings()
     rivals: RivalSettings = RivalSettings()
     bulkhead: BulkheadSettings = BulkheadSettings()
+    #: The Pulsar release whose defaults a None means and whose rules `parity` follows.
+    pulsar_version: PulsarRelease = RELEASES[0]
     shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
 
     @property
@@ -105,11 +113,11 @@ class EngineSettings:
         """The strategy's own settings. Raises SettingsError for an unknown name and for settings of
         another strategy.
         """
-        return self.shedders.settings_of(self.strategy, self.shedding)
+        return self.shedders.settings_of(self.strategy, self.shedding, self.pulsar_version)
 
     def shedder(self) -> Shedder:
         """The strategy with its settings. Raises the same SettingsError as `chosen`."""
-        return self.entry.build(self.chosen, self.weights, self.mode)
+        return self.entry.build(self.chosen, self.weights, self.mode, self.pulsar_version)
 
 
 def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
@@ -117,6 +125,7 @@ def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
     an unknown strategy.
     """
     name = settings.entry.placement if settings.placement == "auto" else settings.placement
+    name = paired(name, settings.entry.pulsar_class, settings.mode, settings.pulsar_version)
     entry = PLACERS.get(name)
     return (
         name,
@@ -133,9 +142,12 @@ def rules_of(settings: EngineSettings) -> Rules:
     if filters.load_manager == "auto":
         filters = replace(filters, load_manager=entry.load_manager)
     if filters.distribute_evenly == "auto":
-        filters = replace(filters, distribute_evenly=entry.distributes_evenly)
+        evenly = entry.distributes_evenly and EVENLY.values[settings.pulsar_version]
+        filters = replace(filters, distribute_evenly=evenly)
     name, placing = placement_of(settings)
-    places = None if name == "none" else placer(name, placing, settings.mode)
+    places = (
+        None if name == "none" else placer(name, placing, settings.mode, settings.pulsar_version)
+    )
     destinations = DestinationRules(
         places,
         Filters(filters, settings.mode),
@@ -160,6 +172,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         settings.throttling,
         settings.drains,
         settings.rivals,
+        isolation_by_id=matches_ids(settings.pulsar_version),
     )
 
 

@@ -193,6 +193,9 @@ class Memory:
 
     brokers: Mapping[str, BrokerMemory] = field(default_factory=dict)
     cluster: ClusterMemory = ClusterMemory()
+    #: Bundle → its source and its destination, planned in this round (AvgShedder of Pulsar 5.0).
+    #: No state keeps it, so it ends with the round, whatever happens in it.
+    plan: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from strategies.errors import SettingsError
+from strategies.java.release_defaults import RELEASES, PulsarRelease, defaults_in
 
 
 class Choosable(Protocol):
@@ -55,12 +56,14 @@ class Registry(Mapping[str, Choice]):
             )
         return self[name]
 
-    def settings_of(self, name: str, settings: object | None) -> object:
-        """The settings of a choice; None means its defaults. Raises SettingsError for an unknown
-        name and for settings of another class.
+    def settings_of(
+        self, name: str, settings: object | None, release: PulsarRelease = RELEASES[0]
+    ) -> object:
+        """The settings of a choice; None means its defaults in this Pulsar release. Raises
+        SettingsError for an unknown name and for settings of another class.
         """
         wanted = self.named(name).settings
-        chosen: object = wanted() if settings is None else settings
+        chosen: object = defaults_in(release, wanted) if settings is None else settings
         if not isinstance(chosen, wanted):
             what = "strategy" if self._table == "shedding" else self._table
             raise SettingsError(

@@ -30,7 +30,7 @@ ClosedBy = Literal["sweep", "all-reported", "lateness"]
 @dataclass(frozen=True)
 class Rules:
     """The settings that apply to a round. `by_mode`: what its mode decides; `usage`: of a broker,
-    in records; `windows`: `limits.windows`, parsed.
+    in records; `windows`: `limits.windows`, parsed; `isolation_by_id`: see `PoliciesView.by_id`.
     """
 
     strategy: str
@@ -46,6 +46,7 @@ class Rules:
     throttling: AdviceSettings = AdviceSettings()
     drains: DrainSettings = DrainSettings()
     rivals: RivalSettings = RivalSettings()
+    isolation_by_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)

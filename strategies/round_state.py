@@ -80,6 +80,7 @@ _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
             "other-load-manager": "Check filters.load_manager.",
             "not-there": _FILTERS,
             "no-destination": _FILTERS,
+            "only-source": _FILTERS,
         },
     ),
     (

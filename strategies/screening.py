@@ -5,7 +5,7 @@ moves under way counted as done.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from types import MappingProxyType
 
@@ -120,6 +120,10 @@ def policies_of(given: RoundInput) -> PoliciesView:
     return _read(given.policies) if small else _read_large(given.policies)
 
 
+def _with_ids(policies: PoliciesView) -> PoliciesView:
+    return replace(policies, by_id=True)
+
+
 def view_of(
     given: RoundInput,
     live: tuple[BrokerState, ...],
@@ -158,7 +162,7 @@ def view_of(
         resting,
         cool_down_ms=rules.round.cool_down_ms,
         is_excluded=is_excluded,
-        policies=policies_of(given),
+        policies=_with_ids(policies_of(given)) if rules.isolation_by_id else policies_of(given),
         foreign_ms=max((move.ts for move in given.rivals.moves), default=-1),
     )
 

@@ -27,10 +27,12 @@ class ModeRules:
     keeps_due: bool
     #: A round may advise dispatch limits.
     advises: bool
+    #: A placement that can shed places only where the same class sheds, as Pulsar pairs them.
+    pairs: bool
 
 
 MODE_RULES: Mapping[Mode, ModeRules] = MappingProxyType(
-    {"fixed": ModeRules(True, True, True), "parity": ModeRules(False, False, False)}
+    {"fixed": ModeRules(True, True, True, False), "parity": ModeRules(False, False, False, True)}
 )
 
 

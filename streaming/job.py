@@ -35,6 +35,7 @@ from sinks.wire.raw import check_source
 from sinks.wire.signing import intents_key, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
+from strategies.java.release_defaults import PulsarRelease
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.cluster.gateway import is_submitted
@@ -56,6 +57,7 @@ from streaming.progress import (
     Until,
     progress_file,
 )
+from streaming.pulsar_release import resolved_release
 from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
@@ -108,6 +110,7 @@ def run_job(
     metrics: MetricsSettings = METRICS_OFF,
     on_poll: Callable[[], None] = lambda: None,
     patience: Patience = Patience(),
+    in_release: Callable[[PulsarRelease], EngineSettings] | None = None,
 ) -> JobResult:
     """Runs the job until it is stopped, or, with `drain`, until all present records are processed.
 
@@ -116,11 +119,16 @@ def run_job(
     starting (and stopping) one. `log`: gets messages for people: the epoch, and why the job waits.
     `metrics`: if they are on, micro-batches have facts. `on_poll`: called at every turn of the main
     loop. `patience`: with rows of clusters that vanish; for tests, which cannot wait for days.
+    `in_release`: the engine's settings for the Pulsar release that checkpoint or telemetry name,
+    with `pulsar.version = "auto"`.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
     _check_topics_exist(job.connections)
     folder = checkpoint_folder(job)
+    if in_release is not None:
+        engine = in_release(resolved_release(job, folder, log))
+        check_job(job, engine)
     job = with_partitions(job, folder, log)
     stop = stop or Stop()
     with ExitStack() as stack:

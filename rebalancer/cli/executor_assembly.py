@@ -83,6 +83,7 @@ def assembled(
         approvals,
         given.approval == "required",
         guard_rules(given),
+        None if settings.release_is_open else settings.engine.pulsar_version,
     )
     with ExitStack() as stack:
         known = KnownBrokers(pulsar, [state_folder(given)], say)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,6 +75,25 @@ def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -
     from rebalancer.settings.load import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
+
+
+def in_recorded_release(settings: Settings, recording: Path | str | Iterable[bytes]) -> Settings:
+    """The settings with the Pulsar release that a recording names, or telemetry records, if they
+    leave it open. Reports on standard error what differs from the usual. Raises SinkError.
+    """
+    if not settings.release_is_open:
+        return settings
+    from rebalancer.analysis.recorded_release import recorded_release, release_in
+    from rebalancer.cli import console
+    from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
+
+    found = (
+        recorded_release(recording) if isinstance(recording, Path | str) else release_in(recording)
+    )
+    if found.release != RELEASES[0]:
+        console.progress(f"{PULSAR_VERSION}: {found.release} (auto, by the records: {found.why})")
+    console.warn([f"{PULSAR_VERSION}: {remark}" for remark in found.remarks])
+    return settings.in_release(found.release)
 
 
 def debug(ctx: typer.Context) -> bool:

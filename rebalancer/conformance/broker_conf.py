@@ -9,24 +9,25 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, get_type_hints
 
 from strategies.errors import SettingsError
+from strategies.java.release_defaults import RELEASES, PulsarRelease, defaults_in
 from strategies.settings import Setting, Weights
 
 _T = TypeVar("_T")
 _BANDWIDTH = ("loadBalancerBandwidthInResourceWeight", "loadBalancerBandwidthOutResourceWeight")
 
 
-def settings_of(cls: type[_T], conf: Mapping[str, Any]) -> _T:
-    """Settings of a dataclass from Pulsar's keys; keys that are not named keep their default, keys
-    of others are ignored.
+def settings_of(cls: type[_T], conf: Mapping[str, Any], release: PulsarRelease = RELEASES[0]) -> _T:
+    """Settings of a dataclass from Pulsar's keys; keys that are not named have their default in
+    this release, keys of others are ignored.
 
     Raises SettingsError for a value that is neither a number nor a truth value nor a list of names.
     """
-    given = {}
+    given = dict[str, Any]()
     for name, hint in get_type_hints(cls, include_extras=True).items():
         for mark in getattr(hint, "__metadata__", ()):
             if isinstance(mark, Setting) and mark.pulsar is not None and mark.pulsar in conf:
                 given[name] = _plain(mark.pulsar, conf[mark.pulsar])
-    return cls(**given)
+    return dataclasses.replace(defaults_in(release, cls), **given)  # type: ignore[type-var]
 
 
 def weights_of(conf: Mapping[str, Any]) -> Weights:

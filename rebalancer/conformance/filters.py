@@ -24,6 +24,7 @@ from strategies.filters.isolation import governing, isolated, role_of
 from strategies.filters.pipeline import FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.filters.topic_count import too_many_topics, topics_at_limit
+from strategies.java.release_defaults import PulsarRelease, matches_ids
 
 Manager = Literal["modular", "extensible"]
 Conf = dict[str, Number | bool]
@@ -72,18 +73,18 @@ class _TopicCount(msgspec.Struct, frozen=True):
     conf: Conf = {}
 
 
-def filtered(answer_query: Callable[[bytes], dict[str, Any]], case: Case) -> Played:
-    """Runs one filter. `answer_query`: converts a query to the filter's answer. Raises
+def filtered(answer_query: Callable[[bytes, PulsarRelease], dict[str, Any]], case: Case) -> Played:
+    """Runs one filter. `answer_query`: converts a query to the filter's answer in a release. Raises
     SettingsError for a case of another form.
     """
     for query, answer in case.answered(msgspec.Raw, "queries"):
         try:
-            yield answer, answer_query(bytes(query))
+            yield answer, answer_query(bytes(query), case.release)
         except msgspec.ValidationError as error:
             raise SettingsError([f"{case.where}: not a query of this form: {error}"]) from error
 
 
-def anti_affinity(text: bytes) -> dict[str, Any]:
+def anti_affinity(text: bytes, _: PulsarRelease) -> dict[str, Any]:
     """The brokers that remain when a group's namespaces are spread, and whether the bundle may
     leave its broker.
     """
@@ -104,7 +105,7 @@ def anti_affinity(text: bytes) -> dict[str, Any]:
     return {"candidates": sorted(remaining(query.candidates, refused)), "shouldUnload": leaves}
 
 
-def even_distribution(text: bytes) -> dict[str, Any]:
+def even_distribution(text: bytes, _: PulsarRelease) -> dict[str, Any]:
     """The brokers with the fewest bundles of the namespace."""
     query = msgspec.json.decode(text, type=_Spread)
     namespace = namespace_of(query.bundle)
@@ -115,7 +116,7 @@ def even_distribution(text: bytes) -> dict[str, Any]:
     return {"candidates": sorted(remaining(query.candidates, uneven(query.candidates, counts)))}
 
 
-def isolation(text: bytes) -> dict[str, Any]:
+def isolation(text: bytes, release: PulsarRelease) -> dict[str, Any]:
     """The brokers that may serve a namespace by the isolation policies, and the role of every
     broker.
     """
@@ -130,6 +131,7 @@ def isolation(text: bytes) -> dict[str, Any]:
     policies = PoliciesView(
         tuple(isolation_policy(name, tree) for name, tree in (query.policies or {}).items()),
         brokers=facts,
+        by_id=matches_ids(release),
     )
     namespace = namespace_of(query.bundle)
     policy = governing(policies, namespace)
@@ -149,7 +151,7 @@ def isolation(text: bytes) -> dict[str, Any]:
     }
 
 
-def topic_count(text: bytes) -> dict[str, Any]:
+def topic_count(text: bytes, _: PulsarRelease) -> dict[str, Any]:
     """The brokers that may take more topics."""
     query = msgspec.json.decode(text, type=_TopicCount)
     limit = settings_of(FilterSettings, query.conf).max_topics

@@ -27,6 +27,7 @@ from rebalancer.conformance.shedding import targets, unloads
 from rebalancer.conformance.vectors import Case, Number, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.bundles.bundle_loads import BundleLoads
+from strategies.errors import SettingsError
 from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory
 from strategies.placement.avg import ParityAvgPlacement, key_of, planned_to
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Request, row_of
@@ -143,6 +144,13 @@ def planned(case: Case) -> Played:
     """Replays a case through AvgShedder as shedder and as placement. Raises SettingsError for a
     case of another form.
     """
+    if case.release != case.answered_by:
+        raise SettingsError(
+            [
+                f"{case.where}: AvgShedder of Pulsar {case.release} has another plan: suite "
+                "placement50 compares it"
+            ]
+        )
     maps, plan = DataMaps(), _Plan()
     for round_, answer in case.answered(_PlannedRound):
         maps.advance(round_)
@@ -186,7 +194,7 @@ def _averages(look_up: _LookUp, maps: DataMaps, plan: _Plan) -> Averages:
     known = plan.sampled.get(look_up.bundle) or maps.bundles[look_up.bundle]
     if look_up.sample is None:
         return known
-    newer = _sampled(known, look_up.sample)
+    newer = sampled(known, look_up.sample)
     plan.changed(look_up.bundle, key_of(known), key_of(newer))
     plan.sampled[look_up.bundle] = newer
     return newer
@@ -198,7 +206,8 @@ def _pairing(decision: Decision) -> tuple[float, float]:
     return float(under or 0.0), -float(over or 0.0)
 
 
-def _sampled(known: Averages, sample: TrafficData) -> Averages:
+def sampled(known: Averages, sample: TrafficData) -> Averages:
+    """The averages of a bundle after one more sample."""
     averages, counts = advance(
         np.array([known.short, known.long]),
         np.array([known.short_samples, known.long_samples]),

@@ -15,6 +15,8 @@ from strategies.placement.avg import key_of
 from strategies.placement.contract import Averages
 from strategies.shedding.registry import SHEDDERS
 
+#: What another release answers in its own way: AvgShedder's plan by value.
+PLAN_OF_42 = frozenset({"plan", "destinations"})
 #: Compared besides the unloads of a strategy: the round's answer and the bundles in its data.
 State = Callable[[Shedding, Mapping[str, Averages]], dict[str, Any]]
 
@@ -24,7 +26,8 @@ def shed(strategy: str, state: State, case: Case) -> Played:
     another form.
     """
     entry, conf = SHEDDERS[strategy], case.envelope.conf
-    shedder = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
+    settings: object = settings_of(entry.settings, conf, case.answered_by)
+    shedder = entry.build(settings, weights_of(conf), "parity", case.release)
     maps, memory = DataMaps(), Memory()
     for round_, answer in case.answered(RoundData):
         maps.advance(round_)
@@ -32,10 +35,13 @@ def shed(strategy: str, state: State, case: Case) -> Played:
             maps.view(round_), only_active(memory, round_.active_brokers, "ewma")
         )
         memory = shedding.memory
-        yield (
-            answer,
-            {"unloads": unloads(shedding.decisions), **state(shedding, maps.bundles)},
-        )
+        ours = {"unloads": unloads(shedding.decisions), **state(shedding, maps.bundles)}
+        left_out = frozenset[str]() if case.release == case.answered_by else PLAN_OF_42
+        yield _without(answer, left_out), _without(ours, left_out)
+
+
+def _without(answer: Mapping[str, Any], fields: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in answer.items() if name not in fields}
 
 
 def nothing_else(_: Shedding, __: Mapping[str, Averages]) -> dict[str, Any]:
@@ -58,14 +64,9 @@ def hits_and_plan(shedding: Shedding, bundles: Mapping[str, Averages]) -> dict[s
     """AvgShedder's counters and plan; where it sent the bundles, by name and as its plan answers
     afterwards.
     """
-    brokers, planned = shedding.memory.brokers, shedding.memory.cluster.planned
+    planned = shedding.memory.cluster.planned
     state: dict[str, Any] = {
-        "hitHigh": {
-            broker: kept.hit_high for broker, kept in brokers.items() if kept.hit_high is not None
-        },
-        "hitLow": {
-            broker: kept.hit_low for broker, kept in brokers.items() if kept.hit_low is not None
-        },
+        **hits(shedding),
         "plan": {
             name: planned[key] for name, row in bundles.items() if (key := key_of(row)) in planned
         }
@@ -78,6 +79,14 @@ def hits_and_plan(shedding: Shedding, bundles: Mapping[str, Averages]) -> dict[s
             decision.bundle: decision.destination for decision in shedding.decisions
         }
     return state
+
+
+def hits(shedding: Shedding) -> dict[str, Any]:
+    """AvgShedder's counters."""
+    brokers = shedding.memory.brokers
+    high = {name: kept.hit_high for name, kept in brokers.items() if kept.hit_high is not None}
+    low = {name: kept.hit_low for name, kept in brokers.items() if kept.hit_low is not None}
+    return {"hitHigh": high, "hitLow": low}
 
 
 def targets(decisions: tuple[Decision, ...]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def algorithms(case: Case) -> Played:
     case of another form.
     """
     for query, answer in case.answered(_Query, "queries"):
-        yield answer, _answer(query, case.where)
+        yield answer, _answer(query, case)
 
 
 def flows_of(stats: Mapping[str, TrafficData]) -> dict[str, TopicFlow]:
@@ -109,8 +109,8 @@ def _place(query: _Topic) -> dict[str, Any]:
     return {"hash": hash_, "bundle": None if found is None else f"{namespace}/{found}"}
 
 
-def _answer(query: _Query, where: str) -> dict[str, Any]:
-    namespace, bundle = range_of(query.bundle, where)
+def _answer(query: _Query, case: Case) -> dict[str, Any]:
+    namespace, bundle = range_of(query.bundle, case.where)
     request = SplitRequest(
         bundle,
         query.topics,
@@ -119,6 +119,7 @@ def _answer(query: _Query, where: str) -> dict[str, Any]:
         query.force,
         settings_of(SplitSettings, query.conf).flow,
         query.default_algorithm,
+        case.release,
     )
     found = cuts(query.algorithm, request, "parity")
     if isinstance(found, SplitFault):

@@ -22,6 +22,7 @@ from rebalancer.conformance.filters import (
     topic_count,
 )
 from rebalancer.conformance.placement import placed, planned, smoothed_usage
+from rebalancer.conformance.plan_by_name import planned_by_name
 from rebalancer.conformance.shedding import averages, hits_and_plan, nothing_else, shed
 from rebalancer.conformance.splitting import algorithms, hashing, modular_splits, own_splits
 from rebalancer.conformance.throttling import bucket, limiter
@@ -63,6 +64,8 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
         ("filters", "evenDistribution"): partial(filtered, even_distribution),
         ("filters", "isolation"): partial(filtered, isolation),
         ("filters", "topicCount"): partial(filtered, topic_count),
+        ("placement50", "AvgShedder50"): planned_by_name,
+        ("splits50", "algorithms50"): algorithms,
         ("throttling", "AsyncTokenBucket"): bucket,
         ("throttling", "DispatchRateLimiterAsyncTokenBucket"): partial(limiter, "token_bucket"),
         ("throttling", "DispatchRateLimiterClassic"): partial(limiter, "classic"),
@@ -75,6 +78,7 @@ NOT_LIVE = frozenset(
     {
         ("splits", "hashing"),
         ("splits", "algorithms"),
+        ("splits50", "algorithms50"),
         ("averaging", "TimeAverageBrokerData"),
         ("averaging", "BrokerLoadData"),
         *(key for key in SUITES if key[0] == "throttling"),

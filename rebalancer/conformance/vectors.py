@@ -18,6 +18,7 @@ from typing import IO, Any, Literal, TypeVar, cast
 import msgspec
 
 from strategies.errors import SettingsError
+from strategies.java.release_defaults import RELEASES, PulsarRelease
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -49,11 +50,21 @@ class _Answered(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of a file. `line`: its text; `where`: file and line for complaints."""
+    """One line of a file. `line`: its text; `where`: file and line for complaints; `release`: whose
+    rules are compared with its answers, by default the release that gave them.
+    """
 
     where: str
     line: bytes
     envelope: Envelope
+    release: PulsarRelease = RELEASES[0]
+
+    @property
+    def answered_by(self) -> PulsarRelease:
+        """The release whose classes gave the answers; keys that `conf` leaves out have its
+        defaults.
+        """
+        return answered_by(self.envelope.suite)
 
     def read(self, type_: type[_T]) -> _T:
         """The case as a type of the suite. Raises SettingsError for another form."""
@@ -78,16 +89,22 @@ class Case:
         return list(zip(given, answers, strict=True))
 
 
-def read_cases(file: Path) -> Iterator[Case]:
-    """All cases of a file in order; at least one. Raises SettingsError for a file that cannot be
-    read to its end.
+def answered_by(suite: str) -> PulsarRelease:
+    """The release whose classes gave the answers of a suite."""
+    return "5.0" if suite.endswith("50") else "4.2"
+
+
+def read_cases(file: Path, release: PulsarRelease | None = None) -> Iterator[Case]:
+    """All cases of a file in order; at least one. `release`: whose rules are compared; None: those
+    of the release that answered. Raises SettingsError for a file that cannot be read to its end.
     """
     empty = True
     for number, line in enumerate(_lines(file), start=1):
         if line.strip():
             empty = False
             where = f"{file}: line {number}"
-            yield Case(where, line, _decode(line, Envelope, where))
+            envelope = _decode(line, Envelope, where)
+            yield Case(where, line, envelope, release or answered_by(envelope.suite))
     if empty:
         raise SettingsError(
             [f"{file}: contains no case; name a file of decision vectors (.jsonl or .jsonl.gz)"]

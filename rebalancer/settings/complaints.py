@@ -127,6 +127,9 @@ def _wrong(details: ErrorDetails, leaf: Leaf | None) -> str:
 
 
 def _near(details: ErrorDetails) -> str:
+    """A similar word; a similar number is no slip of the pen."""
+    if not any(letter.isalpha() for letter in str(details["input"])):
+        return ""
     options = [
         option.strip("'")
         for option in str(details.get("ctx", {}).get("expected", ""))

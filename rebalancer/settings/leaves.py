@@ -27,6 +27,13 @@ from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
 from strategies.intents.settings import DrainSettings
+from strategies.java.release_defaults import (
+    PULSAR_VERSION,
+    RELEASES,
+    PulsarRelease,
+    default_in,
+    follows_release,
+)
 from strategies.limits.settings import LimitSettings
 from strategies.placement.destinations import DestinationSettings
 from strategies.placement.registry import PLACERS
@@ -63,6 +70,17 @@ class Leaf:
     def env(self) -> str:
         """The environment variable of this setting."""
         return "REBALANCER_" + self.path.replace(".", "__").upper()
+
+    def default_in(self, release: PulsarRelease) -> Any:
+        """The default with this Pulsar release; `default` is that of the oldest one."""
+        return default_in(release, self.setting, self.default)
+
+    @property
+    def defaults(self) -> Mapping[PulsarRelease, Any]:
+        """Release → default, where they differ; otherwise empty."""
+        if not follows_release(self.setting):
+            return {}
+        return {release: self.default_in(release) for release in RELEASES}
 
 
 @cache
@@ -103,6 +121,7 @@ def all_leaves(shedders: Shedders = SHEDDERS) -> tuple[Leaf, ...]:
     """
     found = {section: list(leaves_of(cls, section)) for section, cls in sections(shedders).items()}
     found["placement"] = [_placement(), *found["placement"]]
+    found["pulsar"] = [_version(), *found["pulsar"]]
     ordered = {
         "round": found.pop("round"),
         "weights": found.pop("weights"),
@@ -183,6 +202,19 @@ def _choice(shedders: Shedders) -> list[Leaf]:
             ),
         ),
     ]
+
+
+def _version() -> Leaf:
+    """The Pulsar release; of one job, not of one cluster."""
+    return Leaf(
+        PULSAR_VERSION,
+        Literal[("auto", *RELEASES)],
+        "auto",
+        Setting(
+            "Pulsar release whose defaults and `parity` rules apply; auto: that of the oldest "
+            "broker in the telemetry, 4.2 if none names its version"
+        ),
+    )
 
 
 def _placement() -> Leaf:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,13 @@ from pydantic import ValidationError
 
 from rebalancer.settings import complaints
 from rebalancer.settings.clusters import named_complaint, split_by_cluster
-from rebalancer.settings.leaves import Leaf, Shedders, all_leaves, nested, sections
+from rebalancer.settings.leaves import (
+    Leaf,
+    Shedders,
+    all_leaves,
+    nested,
+    sections,
+)
 from rebalancer.settings.log import LogSettings
 from rebalancer.settings.serve import ServeSettings, serve_address
 from rebalancer.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
@@ -26,16 +32,17 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri, parse_topic
-from strategies.engine import Engine, EngineSettings
+from strategies.engine import Engine, EngineSettings, placement_of
 from strategies.errors import SettingsError
+from strategies.java.release_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings
 
 
 @dataclass(frozen=True, slots=True)
 class SettingEntry:
-    """One setting with its effective value and source (`source`: file, variable or flag; empty for
-    defaults).
+    """One setting with its effective value and source (`source`: file, variable or flag; the
+    Pulsar release for a default that depends on it, empty for other defaults).
     """
 
     leaf: Leaf
@@ -67,10 +74,40 @@ class Settings:
         return {entry.leaf.path: entry.value for entry in self.entries}[path]
 
     @property
+    def release_is_open(self) -> bool:
+        """Whether the telemetry decides on the Pulsar release (`pulsar.version = "auto"`)."""
+        return bool(self.value(PULSAR_VERSION) == "auto")
+
+    def in_release(self, release: PulsarRelease) -> Settings:
+        """The settings with the defaults and the rules of this Pulsar release; values that a source
+        gives stay.
+        """
+        entries = tuple(
+            _default(entry.leaf, release) if entry.kind == "default" else entry
+            for entry in self.entries
+        )
+        return replace(
+            self, entries=entries, engine=_engine(entries, self.engine.shedders, release)
+        )
+
+    @property
     def warnings(self) -> list[str]:
         """One sentence per table with settings of a strategy that does not run, while no source
-        names a strategy.
+        names a strategy, and about a placement that does not place.
         """
+        return [*self._of_strategies(), *self._of_placement()]
+
+    def _of_placement(self) -> list[str]:
+        wanted, placed_by = self.engine.placement, placement_of(self.engine)[0]
+        if wanted in ("auto", placed_by):
+            return []
+        return [
+            f"placement.strategy = {complaints.shown(wanted)} has no effect: from Pulsar "
+            f"{self.engine.pulsar_version} on it places only where the same class sheds, otherwise "
+            f"{placed_by} places; set placement.strategy = {complaints.shown(placed_by)}"
+        ]
+
+    def _of_strategies(self) -> list[str]:
         kinds = {entry.leaf.path: entry.kind for entry in self.entries}
         if kinds["shedding.strategy"] != "default":
             return []
@@ -109,14 +146,15 @@ def load(
 def resolved(
     given: Sequence[Assignment], complained: Sequence[str] = (), shedders: Shedders = SHEDDERS
 ) -> Settings:
-    """Settings from assignments; later ones override earlier ones. SettingsError has all
-    complaints, `complained` included.
+    """Settings from assignments; later ones override earlier ones: first the Pulsar release, then
+    its defaults and the values over them. SettingsError has all complaints, `complained` included.
     """
     leaves = all_leaves(shedders)
     common, named = split_by_cluster(given)
     found = [*complaints.about_paths(common, leaves), *complained]
-    entries, wrong = _merge(common, leaves)
-    found += wrong or _broken_rules(entries, shedders)
+    release = _release(common)
+    entries, wrong = _merge(common, leaves, release)
+    found += wrong or _broken_rules(entries, shedders, release)
     topics = _topics(entries, found)
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
@@ -133,7 +171,7 @@ def resolved(
     known = tuple(cluster for cluster in clusters if cluster is not None) or (connections.pulsar,)
     return Settings(
         entries,
-        _engine(entries, shedders),
+        _engine(entries, shedders, release),
         connections,
         job,
         collector,
@@ -150,10 +188,18 @@ def _cluster(
     name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]
 ) -> PulsarSettings | None:
     """[pulsar] with the values of [clusters.NAME] over it; adds complaints to `found`."""
-    leaves = tuple(leaf for leaf in all_leaves() if leaf.section == "pulsar")
+    leaves = tuple(
+        leaf for leaf in all_leaves() if leaf.section == "pulsar" and leaf.path != PULSAR_VERSION
+    )
+    if any(one.path == PULSAR_VERSION for one in own):
+        found.append(
+            f"clusters.{name}.version: all clusters of a job have one version; set {PULSAR_VERSION}"
+            ", or run a job of its own for clusters of another version"
+        )
+        own = [one for one in own if one.path != PULSAR_VERSION]
     wrong = complaints.about_paths(own, leaves)
     entries, values = _merge(
-        [*(one for one in common if one.path.startswith("pulsar.")), *own], leaves
+        [*(one for one in common if one.path.startswith("pulsar.")), *own], leaves, RELEASES[0]
     )
     found += [named_complaint(name, complaint) for complaint in wrong or values]
     made: PulsarSettings | None = None if wrong or values else _build("pulsar", entries)
@@ -161,7 +207,7 @@ def _cluster(
 
 
 def _merge(
-    given: Sequence[Assignment], leaves: tuple[Leaf, ...]
+    given: Sequence[Assignment], leaves: tuple[Leaf, ...], release: PulsarRelease
 ) -> tuple[tuple[SettingEntry, ...], list[str]]:
     newest = {assignment.path: assignment for assignment in given}
     known = {leaf.path: newest[leaf.path] for leaf in leaves if leaf.path in newest}
@@ -171,12 +217,27 @@ def _merge(
         return (), complaints.about_values(
             error, leaves, {path: one.source for path, one in known.items()}
         )
-    return tuple(_entry(leaf, model, known.get(leaf.path)) for leaf in leaves), []
+    return tuple(_entry(leaf, model, known.get(leaf.path), release) for leaf in leaves), []
 
 
-def _entry(leaf: Leaf, model: Any, given: Assignment | None) -> SettingEntry:
+def _release(given: Sequence[Assignment]) -> PulsarRelease:
+    """The release whose defaults apply: the oldest one for `auto`, as long as no telemetry is read,
+    and for a value that is complained about later.
+    """
+    named = [one.value for one in given if one.path == PULSAR_VERSION]
+    return named[-1] if named and named[-1] in RELEASES else RELEASES[0]
+
+
+def _default(leaf: Leaf, release: PulsarRelease) -> SettingEntry:
+    source = f"default of {release}" if leaf.defaults else ""
+    return SettingEntry(leaf, leaf.default_in(release), "default", source)
+
+
+def _entry(
+    leaf: Leaf, model: Any, given: Assignment | None, release: PulsarRelease
+) -> SettingEntry:
     if given is None:
-        return SettingEntry(leaf, leaf.default, "default", "")
+        return _default(leaf, release)
     value = model
     for key in leaf.path.split("."):
         value = getattr(value, key)
@@ -194,10 +255,12 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
     return root
 
 
-def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[str]:
+def _broken_rules(
+    entries: Sequence[SettingEntry], shedders: Shedders, release: PulsarRelease
+) -> list[str]:
     """Checks beyond single values: rules between the settings of a strategy, and lists."""
     found: list[str] = []
-    engine = cache(lambda: _engine(entries, shedders))
+    engine = cache(lambda: _engine(entries, shedders, release))
     for check in (
         lambda: Engine(engine()),
         lambda: engine().entry.check_samples(engine().chosen, engine().round),
@@ -229,18 +292,19 @@ def _topics(entries: Sequence[SettingEntry], found: list[str]) -> Topics:
     return Topics(**topics)
 
 
-def _engine(entries: Sequence[SettingEntry], shedders: Shedders) -> EngineSettings:
+def _engine(
+    entries: Sequence[SettingEntry], shedders: Shedders, release: PulsarRelease
+) -> EngineSettings:
     values = {entry.leaf.path: entry.value for entry in entries}
-    strategy, placement = shedders.named(values["shedding.strategy"]), values["placement.strategy"]
-    placed_by = strategy.placement if placement == "auto" else placement
-    return EngineSettings(
+    strategy = shedders.named(values["shedding.strategy"])
+    engine = EngineSettings(
         strategy=strategy.name,
         mode=values["shedding.mode"],
+        pulsar_version=release,
         shedding=_built(strategy.settings, f"shedding.{strategy.name}", entries),
         weights=_build("weights", entries),
         round=_build("round", entries),
-        placement=placement,
-        placing=None if placed_by == "none" else _build(f"placement.{placed_by}", entries),
+        placement=values["placement.strategy"],
         destinations=_build("placement", entries),
         filters=_build("filters", entries),
         limits=_build("limits", entries),
@@ -251,6 +315,9 @@ def _engine(entries: Sequence[SettingEntry], shedders: Shedders) -> EngineSettin
         bulkhead=_build("bulkhead", entries),
         shedders=shedders,
     )
+    placed_by, _ = placement_of(engine)
+    placing = None if placed_by == "none" else _build(f"placement.{placed_by}", entries)
+    return replace(engine, placing=placing)
 
 
 def _build(section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:

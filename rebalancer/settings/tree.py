@@ -79,7 +79,12 @@ def _bounded(leaf: Leaf) -> Any:
 
 def _field(leaf: Leaf) -> Any:
     setting = leaf.setting
-    extra = {"x-unit": setting.unit, "x-pulsar-key": setting.pulsar, "x-env": leaf.env}
+    extra: dict[str, Any] = {
+        "x-unit": setting.unit,
+        "x-pulsar-key": setting.pulsar,
+        "x-env": leaf.env,
+        "x-pulsar-version-defaults": dict(leaf.defaults),
+    }
     return Field(
         default=leaf.default,
         description=setting.text,

@@ -29,12 +29,10 @@ from strategies.filters.policies import PoliciesView
 from strategies.model import BrokerLoad, BrokerMemory, Memory
 from strategies.placement.contract import Placer, Request, seed_of
 from strategies.placement.ledger import CountedMove, Ledger
-from strategies.placement.registry import placer
+from strategies.placement.registry import placer, pulsars_own
 from strategies.settings import MODE_RULES
 from strategies.store import BrokerState, InMemoryStore
 
-#: Pulsar's default placement (`loadBalancerLoadPlacementStrategy` of 4.2).
-_PULSARS_OWN = "least_long_term_rate"
 #: Maximum number of samples in Pulsar's long-term averages.
 LONG_TERM_SAMPLES = 1000
 NO_POLICIES = PoliciesView()
@@ -71,10 +69,7 @@ class Leader:
         store: InMemoryStore,
         policies: PoliciesView = NO_POLICIES,
     ) -> None:
-        name, placing = placement_of(settings)
-        self._placer: Placer = placer(
-            _PULSARS_OWN if name == "none" else name, placing, settings.mode
-        )
+        self._placer = _placer_of(settings)
         self._settings, self._cluster, self._store, self._policies = (
             settings,
             cluster,
@@ -174,6 +169,19 @@ class LongTermRates:
 
     def _of_broker(self, broker: str) -> float:
         return float(self._rate[self._world.rows_of(self._world.fleet.names.index(broker))].sum())
+
+
+def _placer_of(settings: EngineSettings) -> Placer:
+    """The placement of the settings; Pulsar's own where they leave destinations to it. The own one
+    of 5.0 draws at random, which only parity does.
+    """
+    name, placing = placement_of(settings)
+    release = settings.pulsar_version
+    if name != "none":
+        return placer(name, placing, settings.mode, release)
+    return placer(
+        pulsars_own(release), None, settings.mode if release == "4.2" else "parity", release
+    )
 
 
 def _load(state: BrokerState, store: InMemoryStore) -> BrokerLoad:

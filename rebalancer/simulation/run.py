@@ -32,6 +32,7 @@ from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.engine import EngineSettings, placement_of
 from strategies.filters.policies import read_policies
 from strategies.intents.contract import IntentStatus
+from strategies.java.release_defaults import matches_ids
 from strategies.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.store import InMemoryStore
 
@@ -132,7 +133,8 @@ class _Running:
         self._policies = (
             json.dumps(self._scenario.policies, sort_keys=True) if self._scenario.policies else None
         )
-        policies = read_policies(self._policies)
+        by_id = matches_ids(task.settings.pulsar_version)
+        policies = replace(read_policies(self._policies), by_id=by_id)
         self._executor = ExecutorModel(
             self._world,
             Leader(task.settings, self._cluster, store, policies),

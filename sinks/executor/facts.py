@@ -21,6 +21,8 @@ from strategies.admission import (
 )
 from strategies.errors import NotFound
 from strategies.filters.contract import namespace_of
+from strategies.java.broker_versions import release_of
+from strategies.java.release_defaults import PulsarRelease, matches_ids
 from strategies.model import Command
 
 
@@ -69,11 +71,13 @@ class Facts:
             filter(None, (command.source, command.destination)),
             brokers,
         )
+        isolation = self.admin.isolation_policies()
+        by_id = bool(isolation) and matches_ids(self._release())
         return ClusterFacts(
             brokers,
             owner,
             exists=owner is not None or self._exists(command.bundle),
-            policies=isolation_of(self.admin.isolation_policies()),
+            policies=isolation_of(isolation, by_id=by_id),
         )
 
     def objection(self, task: Task, brokers: Sequence[str]) -> Objection | None:
@@ -103,6 +107,10 @@ class Facts:
         """The person who paused the executor and the reason; empty if no record pauses it."""
         order = self.approvals.pause(self.config.cluster)
         return f"{order.by} ({order.reason})" if order is not None and order.paused else ""
+
+    def _release(self) -> PulsarRelease:
+        """The brokers' release. Raises AdminError."""
+        return self.config.release or release_of({"a broker": self.admin.version()}).release
 
     def _closed(self, command: Command | None = None, *more: str) -> Objection | None:
         """What the gate says; it has nothing to say about dry runs."""

@@ -13,6 +13,7 @@ from strategies.admission import AdmissionRules
 from strategies.breaker import BreakerRules
 from strategies.errors import SettingsError
 from strategies.gate import GateRules
+from strategies.java.release_defaults import PulsarRelease
 from strategies.limits.names import patterns
 from strategies.limits.windows import Window, read_windows
 from strategies.settings import Setting
@@ -168,7 +169,7 @@ class ExecutorConfig:
     demands, the file that pauses it.
 
     `approvals_key`: the key of approval records; without one, none is read. `approval_required`:
-    commands wait for one.
+    commands wait for one. `release`: of the brokers; None: they are asked.
     """
 
     cluster: str
@@ -181,6 +182,7 @@ class ExecutorConfig:
     approvals_key: SigningKey | None = None
     approval_required: bool = False
     guard: GuardRules = GuardRules()
+    release: PulsarRelease | None = None
 
 
 def admission_rules(settings: ExecutorSettings) -> AdmissionRules:

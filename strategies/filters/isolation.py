@@ -2,8 +2,10 @@
 shared ones for all others.
 
 Source of the rule: `SimpleResourceAllocationPolicies` and
-`LoadManagerShared.applyNamespacePolicies` of Pulsar 4.2.4. Patterns match the whole namespace and
-the whole host of a broker, the text before its last colon.
+`LoadManagerShared.applyNamespacePolicies` of Pulsar 4.2.4 and 5.0.1. Patterns match the whole
+namespace and the whole host of a broker, the text before its last colon; from 5.0 on, its host or
+its whole id. The class of 5.0 that matches ids was not available: it is assumed to match as the
+others do.
 """
 
 from __future__ import annotations
@@ -42,10 +44,11 @@ def governing(policies: PoliciesView, namespace: str) -> IsolationPolicy | None:
 def role_of(broker: str, policies: PoliciesView, policy: IsolationPolicy | None) -> Role:
     """The role of a broker under the governing policy (None: the namespace has none)."""
     host = broker.rpartition(":")[0] or broker
+    names = (host, broker) if policies.by_id else (host,)
     return Role(
-        policy is not None and _matches(policy.primary, host),
-        policy is not None and _matches(policy.secondary, host),
-        not any(_matches(other.primary, host) for other in policies.isolation),
+        policy is not None and _match_any(policy.primary, names),
+        policy is not None and _match_any(policy.secondary, names),
+        not any(_match_any(other.primary, names) for other in policies.isolation),
     )
 
 
@@ -104,6 +107,10 @@ def _not_shared(policies: PoliciesView, brokers: Sequence[str], non_persistent: 
                 "isolation-reserved", "is reserved for other namespaces by an isolation policy"
             )
     return refused
+
+
+def _match_any(patterns: Sequence[JavaPattern], names: Sequence[str]) -> bool:
+    return any(_matches(patterns, name) for name in names)
 
 
 def _matches(patterns: Sequence[JavaPattern], text: str) -> bool:

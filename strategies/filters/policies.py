@@ -65,7 +65,8 @@ class PoliciesView:
     `topics`: bundle → topic count.
 
     `complaints`: one sentence per unreadable part, each starting with its place in the snapshot; at
-    most eleven, see above.
+    most eleven, see above. `by_id`: isolation policies also name brokers by id, as from Pulsar 5.0
+    on.
     """
 
     isolation: tuple[IsolationPolicy, ...] = ()
@@ -74,6 +75,7 @@ class PoliciesView:
     topics: Mapping[str, int] = field(default_factory=dict)
     brokers: Mapping[str, BrokerFacts] = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
+    by_id: bool = False
 
 
 def read_policies(snapshot: str | None) -> PoliciesView:

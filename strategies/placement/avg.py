@@ -1,9 +1,10 @@
 """AvgShedder as a placement: a bundle goes to the broker that shedding planned for it.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder.selectBroker` of Pulsar
-4.2.4. The plan is in `ClusterMemory.planned`. Java's key is the value of a bundle's averages; for a
-new value it draws one broker, which then takes all bundles with that value. The repaired rule
-identifies bundles by name.
+4.2.4 and 5.0.1. The plan of 4.2 is in `ClusterMemory.planned`: its key is the value of a bundle's
+averages; for a new value it draws one broker, which then takes all bundles with that value. The
+plan of 5.0 is in `Memory.plan`: its key is the name of a bundle, and it lives for one round. The
+repaired rule identifies bundles by name too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Annotated
 
 import numpy as np
 
+from strategies.describe import counted
 from strategies.model import Memory
 from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, unplaced
 from strategies.placement.levels import levels, lowest
@@ -25,6 +27,7 @@ _CLOSE = 0.01
 #: Maximum size of the plan. Java never removes a planned destination; here, as in shedding, the
 #: oldest entries are dropped.
 _PLANNED_AT_MOST = 100_000
+_NO_PLAN: tuple[None, None] = None, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,8 @@ class AvgPlacementSettings:
     overloaded_percent: Annotated[
         float,
         Setting(
-            "A planned broker that is fuller than this is replaced by another (fixed)",
+            "A planned broker that is fuller than this is replaced by another (fixed, and parity "
+            "with Pulsar 5.0)",
             "%",
             "loadBalancerBrokerOverloadedThresholdPercentage",
             ge=0,
@@ -71,6 +75,49 @@ class ParityAvgPlacement:
             "drawn",
             f"was drawn from {len(best)} candidates, because none was planned",
         )
+
+
+@dataclass(frozen=True)
+class ParityAvgPlacement50:
+    """The rule exactly as in Pulsar 5.0: a plan by name for one round, a healthy broker instead of
+    an overloaded one, and a random broker for other bundles. A draw is not remembered.
+    """
+
+    settings: AvgPlacementSettings
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Chooses the planned broker if it is a healthy candidate, else a random one."""
+        candidates, (source, planned) = (
+            request.candidates,
+            memory.plan.get(request.bundle, _NO_PLAN),
+        )
+        if planned is None:
+            return _drawn(request, tuple(candidates), memory, "because none was planned")
+        if planned not in candidates:
+            others = tuple(broker for broker in candidates if broker != source)
+            if candidates and not others:
+                text = f"cannot be placed: {planned} may not take it, and {source} gives it up"
+                return Placement((), None, memory, "only-source", text)
+            return _drawn(request, others, memory, f"because {planned} may not take it")
+        score = self._score(candidates[planned])
+        if score is not None and score > self.settings.overloaded_percent:
+            healthy = tuple(
+                broker
+                for broker, candidate in candidates.items()
+                if broker not in (source, planned) and self._healthy(candidate)
+            )
+            if healthy:
+                return _drawn(request, healthy, memory, f"because {planned} is at {score:.1f} %")
+        return Placement((planned,), planned, memory, "planned", "was planned for it")
+
+    def _healthy(self, candidate: Candidate | None) -> bool:
+        score = self._score(candidate)
+        return score is not None and score <= self.settings.overloaded_percent
+
+    @staticmethod
+    def _score(candidate: Candidate | None) -> float | None:
+        """Usage in percent by the newest report; None for a broker without one."""
+        return None if candidate is None else candidate.usage * 100
 
 
 @dataclass(frozen=True)
@@ -112,6 +159,14 @@ class AvgPlacement:
         return (
             candidate is not None and candidate.expected > self.settings.overloaded_percent / 100.0
         )
+
+
+def _drawn(request: Request, brokers: tuple[str, ...], memory: Memory, because: str) -> Placement:
+    if not brokers:
+        return unplaced(memory)
+    best = tuple(sorted(brokers))
+    text = f"was drawn from {counted(len(best), 'broker')}, {because}"
+    return Placement(best, draw(best, request.seed), memory, "drawn", text)
 
 
 def key_of(averages: Averages) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT
 from strategies.java.hash_order import concurrent_hash_map_order
+from strategies.java.release_defaults import RELEASES, PulsarRelease
 from strategies.model import BrokerLoad, Evidence, Memory
 from strategies.settings import Mode
 
@@ -157,7 +158,9 @@ class PlacementStrategy:
     """Registry entry of a placement: `fixed` and `parity` build the rule from its settings,
     `summary` is a sentence.
 
-    `remembers`: whether its memory changes in a round that places no bundle.
+    `remembers`: whether its memory changes in a round that places no bundle. `sheds`: whether
+    Pulsar's class is also a shedding strategy. `parity_in`: builds
+    the rule of parity mode in releases of Pulsar whose rule is not that of the oldest known one.
     """
 
     name: str
@@ -167,10 +170,16 @@ class PlacementStrategy:
     fixed: Callable[[Any], Placer]
     parity: Callable[[Any], Placer]
     remembers: bool = False
+    sheds: bool = False
+    parity_in: Mapping[PulsarRelease, Callable[[Any], Placer]] = field(default_factory=dict)
 
-    def build(self, settings: object, mode: Mode) -> Placer:
-        """Builds the rule; `settings` must be of the entry's settings class."""
-        return (self.parity if mode == "parity" else self.fixed)(settings)
+    def build(self, settings: object, mode: Mode, release: PulsarRelease = RELEASES[0]) -> Placer:
+        """Builds the rule; `settings` must be of the entry's settings class. `release`: whose rule
+        parity mode follows.
+        """
+        if mode == "fixed":
+            return self.fixed(settings)
+        return self.parity_in.get(release, self.parity)(settings)
 
 
 def seed_of(cluster: str, round_: int, bundle: str) -> str:

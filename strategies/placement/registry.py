@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from strategies.placement.avg import AvgPlacement, AvgPlacementSettings, ParityAvgPlacement
+from strategies.java.release_defaults import RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.placement.avg import (
+    AvgPlacement,
+    AvgPlacementSettings,
+    ParityAvgPlacement,
+    ParityAvgPlacement50,
+)
 from strategies.placement.contract import PlacementStrategy, Placer
 from strategies.placement.least_long_term_rate import (
     LeastLongTermRate,
@@ -18,7 +24,7 @@ from strategies.placement.least_resource_usage import (
 )
 from strategies.placement.round_robin import ParityRoundRobin, RoundRobin, RoundRobinSettings
 from strategies.registry import Registry
-from strategies.settings import Mode
+from strategies.settings import MODE_RULES, Mode
 
 _PACKAGE = "org.apache.pulsar.broker.loadbalance"
 
@@ -66,12 +72,34 @@ PLACERS: Registry[PlacementStrategy] = Registry(
         AvgPlacementSettings,
         AvgPlacement,
         lambda _: ParityAvgPlacement(),
+        sheds=True,
+        parity_in={"5.0": ParityAvgPlacement50},
     ),
 )
 
 
-def placer(name: str, settings: object | None, mode: Mode) -> Placer:
-    """The placement called `name`; `settings` None means its defaults. Raises SettingsError for a
-    name or settings that do not fit.
+def pulsars_own(release: PulsarRelease) -> str:
+    """The placement that Pulsar runs by default."""
+    default = RELEASE_DEFAULTS["loadBalancerLoadPlacementStrategy"].values[release]
+    return next(name for name, entry in PLACERS.items() if entry.pulsar_class == default)
+
+
+def paired(name: str, sheds: str, mode: Mode, release: PulsarRelease) -> str:
+    """The placement that places where `name` is configured. From 5.0 on, Pulsar replaces one that
+    can shed by its default of 4.2, unless the same class sheds; up to 4.2 it does not start.
+
+    `sheds`: the class that sheds. Fixed mode, and a name that is no placement, stay.
     """
-    return PLACERS.named(name).build(PLACERS.settings_of(name, settings), mode)
+    entry = PLACERS.get(name)
+    if entry is None or not entry.sheds or entry.pulsar_class == sheds:
+        return name
+    return pulsars_own("4.2") if MODE_RULES[mode].pairs and release != "4.2" else name
+
+
+def placer(
+    name: str, settings: object | None, mode: Mode, release: PulsarRelease = RELEASES[0]
+) -> Placer:
+    """The placement called `name`; `settings` None means its defaults; `release`: whose rule parity
+    mode follows. Raises SettingsError for a name or settings that do not fit.
+    """
+    return PLACERS.named(name).build(PLACERS.settings_of(name, settings), mode, release)

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 from strategies.errors import SettingsError
+from strategies.java.release_defaults import RELEASES, PulsarRelease
 from strategies.model import ClusterView, Figures, Memory, Round, Shedding, Skip
 from strategies.settings import Mode, RoundSettings, Weights
 from strategies.usage import weighted_usage
@@ -113,7 +114,8 @@ class SheddingStrategy:
     usage in records of parity mode. `advice`: codes of the skips that say what to do where moving
     bundles cannot help. `sample_key`: the setting with the period of its samples in seconds, which
     must be at least the brokers' report period; None for rules without samples. `memory`: takes the
-    settings, says how far back its memory reaches.
+    settings, says how far back its memory reaches. `parity_in`: builds the rule of parity mode in
+    releases of Pulsar whose rule is not that of the oldest known one.
     """
 
     name: str
@@ -135,15 +137,28 @@ class SheddingStrategy:
     advice: frozenset[str] = frozenset()
     sample_key: str | None = None
     memory: Callable[[Any], StrategyMemory] = no_memory
+    parity_in: Mapping[PulsarRelease, Callable[[Any, Weights], Shedder]] = field(
+        default_factory=dict
+    )
 
     @property
     def java_class(self) -> str:
         """Name of Pulsar's class, without its package."""
         return self.pulsar_class.rpartition(".")[2]
 
-    def build(self, settings: object, weights: Weights, mode: Mode) -> Shedder:
-        """Builds the rule; `settings` must be of the entry's settings class."""
-        return (self.parity if mode == "parity" else self.fixed)(settings, weights)
+    def build(
+        self,
+        settings: object,
+        weights: Weights,
+        mode: Mode,
+        release: PulsarRelease = RELEASES[0],
+    ) -> Shedder:
+        """Builds the rule; `settings` must be of the entry's settings class. `release`: whose rule
+        parity mode follows.
+        """
+        if mode == "fixed":
+            return self.fixed(settings, weights)
+        return self.parity_in.get(release, self.parity)(settings, weights)
 
     def usage(self, settings: object, weights: Weights, mode: Mode) -> Usage:
         """Builds the usage that round records show; `settings` as in `build`."""

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Literal
 
 from strategies.bundles.ranges import KeyRange, divided, topic_hash, topics_inside
+from strategies.java.release_defaults import RELEASES, PulsarRelease
 from strategies.model import MIB
 from strategies.settings import Mode
 
@@ -62,7 +63,7 @@ class SplitRequest:
     known.
 
     `default_algorithm`: the one in the cluster's configuration; `force`: use specified positions
-    even for fewer than two topics.
+    even for fewer than two topics; `release`: whose rule parity mode follows.
     """
 
     bundle: KeyRange
@@ -72,6 +73,15 @@ class SplitRequest:
     force: bool = False
     flow_settings: FlowSettings = FlowSettings()
     default_algorithm: str | None = None
+    release: PulsarRelease = RELEASES[0]
+
+    @property
+    def gets_flows(self) -> bool:
+        """Whether Pulsar gives the figures of topics to flow_or_qps_equally_divide: up to 4.2 only
+        to the configured default algorithm.
+        """
+        known = (None, "flow_or_qps_equally_divide")
+        return self.release != "4.2" or self.default_algorithm in known
 
 
 #: Boundaries in ascending order; None: no cut.
@@ -158,7 +168,7 @@ def _at_positions(request: SplitRequest, _: Mode) -> Cuts | SplitFault:
 
 
 def _by_flow(request: SplitRequest, mode: Mode) -> Cuts | SplitFault:
-    if mode == "parity" and request.default_algorithm not in (None, "flow_or_qps_equally_divide"):
+    if mode == "parity" and not request.gets_flows:
         text = "only the configured default algorithm gets the figures of topics"
         return SplitFault("wrong-default-algorithm", text, "java.lang.ClassCastException")
     if _too_few(request.topics):

@@ -24,6 +24,7 @@ from sinks.topics.files.segments import sync_folder
 from sinks.wall_clock import wall_clock_ms
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
+from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
 from strategies.state import STATE_VERSION
 from streaming.checkpoint.moved_aside import moved_aside
 from streaming.checkpoint.settings_changes import committed_batch, may_change
@@ -176,6 +177,7 @@ def checkpoint_folder(job: JobSettings) -> Path:
 def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     """The guard of a new checkpoint."""
     settings: dict[str, Any] = {"shedding.strategy": engine.strategy, "shedding.mode": engine.mode}
+    settings[PULSAR_VERSION] = engine.pulsar_version
     for section, values in (
         (f"shedding.{engine.strategy}", engine.chosen),
         ("weights", engine.weights),
@@ -282,7 +284,8 @@ def read_guard(folder: Path) -> Guard:
             f"{path} was changed (its digest differs): restore it from a backup, or "
             f"{_NEW_CHECKPOINT}"
         )
-    return guard
+    # A guard without the release is older than this setting.
+    return replace(guard, settings={PULSAR_VERSION: RELEASES[0], **guard.settings})
 
 
 def java_lock(folder: Path) -> Path:

@@ -19,7 +19,11 @@ PACKAGES = ("strategies", "streaming", "sinks", "rebalancer")
 REGISTRY = "strategies/shedding/registry.py"
 #: Adapters of the test vectors of Pulsar's own classes, and Pulsar's own settings keys: a strategy
 #: that is not Pulsar's has neither.
-PULSARS = ("rebalancer/conformance/", "rebalancer/settings/broker_conf/keys.py")
+PULSARS = (
+    "rebalancer/conformance/",
+    "rebalancer/settings/broker_conf/keys.py",
+    "strategies/java/release_defaults.py",
+)
 #: The same word for something else.
 HOMONYMS = {
     "threshold": {"strategies/shedding/contract.py": "what reports call a limit"},

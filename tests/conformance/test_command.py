@@ -86,8 +86,10 @@ def test_list_without_a_file_names_every_suite_and_its_classes() -> None:
     assert {
         "shedding",
         "placement",
+        "placement50",
         "averaging",
         "splits",
+        "splits50",
         "topk",
         "transfer",
         "filters",
@@ -247,3 +249,34 @@ def test_missing_and_empty_files_and_folders_exit_2(tmp_path: Path) -> None:
     assert conformance(tmp_path / "nowhere.jsonl").exit_code == 2
     assert conformance(tmp_path).exit_code == 2
     assert "contains no case" in conformance(written(tmp_path)).stderr
+
+
+SPLITS = VECTORS / "splits50" / "algorithms50.jsonl.gz"
+
+
+def test_a_file_is_compared_with_the_release_that_answered() -> None:
+    result = conformance(SPLITS)
+
+    assert result.exit_code == 0
+    assert "9 of 9 cases identical, 0 different" in result.stdout
+
+
+def test_the_rules_of_another_release_can_be_compared() -> None:
+    assert conformance(SPLITS, "--pulsar", "4.2").exit_code == 5
+    assert conformance(THRESHOLD, "--pulsar", "5.0").exit_code == 0
+
+
+def test_the_plan_of_another_release_is_not_compared() -> None:
+    result = conformance(VECTORS / "placement" / "AvgShedder.jsonl.gz", "--pulsar", "5.0")
+
+    assert result.exit_code == 2
+    assert "AvgShedder of Pulsar 5.0 has another plan: suite placement50 compares it" in (
+        result.stderr
+    )
+
+
+def test_a_release_that_nobody_knows() -> None:
+    result = conformance(SPLITS, "--pulsar", "6.1")
+
+    assert result.exit_code == 2
+    assert "'4.2', '5.0'" in result.stderr

@@ -16,7 +16,9 @@ def line(leaf: Leaf) -> str:
         "" if bound is None else f"{bound:.17g}" for bound in (leaf.setting.ge, leaf.setting.le)
     )
     bounds = f" ({low} to {high})" if low or high else ""
-    return f"{leaf.path} = {leaf.default!r}{bounds}"
+    later = {release: value for release, value in leaf.defaults.items() if value != leaf.default}
+    newer = "".join(f"; Pulsar {release}: {value!r}" for release, value in later.items())
+    return f"{leaf.path} = {leaf.default!r}{bounds}{newer}"
 
 
 def test_defaults_and_bounds_are_those_of_the_file(rewrite: bool) -> None:

@@ -5,6 +5,7 @@ each command.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -20,6 +21,7 @@ from sinks.wire.codec import decode, decode_rejected, encode_command
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.admission import AdmissionRules
+from strategies.java.release_defaults import PulsarRelease
 from strategies.model import Command, OutcomeReport
 from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.model import Applied, Request
@@ -206,6 +208,38 @@ def test_a_destination_that_isolation_forbids_is_refused(
 
     assert run(pulsar, control) == [("refused", "isolation-reserved")]
     assert pulsar.asked("PUT") == []
+
+
+@pytest.mark.parametrize(
+    ("release", "runs", "told"),
+    [
+        (None, "4.2.4", ("applied", "")),
+        (None, "5.0.1", ("refused", "isolation-reserved")),
+        ("4.2", "5.0.1", ("applied", "")),
+        ("5.0", "4.2.4", ("refused", "isolation-reserved")),
+    ],
+)
+def test_a_policy_that_names_a_broker_by_id_holds_from_50_on(
+    pulsar: FakePulsar,
+    control: Control,
+    release: PulsarRelease | None,
+    runs: str,
+    told: tuple[str, str],
+) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    pulsar.cluster.version = runs
+    pulsar.cluster.policies["mine"] = {
+        "namespaces": ["other/.*"],
+        "primary": [re.escape(two)],
+        "secondary": [],
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": "1", "usage_threshold": "80"},
+        },
+    }
+    control.send(command(ONE, one, two))
+
+    assert run(pulsar, control, replace(APPLY, release=release)) == [told]
 
 
 def test_only_commands_with_our_signature_are_believed(

@@ -124,6 +124,18 @@ def test_avg_placement(mode: Mode, column: int) -> None:
         assert ", ".join(answer.best) == row[column]
 
 
+def test_avg_placement_with_the_rules_of_50() -> None:
+    for row in example("avg_placement"):
+        candidates = [
+            candidate(f"b{number}", usage) for number, usage in enumerate(numbers(row[0]), start=1)
+        ]
+        plan = {} if row[1] == "–" else {"t/ns/x": ("b9", row[1])}
+        answer = placer("avg", None, "parity", "5.0").place(
+            request(*candidates, bundle="t/ns/x"), Memory(plan=plan)
+        )
+        assert ", ".join(answer.best) == row[2]
+
+
 @pytest.mark.parametrize("load_manager", ["modular", "extensible"])
 @MODES
 def test_versions(mode: Mode, column: int, load_manager: str) -> None:

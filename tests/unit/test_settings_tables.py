@@ -32,10 +32,21 @@ def told(leaf: Leaf) -> tuple[str, str]:
     return row[1], row[2]
 
 
+def shown_newer(leaf: Leaf) -> str:
+    """The default of the newest Pulsar release, if it differs."""
+    if not leaf.defaults:
+        return ""
+    value = leaf.defaults["5.0"]
+    return f" (5.0: {str(value).lower() if isinstance(value, bool) else f'{value:g}'})"
+
+
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.path)
 def test_a_setting_stands_in_its_table(leaf: Leaf) -> None:
     default, key = told(leaf)
     assert key == (f"`{leaf.setting.pulsar}`" if leaf.setting.pulsar else "–")
+    newer = shown_newer(leaf)
+    assert default.endswith(newer)
+    default = default.removesuffix(newer)
     if isinstance(leaf.default, bool):
         assert default == str(leaf.default).lower()
     elif leaf.default == "":
@@ -44,3 +55,16 @@ def test_a_setting_stands_in_its_table(leaf: Leaf) -> None:
         assert default.replace(",", "") == (
             leaf.default if isinstance(leaf.default, str) else f"{leaf.default:.12g}"
         )
+
+
+@pytest.mark.parametrize("strategy", ["avg", "uniform"])
+def test_the_tables_of_strategies_have_the_default_of_the_newest_release(strategy: str) -> None:
+    changed = [
+        leaf for leaf in all_leaves() if leaf.section == f"shedding.{strategy}" and leaf.defaults
+    ]
+
+    assert [leaf.key for leaf in changed] == ["max_unload"]
+    for leaf in changed:
+        assert [row[1] for row in rows(PAGE) if row[:1] == [f"`{leaf.key}`"]] == [
+            f"{leaf.default:g}{shown_newer(leaf)}"
+        ] * 2

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rebalancer.settings.load import Settings
 from strategies.engine import placement_of
+from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
 from strategies.model import Scalar
 
 #: Sections that do not influence decisions.
@@ -24,14 +25,18 @@ _ELSEWHERE = (
 
 def shown_settings(settings: Settings) -> Mapping[str, Scalar]:
     """Dotted path → value, those that differ from the defaults first; of strategies and placements,
-    only those that ran.
+    only those that ran. The Pulsar release is shown if a source names it, or if it is not the
+    oldest one.
     """
     ran = (f"shedding.{settings.engine.strategy}", f"placement.{placement_of(settings.engine)[0]}")
     ordered = sorted(
         (one for one in settings.entries if _matters(one.leaf.path, ran)),
         key=lambda one: one.kind == "default",
     )
-    return {
+    release = settings.engine.pulsar_version
+    named = not settings.release_is_open or release != RELEASES[0]
+    shown: dict[str, Scalar] = {PULSAR_VERSION: release} if named else {}
+    return shown | {
         one.leaf.path: one.value
         if isinstance(one.value, bool | int | float | str)
         else str(one.value)

@@ -73,6 +73,8 @@ def backtest(
     tries = _tries(
         strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides)
     )
+    wanted = options.in_recorded_release(wanted, recording)
+    tries = [(title, _alike(settings, wanted)) for title, settings in tries]
     with columnar(recording, wanted.connections.wire, console.progress) as path:
         jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress, _whole)
@@ -84,6 +86,12 @@ def backtest(
         line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines
     ):
         raise typer.Exit(exit_codes.IMBALANCED)
+
+
+def _alike(settings: Settings, resolved: Settings) -> Settings:
+    """The settings with the Pulsar release of resolved ones, unless they name one."""
+    release = resolved.engine.pulsar_version
+    return settings.in_release(release) if settings.release_is_open else settings
 
 
 def _whole(answer: BacktestResult) -> BacktestResult:

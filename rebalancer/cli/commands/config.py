@@ -99,7 +99,7 @@ def from_broker_conf(
 
 def _as_table(entries: list[SettingEntry]) -> console.Sheet:
     rows: list[list[str | Text]] = [
-        [entry.leaf.key, _value(entry), entry.kind, _meaning(entry)] for entry in entries
+        [entry.leaf.key, _value(entry), _origin(entry), _meaning(entry)] for entry in entries
     ]
     return console.Sheet(
         [("key", "left"), ("value", "left"), ("from", "left"), ("meaning", "left")], rows
@@ -119,7 +119,7 @@ def _as_list(entries: list[SettingEntry]) -> Group:
             part
             for entry in entries
             for part in (
-                Text(f"{entry.leaf.key:<{keys}}  {_value(entry):<{values}}  {entry.kind}"),
+                Text(f"{entry.leaf.key:<{keys}}  {_value(entry):<{values}}  {_origin(entry)}"),
                 Padding(_meaning(entry), (0, 0, 0, 4)),
             )
         )
@@ -131,8 +131,18 @@ def _value(entry: SettingEntry) -> str:
     return f"{shown(entry.value)} {unit}" if unit else shown(entry.value)
 
 
+def _origin(entry: SettingEntry) -> str:
+    """The kind of source; for a default that depends on the Pulsar release, also which one."""
+    return entry.source if entry.kind == "default" and entry.source else entry.kind
+
+
 def _meaning(entry: SettingEntry) -> Text:
     text = Text(entry.leaf.setting.text)
+    if entry.leaf.defaults:
+        each = ", ".join(
+            f"{shown(value)} with {release}" for release, value in entry.leaf.defaults.items()
+        )
+        text.append(f"\nDefault: {each}", style="dim")
     if entry.leaf.setting.pulsar:
         text.append(f"\nPulsar: {entry.leaf.setting.pulsar}", style="dim")
     return text
@@ -144,6 +154,7 @@ def _as_json(entry: SettingEntry) -> dict[str, Any]:
         "path": entry.leaf.path,
         "value": entry.value,
         "default": entry.leaf.default,
+        **({"defaults": dict(entry.leaf.defaults)} if entry.leaf.defaults else {}),
         "from": entry.kind,
         "source": entry.source or None,
         "unit": setting.unit or None,

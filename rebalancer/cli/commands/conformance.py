@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rebalancer.cli import options
+from strategies.java.release_defaults import PulsarRelease
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -21,6 +22,15 @@ def conformance(
         ),
     ] = None,
     *,
+    pulsar: Annotated[
+        PulsarRelease | None,
+        typer.Option(
+            "--pulsar",
+            help="Compare the rules of this Pulsar release with the answers; by default those of "
+            "the release that gave the answers.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.Json = False,
     first: Annotated[
         int, typer.Option("--first", metavar="K", min=0, help="Show the first K differences.")
@@ -45,4 +55,4 @@ def conformance(
         )
     if file is None:
         raise typer.Exit(list_suites(as_json=as_json))
-    raise typer.Exit(run(file, as_json=as_json, first=first, listed=listed))
+    raise typer.Exit(run(file, pulsar, as_json=as_json, first=first, listed=listed))

@@ -25,6 +25,7 @@ from rebalancer.cli.doctor import (
 from rebalancer.cli.doctor.check_timeouts import TimeLimit
 from rebalancer.cli.doctor.epochs import check_epochs
 from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.running_release import in_release_of_checkpoint
 from rebalancer.settings.load import Settings
 from sinks.wall_clock import wall_clock_ms
 from strategies.engine import EngineSettings
@@ -154,6 +155,7 @@ def _of_settings(
     """Checks of the folders, topics and clusters in the settings. `expired`: the token of topics on
     Pulsar is not valid now.
     """
+    settings = in_release_of_checkpoint(settings)
     job, engine = settings.job, settings.engine
     disk = limit.run(
         "disk",

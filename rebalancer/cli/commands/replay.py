@@ -103,11 +103,13 @@ def replay(
     settings = options.settings(config, overrides, *flags)
     console.warn(settings.warnings)
     origin = recording or str(from_topic)
-    read = (
-        plain.of_recording(recording)
-        if recording is not None
-        else _of_topic(parse_topic(origin), settings.connections)
-    )
+    if recording is not None:
+        settings = options.in_recorded_release(settings, recording)
+        read = plain.of_recording(recording)
+    else:
+        topic = parse_topic(origin)
+        settings = options.in_recorded_release(settings, _values(topic, settings.connections))
+        read = _of_topic(topic, settings.connections)
     source = OutcomeCollector(read)
     quiet = as_json or out is not None
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
@@ -149,6 +151,11 @@ def _of_topic(topic: TopicUri, connections: Connections) -> Iterator[Placed]:
     ):
         yield Placed(*found)
     console.warn(unread.lines())
+
+
+def _values(topic: TopicUri, connections: Connections) -> Iterator[bytes]:
+    for record in topic_records(topic, connections.access, connections.source):
+        yield record.value
 
 
 def _report_rejected(origin: str, made: decisions.Decisions) -> None:

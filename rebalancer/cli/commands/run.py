@@ -15,6 +15,8 @@ from sinks.metrics.disk import DiskMetrics, file_topics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.stopping import Stop, stopping
+from strategies.engine import EngineSettings
+from strategies.java.release_defaults import PulsarRelease
 
 if TYPE_CHECKING:
     from streaming.job import JobResult
@@ -99,6 +101,9 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     used = file_topics(settings.connections.topics, ["telemetry", *KINDS])
     DiskMetrics(registry, {"job.checkpoint": checkpoint_folder(settings.job), **dict(used)})
 
+    def engine_in(release: PulsarRelease) -> EngineSettings:
+        return settings.in_release(release).engine
+
     def report(batch: BatchProgress) -> None:
         measured.take(batch)
         log.write(Line(batch.line(), "micro-batch", fields=batch.fields()))
@@ -113,4 +118,5 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
             log=log.write,
             metrics=settings.metrics,
             on_poll=liveness.turned,
+            in_release=engine_in if settings.release_is_open else None,
         )

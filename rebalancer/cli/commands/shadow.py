@@ -127,7 +127,7 @@ def _read_input(recording: str | None, settings: Settings) -> _Input:
         history = read_history(topics.rounds, topics.commands, settings.connections.access)
     else:
         moved = _moves(watch, traffic, plain.of_recording(recording), skipped)
-        history = _decided(recording, settings)
+        history = _decided(recording, options.in_recorded_release(settings, recording))
     console.warn([*skipped.lines(), *history.skipped])
     if watch.first_ms is None:
         raise SinkError(

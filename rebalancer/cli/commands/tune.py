@@ -58,10 +58,11 @@ def tune(
 
     check_target(html)
     named = options.flags(shedding__strategy=strategy)
-    current = options.settings(config, overrides, *named)
+    current = options.in_recorded_release(options.settings(config, overrides, *named), recording)
+    release = current.engine.pulsar_version
     wanted = [_different(changes, current) for changes in drawn(current.engine.entry, trials, seed)]
     sets = [
-        (changes, options.settings(config, overrides, *named, *changes))
+        (changes, options.settings(config, overrides, *named, *changes).in_release(release))
         for changes in wanted
         if changes
     ]

@@ -17,6 +17,7 @@ from rebalancer.cli.doctor.brokers import Broker, running_manager
 from rebalancer.cli.doctor.check_timeouts import Check
 from rebalancer.cli.doctor.disk_and_topics import pulsar_topics
 from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.running_release import check_release
 from rebalancer.cli.doctor.running_shedder import check_load_manager, check_shedder
 from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.settings.load import Settings
@@ -390,6 +391,7 @@ def _findings(
     yield check_brokers(listed if names else [])
     yield check_load_manager(listed, pulsar)
     yield from check_shedder(listed)
+    yield check_release(listed, settings)
     yield check_filters(listed, settings.engine)
     engine = settings.engine
     yield from check_rivals(listed, engine.splitting.enabled, shadow, engine.rivals.moves_per_hour)

@@ -16,16 +16,24 @@ from rebalancer.conformance.play_vectors import CaseResult, compare
 from rebalancer.conformance.suites import NOT_LIVE, SUITES
 from rebalancer.conformance.vectors import read_cases
 from strategies.describe import counted
+from strategies.java.release_defaults import PulsarRelease
 
 
-def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = False) -> int:
+def run(
+    file: Path,
+    release: PulsarRelease | None = None,
+    *,
+    as_json: bool = False,
+    first: int = 0,
+    listed: bool = False,
+) -> int:
     """Compares a file, prints the result, and returns the exit code: 0, or 5 if a decision, an
-    order or a state differs.
+    order or a state differs. `release`: whose rules, by default those of the one that answered.
 
     Raises SettingsError for a file that cannot be compared: damaged, not vectors, or of an unknown
     class.
     """
-    verdicts = [compare(case) for case in read_cases(file)]
+    verdicts = [compare(case) for case in read_cases(file, release)]
     shown = [difference for verdict in verdicts for difference in verdict.differences][
         : max(0, first)
     ]

@@ -1,9 +1,9 @@
-"""AvgShedder exactly as Pulsar 4.2.4 runs it: ties, hit counters that look-ups create, and a plan
-keyed by a bundle's averages.
+"""AvgShedder exactly as Pulsar runs it: ties, hit counters that look-ups create, and a plan by the
+averages of a bundle (4.2) or by its name (5.0).
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder`. Memory: hit counts per
-broker (kept for brokers that are gone, as in Java), the plan, and the size of the score table. The
-repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pulsar 4.2.4 and
+5.0.1. Memory: hit counts per broker (kept for brokers that are gone, as in Java), the plan, and the
+size of the score table. The plan of 5.0 lives for one round. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ _SCORES = "avg-scores"
 #: Maximum size of the plan. Java never removes a planned destination. No round reads an old one, so
 #: the oldest entries are dropped.
 _PLANNED_AT_MOST = 100_000
+_EQUAL = "a bundle with the same averages"
+_TWICE = "the bundle as another broker's"
 
 
 def plan_key(
@@ -94,11 +96,11 @@ class ParityAvgShedder:
 
     settings: avg.AvgSettings
     weights: Weights
+    #: The plan of Pulsar 5.0; otherwise that of 4.2.
+    by_name: bool = False
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; each decision's destination is the one in the final plan, which is keyed by
-        value.
-        """
+        """One round; each decision's destination is the one in the final plan."""
         ranking, size = self._ranked(view, memory.cluster.table_sizes.get(_SCORES, INITIAL_TABLE))
         high, low = hit_counts(memory)
         counters = _Counters(high, low)
@@ -110,10 +112,17 @@ class ParityAvgShedder:
         together = avg.many_waiting(
             [one for one in counted if not one[1].fires(self.settings)], self.settings
         )
-        decisions, planned, more = self._move(counted, counters, view, spelled_out=not together)
-        cluster = _remembered(memory.cluster, planned, size)
+        picks, more = self._move(counted, counters, view, spelled_out=not together)
+        planned = {key: decision.destination or "" for decision, key in picks}
+        cluster = _remembered(memory.cluster, {} if self.by_name else planned, size)
         remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
-        return Shedding(decisions, (*gathered([*skips, *more]), *together), remembered)
+        if self.by_name:
+            remembered = replace(remembered, plan=_plan(picks))
+        return Shedding(
+            _as_executed(picks, planned, _TWICE if self.by_name else _EQUAL),
+            (*gathered([*skips, *more]), *together),
+            remembered,
+        )
 
     def _ranked(self, view: ClusterView, table_size: int) -> tuple[avg.Ranking, int]:
         """Brokers by score, and the size of the score map. Equal brokers are in the order of that
@@ -150,9 +159,8 @@ class ParityAvgShedder:
         view: ClusterView,
         *,
         spelled_out: bool,
-    ) -> tuple[tuple[Decision, ...], dict[str, str], list[Skip]]:
+    ) -> tuple[list[tuple[Decision, str]], list[Skip]]:
         ties = JavaTies(view)
-        planned: dict[str, str] = {}
         picks: list[tuple[Decision, str]] = []
         skips: list[Skip] = []
         for pair, hits in counted:
@@ -161,10 +169,9 @@ class ParityAvgShedder:
                 continue
             counters.forget(pair.under.broker, pair.over.broker)
             leaving, staying = self._relieve(pair, hits, ties)
-            planned.update((key, pair.under.broker) for _, key in leaving)
             picks += leaving
             skips += staying
-        return _as_executed(picks, planned), planned, skips
+        return picks, skips
 
     def _relieve(
         self, pair: avg.BrokerPair, hits: avg.Hits, ties: JavaTies
@@ -190,7 +197,7 @@ class ParityAvgShedder:
                     need=need,
                     settings=self.settings,
                 ),
-                _key(loads, found.rows[position]),
+                names[position] if self.by_name else _key(loads, found.rows[position]),
             )
             for position in picked
         ]
@@ -203,16 +210,26 @@ class ParityAvgShedder:
         return leaving, skips if leaving else [avg.nothing_fits(pair, need), *skips]
 
 
+def parity_50(settings: avg.AvgSettings, weights: Weights) -> ParityAvgShedder:
+    """The rule of Pulsar 5.0."""
+    return ParityAvgShedder(settings, weights, by_name=True)
+
+
 def _key(loads: BundleLoads, row: int) -> str:
     samples = int(loads.short_samples[row]), int(loads.long_samples[row])
     return plan_key(loads.short[row], loads.long[row], *samples, int(loads.topics[row]))
 
 
+def _plan(picks: list[tuple[Decision, str]]) -> dict[str, tuple[str, str]]:
+    """Bundle → source and destination; of a bundle that two brokers report, the last pick's."""
+    return {key: (decision.source, decision.destination or "") for decision, key in picks}
+
+
 def _as_executed(
-    picks: list[tuple[Decision, str]], planned: Mapping[str, str]
+    picks: list[tuple[Decision, str]], planned: Mapping[str, str], shared: str
 ) -> tuple[Decision, ...]:
-    """Source brokers in the order of a new result multimap; of bundles with equal averages, the
-    last pick's destination counts for all.
+    """Source brokers in the order of a new result multimap; of picks with one entry in the plan,
+    the last one's destination counts for all. `shared`: what these have in common.
     """
     sources = list(dict.fromkeys(decision.source for decision, _ in picks))
     order, _ = hash_map_order(sources)
@@ -220,17 +237,14 @@ def _as_executed(
     decided = [
         decision
         if decision.destination == planned[key]
-        else _sent_elsewhere(decision, planned[key])
+        else _sent_elsewhere(decision, planned[key], shared)
         for decision, key in picks
     ]
     return tuple(sorted(decided, key=lambda decision: rank[decision.source]))
 
 
-def _sent_elsewhere(decision: Decision, destination: str) -> Decision:
-    text = (
-        f"{decision.text}, or rather to {destination}, where a bundle with the same averages is "
-        "sent"
-    )
+def _sent_elsewhere(decision: Decision, destination: str, shared: str) -> Decision:
+    text = f"{decision.text}, or rather to {destination}, where {shared} is sent"
     return replace(decision, destination=destination, text=text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strategies.model import Round
 from strategies.shedding.avg.fixed import AvgShedder
-from strategies.shedding.avg.parity import ParityAvgShedder
+from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
 
@@ -27,6 +27,7 @@ AVG = SheddingStrategy(
     AvgSettings,
     fixed=AvgShedder,
     parity=ParityAvgShedder,
+    parity_in={"5.0": parity_50},
     goal=GoalFigure("max − min of the brokers' usage", usage_range, "low_threshold"),
     tuning={
         "low_threshold": (3, 5, 8, 10, 15, 20),

@@ -1,0 +1,49 @@
+"""The Pulsar release whose rules apply to a recording, with `pulsar.version = "auto"`: that of the
+oldest broker that its first records name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sinks.recordings.columnar import ENDING, KINDS
+from sinks.recordings.columnar_reading import read_blocks
+from sinks.recordings.json_lines import open_recording
+from sinks.wire.broker_versions import versions_of
+from strategies.java.broker_versions import ClusterRelease, release_of
+
+#: Number and bytes of the first records that are read: every broker reports within minutes.
+_MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
+_OTHER = KINDS.index("other")
+
+
+def recorded_release(recording: Path | str) -> ClusterRelease:
+    """The release by the first records of a recording. A columnar one has no load reports as their
+    brokers sent them: there the policies name the versions. Raises SinkError.
+    """
+    is_columnar = Path(recording).suffix == ENDING
+    return release_in(_originals(Path(recording)) if is_columnar else open_recording(recording))
+
+
+def release_in(values: Iterable[bytes]) -> ClusterRelease:
+    """The release by the first of these telemetry records."""
+    found: dict[str, str] = {}
+    size = 0
+    for number, value in enumerate(values):
+        if number == _MOST_RECORDS or size > _MOST_BYTES:
+            break
+        size += len(value)
+        found |= versions_of(value)
+    return release_of(found)
+
+
+def _originals(recording: Path) -> Iterator[bytes]:
+    records = 0
+    for block in read_blocks(recording):
+        for kind, original in zip(block.kinds.tolist(), block.originals.to_pylist(), strict=True):
+            if kind == _OTHER:
+                yield original
+        records += len(block)
+        if records >= _MOST_RECORDS:
+            return

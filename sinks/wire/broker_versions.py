@@ -1,0 +1,56 @@
+"""The versions that brokers report, as telemetry records hold them: in a modular load report, and
+in the policies that a collector publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from sinks.wire.nesting_limits import check_shape
+from strategies.errors import WireError
+
+
+class _Versioned(msgspec.Struct):
+    """Of a report, only what names versions."""
+
+    brokerVersionString: Any = None
+    brokers: Any = None
+
+
+class _VersionRecord(msgspec.Struct):
+    kind: str = ""
+    cluster: str = ""
+    broker: str | None = None
+    report: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_RECORD = msgspec.json.Decoder(_VersionRecord)
+_REPORT = msgspec.json.Decoder(_Versioned)
+
+
+def versions_of(value: bytes) -> dict[str, str]:
+    """Broker → version, as one telemetry record says; empty for a record that says nothing or
+    cannot be read. Brokers have their cluster before them: `cluster/host:port`.
+    """
+    try:
+        check_shape(value)
+        record = _RECORD.decode(value)
+        if record.kind not in ("load-report", "policies"):
+            return {}
+        return dict(_named(record, _REPORT.decode(record.report)))
+    except (WireError, ValueError, RecursionError):
+        return {}
+
+
+def _named(record: _VersionRecord, report: _Versioned) -> Iterator[tuple[str, str]]:
+    if record.kind == "load-report":
+        if record.broker and isinstance(report.brokerVersionString, str):
+            yield f"{record.cluster}/{record.broker}", report.brokerVersionString
+    elif isinstance(report.brokers, dict):
+        for broker, facts in report.brokers.items():
+            version = facts.get("version") if isinstance(facts, dict) else None
+            if isinstance(version, str):
+                yield f"{record.cluster}/{broker}", version

@@ -1,0 +1,333 @@
+"""`pulsar.version = "auto"`: the oldest broker decides, by what telemetry or a recording says; the
+checkpoint keeps the answer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rebalancer.analysis.recorded_release import recorded_release
+from rebalancer.cli.doctor.brokers import Broker
+from rebalancer.cli.doctor.running_release import check_release, in_release_of_checkpoint
+from rebalancer.settings.load import load
+from sinks.recordings.recorder import converted
+from sinks.topics.connections import Connections
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.broker_versions import versions_of
+from sinks.wire.size_limits import WireLimits
+from strategies.engine import EngineSettings
+from strategies.errors import SettingsError
+from strategies.java.broker_versions import read_version, release_of
+from strategies.java.release_defaults import PulsarRelease
+from streaming.checkpoint.guard import GUARD, guard_of, guarded, read_guard, write_guard
+from streaming.pulsar_release import resolved_release, versions_seen
+from streaming.settings import JobSettings
+from tests.topic_uris import topics_of
+from tests.unit.command_line import rebalancer
+
+NOW_MS = 1_795_218_850_000
+
+
+@pytest.mark.parametrize(
+    ("text", "release", "exact"),
+    [
+        ("4.2.4", "4.2", True),
+        ("4.2.0-SNAPSHOT", "4.2", True),
+        ("5.0.1", "5.0", True),
+        ("5.0.0", "5.0", True),
+        ("5.0.0-rc-1", "5.0", True),
+        # Milestones of 5.0 still had the rules and defaults of 4.2.
+        ("5.0.0-M1", "4.2", True),
+        ("5.0.0-M2", "4.2", True),
+        ("4.0.0.3-vendor", "4.2", False),
+        ("3.0.17", "4.2", False),
+        ("4.10.2", "4.2", False),
+        ("5.1.0", "5.0", False),
+        ("6.1", "5.0", False),
+    ],
+)
+def test_a_version_has_the_rules_of_the_nearest_release(
+    text: str, release: str, exact: bool
+) -> None:
+    found = read_version(text)
+
+    assert found is not None
+    assert (found.release, found.exact) == (release, exact)
+
+
+@pytest.mark.parametrize("text", ["", "5", "five", "v5.0.1", "5..0", "99999.0", "5,0", "٥.٠"])
+def test_other_texts_are_no_version(text: str) -> None:
+    assert read_version(text) is None
+
+
+def test_the_oldest_broker_decides() -> None:
+    found = release_of({"b1": "5.0.1", "b2": "4.2.10", "b3": "4.10.0", "b4": "4.2.9"})
+
+    assert (found.release, found.oldest, found.brokers) == ("4.2", ("b4", "4.2.9"), 4)
+    assert found.why == "b4, the oldest of 4 brokers, runs 4.2.9"
+    assert "brokers run 4.2.9 to 5.0.1: the rules of the oldest, 4.2, apply" in found.remarks
+
+
+def test_brokers_of_one_release_need_no_remark() -> None:
+    assert release_of({"b1": "5.0.1", "b2": "5.0.0"}).remarks == ()
+    assert release_of({"b1": "5.0.1", "b2": "5.0.0"}).release == "5.0"
+
+
+def test_without_versions_the_oldest_release_applies() -> None:
+    found = release_of({})
+
+    assert (found.release, found.why, found.remarks) == ("4.2", "no broker names its version", ())
+
+
+def test_a_version_that_nobody_knows_is_one_sentence() -> None:
+    found = release_of({"b1": "6.1.0", "b2": "6.1.0", "b3": "6.1.0"})
+
+    assert found.release == "5.0"
+    assert found.remarks == (
+        "b1 and 2 more run Pulsar 6.1.0, whose rules are not known: those of 5.0, the nearest "
+        "known release, stand for them",
+    )
+    assert release_of({"b1": "3.0.1"}).remarks == (
+        "b1 runs Pulsar 3.0.1, whose rules are not known: those of 4.2, the nearest known release, "
+        "stand for them",
+    )
+
+
+def test_nonsense_does_not_count_and_is_safe_to_print() -> None:
+    found = release_of({"b1": "\x1b[31mfive", "b2": "5.0.1"})
+
+    assert found.release == "5.0"
+    assert found.remarks == (
+        "b1 reports '?[31mfive', which is no version of Pulsar: it does not count",
+    )
+    assert len(release_of({"b1": "x" * 10_000}).remarks[0]) < 150
+
+
+def report(broker: str, version: object, cluster: str = "pulsar", ts: int = NOW_MS) -> bytes:
+    """A modular load report, as far as it names a version."""
+    body = {"v": 1, "kind": "load-report", "cluster": cluster, "broker": broker, "ts": ts}
+    return json.dumps({**body, "report": {"brokerVersionString": version}}).encode()
+
+
+def policies(versions: Mapping[str, object], cluster: str = "pulsar") -> bytes:
+    """What a collector publishes about brokers."""
+    brokers = {broker: {"version": version} for broker, version in versions.items()}
+    body = {"v": 1, "kind": "policies", "cluster": cluster, "ts": NOW_MS}
+    return json.dumps({**body, "report": {"brokers": brokers}}).encode()
+
+
+def test_versions_are_in_load_reports_and_in_policies() -> None:
+    assert versions_of(report("b1:1", "5.0.1")) == {"pulsar/b1:1": "5.0.1"}
+    assert versions_of(policies({"b1:1": "5.0.1", "b2:1": None}, "east")) == {"east/b1:1": "5.0.1"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"nonsense",
+        b"[" * 100_000,
+        b"\xff",
+        report("b1:1", 5.0),
+        report("b1:1", None),
+        b'{"kind": "load-report", "report": 3}',
+        b'{"kind": "policies", "report": {"brokers": {"b": 7}}}',
+        b'{"kind": "policies", "report": {"brokers": [1]}}',
+        b'{"kind": "sweep", "report": {"brokers": {"b": {"version": "5.0.1"}}}}',
+        b'{"kind": "note", "report": {"brokerVersionString": "5.0.1"}}',
+    ],
+)
+def test_other_records_say_nothing(value: bytes) -> None:
+    assert versions_of(value) == {}
+
+
+def a_job(folder: Path, lines: Sequence[bytes]) -> JobSettings:
+    writer = FileTopicWriter(folder / "telemetry")
+    writer.append(lines)
+    writer.close()
+    topics = topics_of(telemetry=(folder / "telemetry").as_uri())
+    return JobSettings(
+        checkpoint=str(folder / "checkpoint"), connections=Connections(topics=topics)
+    )
+
+
+def test_the_newest_record_of_a_broker_counts(tmp_path: Path) -> None:
+    job = a_job(
+        tmp_path, [report("b1:1", "4.2.4"), report("b2:1", "5.0.1"), report("b1:1", "5.0.1")]
+    )
+
+    assert versions_seen(job.connections) == {"pulsar/b1:1": "5.0.1", "pulsar/b2:1": "5.0.1"}
+
+
+def test_telemetry_that_nobody_has_written_yet_names_none(tmp_path: Path) -> None:
+    topics = topics_of(telemetry=(tmp_path / "telemetry").as_uri())
+
+    assert versions_seen(Connections(topics=topics)) == {}
+
+
+def test_old_telemetry_is_read_where_there_is_no_newer(tmp_path: Path) -> None:
+    job = a_job(tmp_path, [report("b1:1", "5.0.1")])
+    later_ms = (tmp_path / "telemetry").stat().st_mtime_ns // 1_000_000 + 3_600_000
+
+    assert versions_seen(job.connections, later_ms) == {"pulsar/b1:1": "5.0.1"}
+
+
+def test_the_first_start_decides_and_says_so(tmp_path: Path) -> None:
+    job, said = a_job(tmp_path, [report("b1:1", "6.1.0"), b"nonsense"]), list[str]()
+    folder = tmp_path / "checkpoint"
+
+    release = resolved_release(job, folder, said.append)
+
+    assert release == "5.0"
+    assert said == [
+        "pulsar.version: 5.0 (auto, by the telemetry: pulsar/b1:1 runs 6.1.0); fixed in the "
+        "checkpoint from now on",
+        "pulsar.version: pulsar/b1:1 runs Pulsar 6.1.0, whose rules are not known: those of 5.0, "
+        "the nearest known release, stand for them",
+    ]
+
+
+def begun(folder: Path, job: JobSettings, release: PulsarRelease) -> None:
+    with guarded(folder, guard_of(job, EngineSettings(pulsar_version=release))):
+        pass
+
+
+def test_later_starts_keep_what_the_checkpoint_says(tmp_path: Path) -> None:
+    job, folder, said = (
+        a_job(tmp_path, [report("b1:1", "5.0.1")]),
+        tmp_path / "checkpoint",
+        list[str](),
+    )
+    begun(folder, job, "4.2")
+
+    assert resolved_release(job, folder, said.append) == "4.2"
+    assert said == []
+
+
+def test_another_version_under_a_checkpoint_is_refused_as_strategy_settings_are(
+    tmp_path: Path,
+) -> None:
+    job, folder = a_job(tmp_path, []), tmp_path / "checkpoint"
+    engine = load(flags=["shedding.strategy=avg", "pulsar.version=4.2"])
+    with guarded(folder, guard_of(job, engine.engine)):
+        pass
+
+    with (
+        pytest.raises(SettingsError) as caught,
+        guarded(folder, guard_of(job, engine.in_release("5.0").engine)),
+    ):
+        pass
+
+    complaints = caught.value.complaints
+    assert 'pulsar.version: "5.0", but the checkpoint was written with "4.2"' in complaints
+    assert "shedding.avg.max_unload: 0.5, but the checkpoint was written with 0.2" in complaints
+    assert "restore them, or name a new folder as job.checkpoint" in complaints[-1]
+
+
+def test_a_checkpoint_from_before_the_setting_goes_on_with_the_rules_of_its_time(
+    tmp_path: Path,
+) -> None:
+    job, folder = a_job(tmp_path, [report("b1:1", "5.0.1")]), tmp_path / "checkpoint"
+    begun(folder, job, "4.2")
+    written = read_guard(folder)
+    older = {path: value for path, value in written.settings.items() if path != "pulsar.version"}
+    write_guard(folder / GUARD, replace(written, settings=older))
+    assert "pulsar.version" not in (folder / GUARD).read_text("utf-8")
+
+    assert resolved_release(job, folder) == "4.2"
+    with guarded(folder, guard_of(job, EngineSettings())) as held:
+        assert held.change is None
+
+
+def recording(folder: Path, lines: Sequence[bytes]) -> Path:
+    file = folder / "recording.jsonl.gz"
+    file.write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
+    return file
+
+
+def test_a_recording_names_the_release(tmp_path: Path) -> None:
+    file = recording(tmp_path, [policies({"b1:1": "5.0.1"}), b"nonsense"])
+    target = tmp_path / "recording.parquet"
+    converted(str(file), target, WireLimits())
+
+    assert recorded_release(file).release == "5.0"
+    assert recorded_release(target).release == "5.0"
+
+
+def a_recording_of_50(folder: Path) -> Path:
+    """A recording of a modular cluster, with the versions of another release."""
+    own = Path(__file__).parents[1] / "data" / "recordings" / "modular-broker-joins.jsonl.gz"
+    text = gzip.decompress(own.read_bytes())
+    assert b'"brokerVersionString":"4.2.4"' in text
+    file = folder / "recording.jsonl.gz"
+    file.write_bytes(gzip.compress(text.replace(b'onString":"4.2.4"', b'onString":"5.0.1"')))
+    return file
+
+
+def test_commands_on_a_recording_follow_its_release(tmp_path: Path) -> None:
+    file = str(a_recording_of_50(tmp_path))
+    words = ("replay", file, "--set", "shedding.strategy=avg", "--json")
+
+    auto = rebalancer(*words)
+
+    assert "pulsar.version: 5.0 (auto, by the records: " in auto.err
+    explicit = rebalancer(*words, "--set", "pulsar.version=5.0")
+    assert explicit.err == ""
+    assert json.loads(auto.out) == json.loads(explicit.out)
+
+
+def listed(*versions: str) -> list[Broker]:
+    return [Broker(f"b{number}", text, {}) for number, text in enumerate(versions, start=1)]
+
+
+def test_doctor_names_the_rules_that_apply(tmp_path: Path) -> None:
+    settings = load(flags=[f"job.checkpoint={tmp_path}/checkpoint"])
+
+    found = check_release(listed("5.0.1", "5.0.1"), settings)
+
+    assert (found.status, found.text) == (
+        "ok",
+        "the rules and defaults of 5.0 apply: b1, the oldest of 2 brokers, runs 5.0.1",
+    )
+
+
+def test_doctor_reports_a_rolling_upgrade(tmp_path: Path) -> None:
+    settings = load(flags=[f"job.checkpoint={tmp_path}/checkpoint"])
+
+    found = check_release(listed("5.0.1", "4.2.4"), settings)
+
+    assert found.status == "warn"
+    assert "brokers run 4.2.4 to 5.0.1: the rules of the oldest, 4.2, apply" in found.text
+    assert found.remedy.startswith("finish the upgrade")
+
+
+def test_doctor_reports_rules_of_another_version_than_the_brokers(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    flags = [f"job.checkpoint={folder}"]
+    begun(folder, JobSettings(checkpoint=str(folder)), "4.2")
+
+    fixed = check_release(listed("5.0.1"), load(flags=flags))
+    named = check_release(listed("4.2.4"), load(flags=[*flags, "pulsar.version=5.0"]))
+
+    assert fixed.text.startswith("the checkpoint fixes the rules and defaults of 4.2, but b1")
+    assert fixed.remedy == (
+        'to follow the brokers, set pulsar.version = "5.0" and name a new folder as job.checkpoint'
+    )
+    assert named.text.startswith("the settings name the rules and defaults of 5.0, but b1")
+    assert {fixed.status, named.status} == {"warn"}
+
+
+def test_doctor_compares_the_checkpoint_with_its_own_release(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    flags = [f"job.checkpoint={folder}", "shedding.strategy=avg"]
+    begun(folder, JobSettings(checkpoint=str(folder)), "5.0")
+
+    assert in_release_of_checkpoint(load(flags=flags)).engine.pulsar_version == "5.0"
+    named = load(flags=[*flags, "pulsar.version=4.2"])
+    assert in_release_of_checkpoint(named).engine.pulsar_version == "4.2"
