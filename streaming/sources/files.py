@@ -203,8 +203,13 @@ def _offset(place: Any) -> Offset:
 
 
 def _cuts(records: Sequence[TopicRecord], before: int, tasks: int) -> list[FilePlace]:
-    """Cuts a batch into at most `tasks` slices, each large enough to be worth a task."""
-    slices = min(tasks, len(records), sum(record.size for record in records) // WORTH_A_TASK)
+    """Cuts a batch into at most `tasks` slices, each large enough to be worth a task. Of large
+    records only the beginning is passed on.
+    """
+    passed_on = sum(
+        record.size if record.size <= LARGE_BYTES else PEEKED_BYTES for record in records
+    )
+    slices = min(tasks, len(records), passed_on // WORTH_A_TASK)
     starts = [len(records) * i // slices for i in range(1, slices)] if slices > 1 else []
     return [
         _place(Offset(records[i].position.partition, records[i].position.offset), before + i)
