@@ -4,11 +4,11 @@ rounds raise.
 
 The real job runs on file topics, in real time: each of 100 clusters with 10 brokers is read every
 20 s, which is the collector's default, and has a round each time (by default, one a minute).
-Clusters take turns, so that something always arrives: 55 records a second. Phases of a minute
-without the two disturbing clusters alternate with phases with them. Counted is the time from the
-sweep that ends a cluster's pass, once it is on the disk, to its round on the topic. How much of the
-machine the job uses is printed, too: where that is near 100 % without the two, the ratio says
-nothing.
+Clusters take turns, so that something always arrives: 55 records a second. A minute without the two
+disturbing clusters is followed by two minutes with them and one without them. Counted is the time
+from the sweep that ends a cluster's pass, once it is on the disk, to its round on the topic. How
+much of the machine the job uses is printed, too: where that is near 100 % without the two, the
+ratio says nothing.
 
 In the end the commands of the other clusters must have the bytes of a plain loop that never saw the
 two.
@@ -62,9 +62,12 @@ _RAISING = (
 )
 
 
+Phase = Literal["warm-up", "alone", "disturbed", "after"]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What runs. `pass_s`: time between two passes; `passes`: of each of the four phases; `load`:
+    """What runs. `pass_s`: time between two passes; `passes`: of half of each kind of phase; `load`:
     of the flooded cluster, as a multiple of the others'; `second`: what the other one does;
     `limit_bytes`: of each of its records, at the limits.
     """
@@ -84,9 +87,16 @@ class Plan:
         """
         return _MINUTE_MS + int(1_000 * (at_s - _WARM_PASSES * self.pass_s))
 
-    def disturbs(self, pass_: int) -> bool:
-        """Phases alternate after the warm-up: without, with, without, with."""
-        return pass_ >= _WARM_PASSES and (pass_ - _WARM_PASSES) // self.passes % 2 == 1
+    def phases(self) -> list[Phase]:
+        """One for each pass. What the two leave behind is not counted: the pass after them."""
+        lasting: tuple[tuple[Phase, int], ...] = (
+            ("warm-up", _WARM_PASSES),
+            ("alone", self.passes),
+            ("disturbed", 2 * self.passes),
+            ("after", 1),
+            ("alone", self.passes),
+        )
+        return [phase for phase, passes in lasting for _ in range(passes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +234,7 @@ def measured(plan: Plan) -> Isolation:
         job.kill()
         commands = _check_bytes(job, engine)
         rejected = [json.loads(one)["code"] for one in job.published("rejected")]
-    alone, disturbed = (_waits(plan, watch, disturbs=disturbs) for disturbs in (False, True))
+    alone, disturbed = _waits(plan, watch, "alone"), _waits(plan, watch, "disturbed")
     return Isolation(alone, disturbed, commands, rejected.count("over-quota"))
 
 
@@ -296,11 +306,10 @@ def _fed(plan: Plan, senders: Senders, job: RealJob) -> _Watch:
         job.wait_until(lambda: bool(watch.seen_s), _TIMEOUT_S)
         begin_s = time.perf_counter() - plan.pass_s
         watch.cpu_s += [0.0]
-        for pass_ in range(1, _WARM_PASSES + 4 * plan.passes):
-            disturbs = plan.disturbs(pass_)
-            say(f"pass {pass_}, {'with' if disturbs else 'without'} the two")
+        for pass_, phase in [*enumerate(plan.phases())][1:]:
+            say(f"pass {pass_}: {phase}")
             watch.cpu_s += [cpu_seconds(job.processes())]
-            rest = senders.records(pass_, disturbs=disturbs)
+            rest = senders.records(pass_, disturbs=phase == "disturbed")
             while rest:
                 now_s = time.perf_counter() - begin_s
                 due = [one for one in rest if one.at_s <= now_s]
@@ -346,9 +355,8 @@ def _cluster(record: bytes) -> str:
     return "" if named is None else named[1].decode()
 
 
-def _waits(plan: Plan, watch: _Watch, *, disturbs: bool) -> Waits:
-    counted = range(_WARM_PASSES, _WARM_PASSES + 4 * plan.passes)
-    passes = [pass_ for pass_ in counted if plan.disturbs(pass_) == disturbs]
+def _waits(plan: Plan, watch: _Watch, wanted: Phase) -> Waits:
+    passes = [pass_ for pass_, phase in enumerate(plan.phases()) if phase == wanted]
     took_ms = [
         1_000 * (watch.seen_s[cluster, ts] - ended_s)
         for (cluster, ts), ended_s in watch.ended_s.items()
@@ -366,7 +374,7 @@ def _options() -> argparse.ArgumentParser:
     number(parser, "--brokers", plan.brokers, "brokers per cluster")
     number(parser, "--bundles", plan.bundles, "bundles per broker")
     number(parser, "--pass-s", plan.pass_s, "seconds between two passes")
-    number(parser, "--passes", plan.passes, "passes of each of the four phases")
+    number(parser, "--passes", plan.passes, "passes of half of each kind of phase")
     number(parser, "--load", plan.load, "the flooded cluster's load, in times that of the others")
     parser.add_argument(
         "--second",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from strategies.bulkhead.quota import EMPTY, Bulkhead
@@ -20,6 +20,7 @@ from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
 from strategies.move_cost import MeasuredPause
 from strategies.rivals.state import NO_RIVALS, Rivals, from_tree, to_tree
+from strategies.shallow import compact_json, shallow
 
 #: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses
 #: older bytes.
@@ -152,11 +153,12 @@ class ClusterState:
 
 def to_bytes(state: ClusterState) -> bytes:
     """Versioned bytes of a cluster's state; equal states give equal bytes."""
-    tree = asdict(replace(state, bulkhead=EMPTY))
+    tree = shallow(state)
     del tree["bulkhead"]
     if state.bulkhead != EMPTY:
         tree["bulkhead"] = bulkhead_to(state.bulkhead)
     if state.clock is not None:  # in a separate key, which versions before 0.2 ignore
+        tree["clock"] = shallow(state.clock)
         tree["clock_run"] = tree["clock"].pop("run")
     if state.rivals == NO_RIVALS:
         del tree["rivals"]
@@ -168,10 +170,9 @@ def to_bytes(state: ClusterState) -> bytes:
     if state.intents == NO_INTENTS:
         del tree["intents"]  # as in versions before intents
     else:
-        tree["intents"]["early"] = list(map(_early_to_list, state.intents.early))
-    return json.dumps(
-        {"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False
-    ).encode()
+        early = list(map(_early_to_list, state.intents.early))
+        tree["intents"] = {**shallow(state.intents), "early": early}
+    return compact_json({"version": STATE_VERSION, **tree})
 
 
 def _early_to_list(one: EarlyRecord) -> list[Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from strategies.shallow import shallow
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +104,9 @@ NO_RIVALS = Rivals()
 
 
 def to_tree(rivals: Rivals) -> dict[str, Any]:
-    """JSON objects without the fields that have their default."""
-    tree = asdict(rivals)
-    empty = asdict(NO_RIVALS)
-    return {name: value for name, value in tree.items() if value != empty[name]}
+    """The fields that do not have their default."""
+    empty = shallow(NO_RIVALS)
+    return {name: value for name, value in shallow(rivals).items() if value != empty[name]}
 
 
 def used_by_rounds(rivals: Rivals) -> list[Any]:
