@@ -67,9 +67,9 @@ Phase = Literal["warm-up", "alone", "disturbed", "after"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What runs. `pass_s`: time between two passes; `passes`: of half of each kind of phase; `load`:
-    of the flooded cluster, as a multiple of the others'; `second`: what the other one does;
-    `limit_bytes`: of each of its records, at the limits.
+    """What runs. `pass_s`: time between two passes; `passes`: half of those without the two, and of
+    those with them; `load`: of the flooded cluster, as a multiple of the others'; `second`: what
+    the other one does; `limit_bytes`: of each of its records, at the limits.
     """
 
     clusters: int = 100
@@ -123,14 +123,12 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """The phases without the two, and with them. `over_quota_rows`: windows of the two with records
-    beyond their quotas.
-    """
+    """The phases without the two, and with them. `set_aside`: rounds of the two that say so."""
 
     alone: Waits
     disturbed: Waits
     commands: int
-    over_quota_rows: int
+    set_aside: int
 
     @property
     def ratio(self) -> float:
@@ -209,7 +207,7 @@ def text(found: Isolation) -> str:
             table("From a pass's end to its round, other clusters", rows),
             f"ratio of the p99: {found.ratio:.2f}",
             f"the {found.commands:,} commands of the others are those of a run without the two; "
-            f"{found.over_quota_rows} windows of the two were over their quotas",
+            f"{found.set_aside} rounds of the two were set aside",
         ]
     )
 
@@ -233,9 +231,10 @@ def measured(plan: Plan) -> Isolation:
         watch = _fed(plan, Senders(plan), job)
         job.kill()
         commands = _check_bytes(job, engine)
-        rejected = [json.loads(one)["code"] for one in job.published("rejected")]
+        rounds = map(json.loads, job.published("rounds"))
+        states = [one["state"]["code"] for one in rounds if one["cluster"] in _DISTURB]
     alone, disturbed = _waits(plan, watch, "alone"), _waits(plan, watch, "disturbed")
-    return Isolation(alone, disturbed, commands, rejected.count("over-quota"))
+    return Isolation(alone, disturbed, commands, states.count("set-aside"))
 
 
 class Senders:
@@ -374,7 +373,12 @@ def _options() -> argparse.ArgumentParser:
     number(parser, "--brokers", plan.brokers, "brokers per cluster")
     number(parser, "--bundles", plan.bundles, "bundles per broker")
     number(parser, "--pass-s", plan.pass_s, "seconds between two passes")
-    number(parser, "--passes", plan.passes, "passes of half of each kind of phase")
+    number(
+        parser,
+        "--passes",
+        plan.passes,
+        "half of the passes without the two, and of those with them",
+    )
     number(parser, "--load", plan.load, "the flooded cluster's load, in times that of the others")
     parser.add_argument(
         "--second",
