@@ -1,17 +1,17 @@
-"""`python -m benchmarks.isolation`: what one job's other clusters notice of a cluster at many times
-its load, and of a second one: every record of it is as large and as deep as records may be, or its
-rounds raise.
+"""`python -m benchmarks.isolation`: what 98 clusters of one job notice of three sick ones: one at
+50 times its load, one whose every record is as large and as deep as records may be, and one whose
+every round raises.
 
-The real job runs on file topics, in real time: each of 100 clusters with 10 brokers is read every
-20 s, which is the collector's default, and has a round each time (by default, one a minute).
-Clusters take turns, so that something always arrives: 55 records a second. A minute without the two
-disturbing clusters is followed by two minutes with them and one without them. Counted is the time
-from the sweep that ends a cluster's pass, once it is on the disk, to its round on the topic. How
-much of the machine the job uses is printed, too: where that is near 100 % without the two, the
-ratio says nothing.
+The real job runs on file topics, in real time: each cluster with its 10 brokers is read every 20 s,
+which is the collector's default, and has a round each time (by default, one a minute). Clusters
+take turns, so that something always arrives: 55 records a second. A minute without the sick
+clusters is followed by two minutes with them and one without them. Counted is the time from the
+sweep that ends a cluster's pass, once it is on the disk, to its round on the topic. How much of the
+machine the job uses is printed, too: where that is near 100 % without the sick ones, the ratio says
+nothing.
 
-In the end the commands of the other clusters must have the bytes of a plain loop that never saw the
-two.
+In the end the commands of the others must have the bytes of a plain loop that never saw the sick
+ones.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ if TYPE_CHECKING:
     from strategies.engine import EngineSettings
     from tests.faults.real_job import RealJob
 
-#: The two clusters that disturb the others, and the name of the second one while its rounds raise.
-FLOODED, LIMITS, RAISES = "cluster-000", "cluster-001", "cluster-raises"
-_DISTURB = (FLOODED, LIMITS, RAISES)
+#: The sick clusters.
+FLOODED, LIMITS, RAISES = SICK = ("flooded", "limits", "raises")
 _MINUTE_MS = 1_795_000_020_000
 _TICK_S, _LOOK_S = 0.05, 0.02
 _WARM_PASSES = 2
@@ -67,18 +66,18 @@ Phase = Literal["warm-up", "alone", "disturbed", "after"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What runs. `pass_s`: time between two passes; `passes`: half of those without the two, and of
-    those with them; `load`: of the flooded cluster, as a multiple of the others'; `second`: what
-    the other one does; `limit_bytes`: of each of its records, at the limits.
+    """What runs. `clusters`: the others; `sick`: of SICK; `pass_s`: time between two passes;
+    `passes`: half of those without the sick ones, and of those with them; `load`: of FLOODED, as a
+    multiple of the others'; `limit_bytes`: of each record of LIMITS.
     """
 
-    clusters: int = 100
+    clusters: int = 98
+    sick: Sequence[str] = SICK
     brokers: int = 10
     bundles: int = 20
     pass_s: int = 20
     passes: int = 3
     load: int = 50
-    second: Literal["limits", "raises"] = "limits"
     limit_bytes: int = 8 * 2**20 - 4096
 
     def ts(self, at_s: float) -> int:
@@ -88,7 +87,9 @@ class Plan:
         return _MINUTE_MS + int(1_000 * (at_s - _WARM_PASSES * self.pass_s))
 
     def phases(self) -> list[Phase]:
-        """One for each pass. What the two leave behind is not counted: the pass after them."""
+        """One for each pass. What the sick ones leave behind is not counted: the pass after
+        them.
+        """
         lasting: tuple[tuple[Phase, int], ...] = (
             ("warm-up", _WARM_PASSES),
             ("alone", self.passes),
@@ -123,7 +124,9 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """The phases without the two, and with them. `set_aside`: rounds of the two that say so."""
+    """The phases without the sick ones, and with them. `set_aside`: rounds of the sick ones that
+    say so.
+    """
 
     alone: Waits
     disturbed: Waits
@@ -200,14 +203,17 @@ def text(found: Isolation) -> str:
             "p99 ms": f"{some.p99:.0f}",
             "CPU of the machine": f"{some.cpu_percent:.0f} %",
         }
-        for name, some in (("without the two", found.alone), ("with the two", found.disturbed))
+        for name, some in (
+            ("without the sick ones", found.alone),
+            ("with the sick ones", found.disturbed),
+        )
     ]
     return "\n\n".join(
         [
             table("From a pass's end to its round, other clusters", rows),
             f"ratio of the p99: {found.ratio:.2f}",
-            f"the {found.commands:,} commands of the others are those of a run without the two; "
-            f"{found.set_aside} rounds of the two were set aside",
+            f"the {found.commands:,} commands of the others are those of a run without the "
+            f"sick ones; {found.set_aside} rounds of the sick ones were set aside",
         ]
     )
 
@@ -217,14 +223,12 @@ def measured(plan: Plan) -> Isolation:
     from tests.faults.real_job import PROJECT, RealJob
     from tests.raising_strategy import WITH_RAISING
 
-    settings = [f"round.interval_ms={1_000 * plan.pass_s}"]
+    settings = (f"round.interval_ms={1_000 * plan.pass_s}", *_RAISING)
     with (
         tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder,
         RealJob(Path(folder), "avg", environment={"PYTHONPATH": str(PROJECT)}) as job,
     ):
-        if plan.second == "raises":
-            settings += _RAISING
-            job.program = ("benchmarks.raising_job",)
+        job.program = ("benchmarks.raising_job",)
         engine = load(None, {}, (*job.assignments, *settings), WITH_RAISING).engine
         job.publish([])
         job.start(*(word for one in settings for word in ("--set", one)))
@@ -232,7 +236,7 @@ def measured(plan: Plan) -> Isolation:
         job.kill()
         commands = _check_bytes(job, engine)
         rounds = map(json.loads, job.published("rounds"))
-        states = [one["state"]["code"] for one in rounds if one["cluster"] in _DISTURB]
+        states = [one["state"]["code"] for one in rounds if one["cluster"] in SICK]
     alone, disturbed = _waits(plan, watch, "alone"), _waits(plan, watch, "disturbed")
     return Isolation(alone, disturbed, commands, states.count("set-aside"))
 
@@ -246,27 +250,30 @@ class Senders:
         one = len(next(Fleet(1, 100).reports(0))) / 100
         large = Fleet(plan.brokers, max(1, int(0.98 * plan.limit_bytes / one)))
         # Made once: to make them again for each pass would take the job's time.
-        wanted = plan.second == "limits"
+        wanted = LIMITS in plan.sick
         self._large = [_split(_deep(one)) for one in large.reports(0)] if wanted else []
 
-    def records(self, pass_: int, *, disturbs: bool) -> list[Due]:
+    def records(self, pass_: int, phase: Phase) -> list[Due]:
         """All records of a pass in the order of their times. The clusters take turns, so that
-        something always arrives.
+        something always arrives. In the warm-up the sick ones send what all others send, so that
+        the job knows them.
         """
+        plan = self._plan
+        sick = plan.sick if phase in ("warm-up", "disturbed") else ()
+        names = [*sick, *(f"cluster-{index:03}" for index in range(plan.clusters))]
         found = [
             one
-            for index in range(self._plan.clusters)
-            for one in self._of_cluster(index, pass_, disturbs=disturbs)
+            for i, name in enumerate(names)
+            for one in self._of_cluster(
+                name, pass_ * plan.pass_s + i * plan.pass_s / len(names), pass_, phase
+            )
         ]
         return sorted(found, key=lambda one: one.at_s)
 
-    def _of_cluster(self, index: int, pass_: int, *, disturbs: bool) -> Iterator[Due]:
-        plan, name = self._plan, f"cluster-{index:03}"
-        at_s = plan.pass_s * (pass_ + index / plan.clusters)
+    def _of_cluster(self, name: str, at_s: float, pass_: int, phase: Phase) -> Iterator[Due]:
+        plan, disturbs = self._plan, phase == "disturbed"
         turns = plan.load if disturbs and name == FLOODED else 1
         reports = [*self._fleet.reports(pass_)]
-        if disturbs and name == LIMITS and plan.second == "raises":
-            name = RAISES
         if disturbs and name == LIMITS:
             ts = str(plan.ts(at_s)).encode()
             yield from (Due(at_s, name, before + ts + after) for before, after in self._large)
@@ -301,14 +308,14 @@ def _fed(plan: Plan, senders: Senders, job: RealJob) -> _Watch:
     watch = _Watch(FileTopicReader(job.folder / "rounds"))
     with watch.looking(), FileTopicWriter(job.folder / "telemetry", sync=True) as writer:
         send = partial(_send, plan, writer, watch)
-        send(senders.records(0, disturbs=False))
+        send(senders.records(0, "warm-up"))
         job.wait_until(lambda: bool(watch.seen_s), _TIMEOUT_S)
         begin_s = time.perf_counter() - plan.pass_s
         watch.cpu_s += [0.0]
         for pass_, phase in [*enumerate(plan.phases())][1:]:
             say(f"pass {pass_}: {phase}")
             watch.cpu_s += [cpu_seconds(job.processes())]
-            rest = senders.records(pass_, disturbs=phase == "disturbed")
+            rest = senders.records(pass_, phase)
             while rest:
                 now_s = time.perf_counter() - begin_s
                 due = [one for one in rest if one.at_s <= now_s]
@@ -321,29 +328,29 @@ def _fed(plan: Plan, senders: Senders, job: RealJob) -> _Watch:
 
 
 def _send(plan: Plan, writer: FileTopicWriter, watch: _Watch, due: Sequence[Due]) -> None:
-    """The disturbing clusters have a producer of their own, as all clusters have."""
+    """The sick clusters have a producer of their own, as all clusters have."""
     for some in (
-        [one for one in due if one.cluster in _DISTURB],
-        [one for one in due if one.cluster not in _DISTURB],
+        [one for one in due if one.cluster in SICK],
+        [one for one in due if one.cluster not in SICK],
     ):
         if some:
             writer.append([one.value for one in some])
         now_s = time.perf_counter()
         for one in some:
-            if one.ends_pass and one.cluster not in _DISTURB:
+            if one.ends_pass and one.cluster not in SICK:
                 watch.ended_s[one.cluster, plan.ts(one.at_s)] = now_s
 
 
 def _check_bytes(job: RealJob, engine: EngineSettings) -> int:
     """Compares the commands of the other clusters with those of a plain loop that never saw the
-    two; their number.
+    sick ones; their number.
     """
     loop, expected = PlainLoop(engine), list[bytes]()
     for place, value in enumerate(job.published("telemetry")):
-        if _cluster(value) not in _DISTURB:
+        if _cluster(value) not in SICK:
             rows = loop.feed(Position("telemetry", 0, place), value)
             expected += [row.value for row in rows if row.kind == "commands"]
-    found = [one for one in job.published("commands") if _cluster(one) not in _DISTURB]
+    found = [one for one in job.published("commands") if _cluster(one) not in SICK]
     if sorted(found, key=_cluster) != sorted(expected, key=_cluster):
         raise AssertionError("the commands of the other clusters are not those of a run alone")
     return len(found)
@@ -369,7 +376,7 @@ def _waits(plan: Plan, watch: _Watch, wanted: Phase) -> Waits:
 
 def _options() -> argparse.ArgumentParser:
     parser, plan = options("benchmarks.isolation", __doc__ or ""), Plan()
-    number(parser, "--clusters", plan.clusters, "clusters, the two included")
+    number(parser, "--clusters", plan.clusters, "clusters that are not sick")
     number(parser, "--brokers", plan.brokers, "brokers per cluster")
     number(parser, "--bundles", plan.bundles, "bundles per broker")
     number(parser, "--pass-s", plan.pass_s, "seconds between two passes")
@@ -377,14 +384,11 @@ def _options() -> argparse.ArgumentParser:
         parser,
         "--passes",
         plan.passes,
-        "half of the passes without the two, and of those with them",
+        "half of the passes without the sick ones, and of those with them",
     )
     number(parser, "--load", plan.load, "the flooded cluster's load, in times that of the others")
     parser.add_argument(
-        "--second",
-        choices=("limits", "raises"),
-        default=plan.second,
-        help="what the second cluster does (default: %(default)s)",
+        "--sick", nargs="+", choices=SICK, default=plan.sick, help="the sick clusters (all three)"
     )
     number(
         parser,

@@ -140,7 +140,10 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         self._flush.between(begin, after)  # Spark stores the offset next
         self._cuts = {begin: _cuts(records, start["records"], self._source.tasks)}
-        return dict(_place(after, start["records"] + len(records)))
+        end = _place(after, start["records"] + len(records))
+        if after > _offset(self._counted):
+            self._counted = end
+        return dict(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         if self._counted is None:
