@@ -11,13 +11,12 @@ from strategies.settings import Setting
 @dataclass(frozen=True, slots=True)
 class BulkheadSettings:
     """Quota of one cluster per minute of its own record time: the larger of a fixed part and of a
-    part per broker of the last round; before the first round, of the two fixed parts.
+    part per broker of the last round, which before the first round is `first_bytes`.
 
-    A broker of the extensible load manager sends at most 24 records a minute (two, every 5 s), the
-    collector one per pass: the defaults leave four times as much. A report has about 310 bytes per
-    bundle: with three passes a minute they leave room for 1,000 bundles on every broker, and for
-    9,000 on one alone. What a small cluster sends without end costs the others a quarter of a
-    second per minute.
+    A broker of the extensible load manager sends at most 24 records a minute (two, every 5 s): the
+    defaults leave four times as much. A report has about 310 bytes per bundle: with the collector's
+    three passes a minute, they leave room for 1,000 bundles on every broker, and for 9,000 on one
+    alone. The byte is what a record costs: 8 MiB take a third of a second of the job's one task.
     """
 
     records: Annotated[
