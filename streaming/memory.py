@@ -13,7 +13,7 @@ from collections.abc import Mapping
 #: thread would take seconds.
 _SERIAL_UP_TO = 2 * 2**30
 #: G1, Java's own choice, takes 70 MiB for itself and 130 MiB more for large arrays, each in regions
-#: of its own. With less free memory, a micro-batch that writes 17 MB of state takes full collections
+#: of its own. With less free memory, a micro-batch with 17 MB of state takes full collections
 #: (docs/decisions/0258).
 _SMALL_HEAP = (
     "-XX:+UseSerialGC",

@@ -13,8 +13,8 @@ _LAST: list[Any] = []
 
 
 def leave_open(handle: Any) -> None:
-    """Keeps the connection of a task that has finished, and does not tell Java so. `handle`: of the
-    stateful processor.
+    """Keeps the connection of a task that has finished, and sends Java no word of it. `handle`: of
+    the stateful processor.
     """
     client = getattr(handle, "_statefulProcessorApiClient", None)
     if client is not None:
