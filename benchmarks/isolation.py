@@ -84,7 +84,7 @@ class Plan:
         """Time of a record, ms since the epoch; the first phase begins with a minute, as a
         quota does.
         """
-        return _MINUTE_MS + int(1_000 * (at_s - _WARM_PASSES * self.pass_s))
+        return _MINUTE_MS - 1_000 * _WARM_PASSES * self.pass_s + int(1_000 * at_s)
 
     def phases(self) -> list[Phase]:
         """One for each pass. What the sick ones leave behind is not counted: the pass after
@@ -259,14 +259,13 @@ class Senders:
         the job knows them.
         """
         plan = self._plan
-        sick = plan.sick if phase in ("warm-up", "disturbed") else ()
-        names = [*sick, *(f"cluster-{index:03}" for index in range(plan.clusters))]
+        names = [*plan.sick, *(f"cluster-{index:03}" for index in range(plan.clusters))]
+        silent = () if phase in ("warm-up", "disturbed") else plan.sick
         found = [
             one
             for i, name in enumerate(names)
-            for one in self._of_cluster(
-                name, pass_ * plan.pass_s + i * plan.pass_s / len(names), pass_, phase
-            )
+            if name not in silent
+            for one in self._of_cluster(name, plan.pass_s * (pass_ + i / len(names)), pass_, phase)
         ]
         return sorted(found, key=lambda one: one.at_s)
 
