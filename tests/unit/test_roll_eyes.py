@@ -162,11 +162,11 @@ def test_a_frozen_broker(pulsar: FakePulsar, connections: Connections, tmp_path:
 
     def frozen(request: Request) -> Fault | None:
         reads = "tenants" in request.path or "racks" in request.path
-        return Fault(delay_s=3) if reads and request.broker == one else None
+        return Fault(delay_s=8) if reads and request.broker == one else None
 
     pulsar.faults = frozen
     eyes = ClusterEyes(
-        connections, KnownBrokers(connections.pulsar), lambda _: False, 0, probe_ms=300
+        connections, KnownBrokers(connections.pulsar), lambda _: False, 0, probe_ms=2_000
     )
     with closing(eyes):
         seen = eyes.look(10, phases(pulsar, "waiting", "waiting", "waiting"), brokers)
