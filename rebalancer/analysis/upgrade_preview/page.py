@@ -58,7 +58,7 @@ def steps(upgrade: Upgrade) -> tuple[NextStep, ...]:
         found.append(
             NextStep(
                 "To keep today's load balancing, add these lines to broker.conf before the "
-                "upgrade:",
+                f"{upgrade.noun}:",
                 "\n".join(upgrade.lines),
             )
         )

@@ -23,7 +23,7 @@ _MOVING = "move bundles of topics between brokers"
 def headline(upgrade: Upgrade, before: RunEffects, after: RunEffects) -> str:
     """The first sentence: moves and evenness after the upgrade, and today."""
     return (
-        f"After the upgrade to Pulsar {upgrade.after} your cluster would "
+        f"After the {upgrade.noun} to Pulsar {upgrade.after} your cluster would "
         f"{_moving(before, after)}; {_evenness(before, after)}."
     )
 
@@ -55,7 +55,9 @@ def _details(upgrade: Upgrade, before: RunEffects, after: RunEffects) -> Iterato
         )
     old, new = (_who(pair) for pair in upgrade.pairs)
     yield (
-        f"The strategies stay: {new}." if old == new else f"Today {old}; after the upgrade {new}."
+        f"The strategies stay: {new}."
+        if old == new
+        else f"Today {old}; after the {upgrade.noun} {new}."
     )
 
 
@@ -79,7 +81,10 @@ def _evenness(before: RunEffects, after: RunEffects) -> str:
     old, new = (f"{one.summary.mean_spread:.1f}" for one in (before, after))
     between = "between the fullest and the emptiest broker"
     if old == new:
-        return f"its brokers would be as even: {new} percentage points of load {between} on average"
+        return (
+            f"its brokers would be as even as before: {new} percentage points of load {between} "
+            "on average"
+        )
     how = "more" if after.summary.mean_spread < before.summary.mean_spread else "less"
     return (
         f"its brokers would be {how} even: {new} percentage points of load {between} on average "

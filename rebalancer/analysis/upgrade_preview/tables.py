@@ -12,7 +12,7 @@ from rebalancer.analysis.upgrade_preview.sentences import clock
 from rebalancer.settings.broker_conf.show import short_value
 from rebalancer.settings.broker_conf.upgrade import Upgrade
 
-KEY_HEADS = ("key that broker.conf leaves out", "today", "after the upgrade", "effect")
+_KEY_HEADS = ("key that broker.conf leaves out", "today", "later", "effect")
 
 
 def effect_rows(effects: Sequence[RunEffects]) -> list[list[str]]:
@@ -47,7 +47,7 @@ def page_tables(effects: Sequence[RunEffects], upgrade: Upgrade) -> list[PageTab
     heads = ["", *(one.run.title for one in effects)]
     tables = [
         PageTable(
-            "What the upgrade would do",
+            f"What the {upgrade.noun} would do",
             "Points are percentage points of load between the fullest and the emptiest broker. A "
             "client is a producer or a consumer of a bundle that moves; it reconnects.",
             heads,
@@ -61,10 +61,10 @@ def page_tables(effects: Sequence[RunEffects], upgrade: Upgrade) -> list[PageTab
                 "Why: defaults that change",
                 f"Keys that broker.conf leaves out, with their defaults in Pulsar {upgrade.before} "
                 f"and {upgrade.after}. Keys that it sets keep their values.",
-                KEY_HEADS,
+                _KEY_HEADS,
                 key_rows(upgrade),
-                [[] for _ in KEY_HEADS],
-                names=len(KEY_HEADS),
+                [[] for _ in _KEY_HEADS],
+                names=len(_KEY_HEADS),
             )
         )
     return tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,9 +104,16 @@ def _by_cluster(answers: Sequence[BacktestResult]) -> list[list[RunEffects]]:
     """The runs of each cluster with rounds, by name."""
     from rebalancer.analysis.upgrade_preview.effects import RunEffects
 
-    by_run = [{line.cluster: RunEffects(line) for line in one.timelines} for one in answers]
-    names = [name for name in by_run[0] if all(one[name].run.rounds for one in by_run)]
-    return [[one[name] for one in by_run] for name in names]
+    by_run = [{line.cluster: line for line in one.timelines} for one in answers]
+    names = [name for name in by_run[0] if all(one[name].rounds for one in by_run)]
+    named = "{cluster}, {title}" if len(names) > 1 else "{title}"
+    return [
+        [
+            RunEffects(replace(line, title=named.format(cluster=name, title=line.title)))
+            for line in (one[name] for one in by_run)
+        ]
+        for name in names
+    ]
 
 
 def _show(plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]) -> None:

@@ -14,7 +14,7 @@ from rebalancer.settings.broker_conf.strategy_pair import (
     is_extensible,
     pair_in,
 )
-from strategies.java.release_defaults import EVENLY, RELEASE_DEFAULTS, PulsarRelease
+from strategies.java.release_defaults import EVENLY, RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 
 _MAX_UNLOAD = "maxUnloadPercentage"
@@ -57,6 +57,12 @@ class Upgrade:
     after: PulsarRelease
     omitted: tuple[OmittedKey, ...]
     pairs: tuple[StrategyPair, StrategyPair]
+
+    @property
+    def noun(self) -> str:
+        """What the change is called."""
+        newer = RELEASES.index(self.after) >= RELEASES.index(self.before)
+        return "upgrade" if newer else "downgrade"
 
     @property
     def lines(self) -> tuple[str, ...]:
