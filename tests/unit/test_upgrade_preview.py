@@ -98,6 +98,7 @@ def test_the_figures_are_those_of_two_separate_back_tests(hour: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed"])
+@pytest.mark.heavy
 def test_also_on_recordings_of_real_clusters(name: str) -> None:
     assert check_against_separate_runs(RECORDINGS / f"{name}.jsonl.gz", *FAST) == [0, 0]
 
@@ -111,6 +112,7 @@ def test_also_on_the_shared_recordings(name: str) -> None:
     assert len(check_against_separate_runs(SHARED / f"{name}.jsonl.gz", *FAST)) == 2
 
 
+@pytest.mark.heavy
 def test_a_broker_conf_is_run_under_both_versions_beside_the_defaults(
     hour: Path, tmp_path: Path
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_broker_conf_is_run_under_both_versions_beside_the_defaults(
 
 
 @pytest.mark.parametrize("lines", [(STOCK,), (AVG, *EAGER), EAGER])
+@pytest.mark.heavy
 def test_the_printed_lines_keep_what_the_cluster_does_today(
     hour: Path, tmp_path: Path, lines: Sequence[str]
 ) -> None:
@@ -143,6 +146,7 @@ def moves(document: dict[str, Any], run: int) -> list[Any]:
     return found
 
 
+@pytest.mark.heavy
 def test_json_has_effects_sentences_keys_and_lines(hour: Path) -> None:
     found = preview(hour, "--json").json
     assert (found["kind"], found["v"], found["upgrade"]["to"]) == ("upgrade-preview", 1, "5.0")
@@ -157,6 +161,7 @@ def test_json_has_effects_sentences_keys_and_lines(hour: Path) -> None:
     assert len(found["upgrade"]["lines"]) == 4
 
 
+@pytest.mark.heavy
 def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
     lines = [
         json.dumps(json.loads(line) | {"cluster": cluster}).encode()
@@ -169,6 +174,7 @@ def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
     assert "west: After the upgrade to Pulsar 5.0" in answer.words
 
 
+@pytest.mark.heavy
 def test_the_extensible_load_manager_stays_as_it_is() -> None:
     pytest.importorskip("pyarrow")
     recording = SHARED / "extensible-steady-uneven.jsonl.gz"
@@ -180,6 +186,7 @@ def test_the_extensible_load_manager_stays_as_it_is() -> None:
     assert found["upgrade"]["lines"] == []
 
 
+@pytest.mark.heavy
 def test_switched_off_shedding_is_said(hour: Path, tmp_path: Path) -> None:
     conf = written(tmp_path, "loadBalancerSheddingEnabled=false")
     answer = preview(hour, "--broker-conf", conf)
@@ -189,6 +196,7 @@ def test_switched_off_shedding_is_said(hour: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.heavy
 def test_a_recording_of_another_load_manager_or_version_is_said(hour: Path, tmp_path: Path) -> None:
     extensible = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
     conf = written(tmp_path, f"loadManagerClassName={extensible}")
@@ -233,9 +241,17 @@ def test_a_file_that_cannot_be_previewed_is_a_sentence(
     assert (answer.code, sentence in answer.words) == (2, True), answer.words
 
 
+@pytest.mark.heavy
 def test_a_recording_without_rounds_is_a_sentence(tmp_path: Path) -> None:
     answer = preview(stored(tmp_path / "short.jsonl", islice(an_hour(), 4)))
     assert (answer.code, "no round closed in its 4 records" in answer.err) == (1, True), answer.err
+
+
+def test_the_text_is_that_of_the_file(hour: Path) -> None:
+    """The whole page of the terminal."""
+    golden = ROOT / "tests/golden/upgrade_preview.txt"
+    printed = preview(hour).out
+    assert printed == golden.read_text("utf-8")
 
 
 def timeline(spread: float, moved: int, *, days: int = 2, clients: float = 3.0) -> Timeline:
