@@ -105,7 +105,7 @@ bench-fleet: $(STAMP) ## the job with 10, 100 and 1,000 clusters on Kafka, 1 to 
 	@$(RUN)/python -m benchmarks.many_clusters $(ARGS)
 
 .PHONY: bench-isolation
-bench-isolation: $(STAMP) ## what 98 clusters of one job notice of one at 50 times the load and one of the largest records (ARGS="--passes 3")
+bench-isolation: $(STAMP) ## what 98 clusters of one job notice of one at 50 times the load, one of the largest records and one whose rounds raise (ARGS="--sick limits")
 	@$(RUN)/python -m benchmarks.isolation $(ARGS)
 
 .PHONY: bench-java

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +81,15 @@ def _stat(file: Path) -> Sequence[str]:
         return ()
 
 
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """CPU time of these processes until now, that of children which ended included."""
+    return sum(_cpu_s(_stat(Path(f"/proc/{pid}/stat"))) for pid in pids)
+
+
+def _cpu_s(fields: Sequence[str]) -> float:
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def proportional_bytes(pid: int) -> int:
     """Resident memory, with each shared page divided by the number of its processes; 0 for a
     process that has ended.
@@ -104,6 +113,5 @@ def _use(pid: int, role: str) -> ProcessUse | None:
         return None
     own = kib["Private_Clean"] + kib["Private_Dirty"]
     anonymous = kib.get("Pss_Anon", 0) + kib.get("Pss_Shmem", 0)
-    cpu_s = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     pss, uss, rss, no_file = (1024 * size for size in (kib["Pss"], own, kib["Rss"], anonymous))
-    return ProcessUse(role, pid, pss, uss, rss, no_file, int(fields[17]), cpu_s)
+    return ProcessUse(role, pid, pss, uss, rss, no_file, int(fields[17]), _cpu_s(fields))

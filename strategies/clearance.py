@@ -153,12 +153,7 @@ class _Gate:
 
     def _throughput(self, decision: Decision) -> float:
         """Throughput of the bundle in bytes/s, by its short-term average."""
-        table = self.brokers[decision.source].bundles
-        return (
-            float(table.msg_throughput[table.names.index(decision.bundle)])
-            if decision.bundle in table.names
-            else 0.0
-        )
+        return self.brokers[decision.source].bundles.throughput_of(decision.bundle)
 
     def _note_refused(self, decision: Decision) -> None:
         self.fuller.setdefault(decision.source, decision.bundle)

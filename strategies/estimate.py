@@ -21,10 +21,7 @@ def share_of_traffic(broker: BrokerLoad, bundle: str) -> float:
     bundle is unknown or idle.
     """
     total = broker.figures.traffic.msg_throughput
-    names = broker.bundles.names
-    if total <= 0 or bundle not in names:
-        return 0.0
-    return min(1.0, max(0.0, float(broker.bundles.msg_throughput[names.index(bundle)]) / total))
+    return min(1.0, max(0.0, broker.bundles.throughput_of(bundle) / total)) if total > 0 else 0.0
 
 
 def burdened(figures: Figures, source: Figures, share: float) -> Figures:

@@ -198,7 +198,7 @@ def _take_in(
         )
     if state.round == 0:
         return table, state
-    waiting = {bundle: Gained(broker, state.round + 1) for bundle in sorted(arrived - rows.keys())}
+    waiting = dict.fromkeys(sorted(arrived - rows.keys()), Gained(broker, state.round + 1))
     return table, replace(state, gained=_newest({**state.gained, **waiting})) if waiting else state
 
 

@@ -14,13 +14,13 @@ from strategies.bulkhead.quota import to_tree as bulkhead_to
 from strategies.clock import Clock, Stray
 from strategies.errors import StateVersionError
 from strategies.intents.state import NO_INTENTS, Intents, intents_from
-from strategies.json_form import json_bytes, shallow
 from strategies.limits.budget import Spent
 from strategies.load_history import Episode, RecentMove
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
 from strategies.move_cost import MeasuredPause
 from strategies.rivals.state import NO_RIVALS, Rivals, from_tree, to_tree
+from strategies.shallow import compact_json, shallow
 
 #: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses
 #: older bytes.
@@ -154,9 +154,8 @@ class ClusterState:
 def to_bytes(state: ClusterState) -> bytes:
     """Versioned bytes of a cluster's state; equal states give equal bytes."""
     tree = shallow(state)
-    if state.bulkhead == EMPTY:
-        del tree["bulkhead"]
-    else:
+    del tree["bulkhead"]
+    if state.bulkhead != EMPTY:
         tree["bulkhead"] = bulkhead_to(state.bulkhead)
     if state.clock is not None:  # in a separate key, which versions before 0.2 ignore
         tree["clock"] = shallow(state.clock)
@@ -173,7 +172,7 @@ def to_bytes(state: ClusterState) -> bytes:
     else:
         early = list(map(_early_to_list, state.intents.early))
         tree["intents"] = {**shallow(state.intents), "early": early}
-    return json_bytes({"version": STATE_VERSION, **tree})
+    return compact_json({"version": STATE_VERSION, **tree})
 
 
 def _early_to_list(one: EarlyRecord) -> list[Any]:

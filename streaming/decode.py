@@ -57,8 +57,8 @@ _RAW_BYTES = 64 * 2**20
 
 class Sealed(NamedTuple):
     """A record that is not decoded yet, because its cluster's quota decides whether it is.
-    `value`: its original bytes; `readable`: in the form of the wire; `size`: bytes of the whole
-    record.
+    `value`: its original bytes, or only its beginning: then it is read from the topic when it is
+    opened; `readable`: in the form of the wire; `size`: bytes of the whole record.
     """
 
     arrival: UnreadRecord
@@ -69,17 +69,31 @@ class Sealed(NamedTuple):
 
     def opened(self) -> Decoded:
         """The decoded record."""
-        place = Position(*self.arrival.place)
-        origin = pack_origin(place, self.value, self.size, compress=False)
-        return _decode(origin, place, self.readable, self.reading, self.arrival.cluster)
+        place, value, readable = Position(*self.arrival.place), self.value, self.readable
+        if len(value) < self.arrival.size:
+            value = readable = self.reading.read_again(place, self.arrival.size)
+        origin = pack_origin(place, value, self.size, compress=False)
+        return _decode(origin, place, readable, self.reading, self.arrival.cluster)
+
+
+#: Reads a record of the topic again: position, size in bytes.
+ReadAgain = Callable[[Position, int], bytes]
+
+
+def never_again(place: Position, size: int) -> bytes:
+    """For sources that pass on every record."""
+    raise AssertionError(f"{place} has {size} bytes, of which only the beginning was passed on")
 
 
 class ReadingRules(NamedTuple):
-    """How a task reads records. `key`: of intents; `side_by_side`: see `decoding`."""
+    """How a task reads records. `key`: of intents; `side_by_side`, `read_again`: see
+    `decoding`.
+    """
 
     limits: WireLimits
     key: SigningKey | None
     side_by_side: bool
+    read_again: ReadAgain = never_again
 
 
 class Decoded(NamedTuple):
@@ -134,16 +148,19 @@ def decoding(
     *,
     side_by_side: bool = False,
     signing: SigningSettings = SigningSettings(),
+    read_again: ReadAgain = never_again,
 ) -> ReadRows:
     """Returns the decoder of rows with the source's columns.
 
     `source`: settings of the records' content. `side_by_side`: partitions grow at the same time
     (Kafka); otherwise one follows the other (the segments of a file topic). `signing`: names the
     key of intents, which the task itself reads: a key is never serialised with the job.
+    `read_again`: gets records of which the source passes on only the beginning.
     """
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
-        carried, reading = 0, ReadingRules(limits, intents_key(signing), side_by_side)
+        carried, key = 0, intents_key(signing)
+        reading = ReadingRules(limits, key, side_by_side, read_again)
         for row in rows:
             value = row.value or b""
             place = Position(row.topic, row.partition, row.offset)
@@ -168,14 +185,16 @@ def unpacking(
     *,
     side_by_side: bool = False,
     signing: SigningSettings = SigningSettings(),
+    read_again: ReadAgain = never_again,
 ) -> ReadRows:
-    """Returns the decoder of rows that a `packer` created. `side_by_side`, `signing`: see
-    `decoding`.
+    """Returns the decoder of rows that a `packer` created. `side_by_side`, `signing`,
+    `read_again`: see `decoding`.
     """
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
         # The decoder of entries cannot be serialised with this function.
-        return _unpacked(rows, ReadingRules(limits, intents_key(signing), side_by_side))
+        key = intents_key(signing)
+        return _unpacked(rows, ReadingRules(limits, key, side_by_side, read_again))
 
     return read
 
@@ -191,7 +210,8 @@ def _decoded(entry: DecodedEntry, cluster: str, reading: ReadingRules) -> Decode
     if kept is None:
         record = None if rejected else unpack_record(data)
         return Decoded(partition, offset, ts, cluster, record, data if rejected else b"")
-    arrival = UnreadRecord(cluster, kept.ts, len(data), (kept.topic, partition, offset))
+    size = _read_bytes(data, kept.size, reading.limits)
+    arrival = UnreadRecord(cluster, kept.ts, size, (kept.topic, partition, offset))
     readable = data if kept.readable is None else kept.readable
     sealed = Sealed(arrival, data, readable, kept.size, reading)
     return Decoded(partition, offset, ts, cluster, None, b"", sealed)
@@ -286,10 +306,16 @@ def _sealed(
     peeked = peek(readable)
     if peeked is None:
         return None
-    arrival = UnreadRecord(peeked.cluster, peeked.ts, len(value), place)
+    read = _read_bytes(value, size, reading.limits)
+    arrival = UnreadRecord(peeked.cluster, peeked.ts, read, place)
     sealed = Sealed(arrival, value, readable, size, reading)
     ts = peeked.ts if reading.side_by_side else 0
     return Decoded(place.partition, place.offset, ts, peeked.cluster, None, b"", sealed)
+
+
+def _read_bytes(value: bytes, size: int, limits: WireLimits) -> int:
+    """Bytes of a record of `size` that a reader decodes or keeps, even if it has passed on less."""
+    return len(value) if size > limits.max_record_bytes else size
 
 
 def _enveloped(
@@ -307,12 +333,11 @@ def _decode(
 ) -> Decoded:
     """`expected`: the cluster that the record must name; None if none is known yet."""
     _, partition, offset = place
-    limits, key, side_by_side = reading
     try:
-        record = decode(value, origin, limits, key, cluster=expected)
+        record = decode(value, origin, reading.limits, reading.key, cluster=expected)
     except WireError as error:
         row = rejected_row(error, origin, cluster_of(value))
         return Decoded(partition, offset, 0, row.key, None, row.value)
     # An intent is stamped by a person's machine: its time has no vote, here neither.
-    timed = side_by_side and not isinstance(record, Intent)
+    timed = reading.side_by_side and not isinstance(record, Intent)
     return Decoded(partition, offset, record.ts if timed else 0, record.cluster, record, b"")

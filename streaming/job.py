@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -41,7 +42,7 @@ from streaming.checkpoint.warm_start import WarmStart
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
-from streaming.decode import PACKED, decoding, packer, unpacking
+from streaming.decode import PACKED, decoding, never_again, packer, unpacking
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
 from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written, counted
@@ -61,7 +62,7 @@ from streaming.pulsar_release import resolved_release
 from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
-from streaming.sources.files import FileSource, FileTopicSource
+from streaming.sources.files import FileSource, FileTopicSource, record_again
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
 from streaming.state.shards import shard_keys
@@ -250,12 +251,17 @@ def decided(
     """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
     one stage with one task. `until`: see ClusterProcessor.
     """
-    used = job.connections
-    side_by_side = used.topics.telemetry.scheme != "file"
+    used, telemetry = job.connections, job.connections.topics.telemetry
+    side_by_side = telemetry.scheme != "file"
+    read_again = never_again if side_by_side else partial(record_again, telemetry.folder)
     if job.partitions == 1:
         keyed = records.coalesce(1).withColumn("shard", F.lit(shard_keys(1)[0]))
         read_rows = decoding(
-            used.wire, used.source, side_by_side=side_by_side, signing=used.signing
+            used.wire,
+            used.source,
+            side_by_side=side_by_side,
+            signing=used.signing,
+            read_again=read_again,
         )
     else:
         keyed = records.mapInArrow(
@@ -268,7 +274,9 @@ def decided(
             ),
             PACKED,
         )
-        read_rows = unpacking(used.wire, side_by_side=side_by_side, signing=used.signing)
+        read_rows = unpacking(
+            used.wire, side_by_side=side_by_side, signing=used.signing, read_again=read_again
+        )
     processor = ClusterProcessor(
         engine, used.signing, read_rows, metrics=metrics, patience=patience, until=until
     )

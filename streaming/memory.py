@@ -13,13 +13,14 @@ from collections.abc import Mapping
 #: thread would take seconds.
 _SERIAL_UP_TO = 2 * 2**30
 #: G1, Java's own choice, takes 70 MiB for itself and 130 MiB more for large arrays, each in regions
-#: of its own.
+#: of its own. With less free memory, a micro-batch with 17 MB of state takes full collections
+#: (docs/decisions/0258).
 _SMALL_HEAP = (
     "-XX:+UseSerialGC",
     "-Xms64m",
-    "-Xmn48m",
-    "-XX:MinHeapFreeRatio=15",
-    "-XX:MaxHeapFreeRatio=30",
+    "-Xmn64m",
+    "-XX:MinHeapFreeRatio=40",
+    "-XX:MaxHeapFreeRatio=60",
     # Otherwise each thread keeps a buffer as large as the largest answer of a server: 8 MiB.
     "-Djdk.nio.maxCachedBufferSize=1048576",
 )

@@ -29,6 +29,7 @@ from strategies.store import StateStore
 from streaming.decode import Decoded, ReadRows
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.raised_log import log_once
+from streaming.state.connection import leave_open
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
 from streaming.state.vanished import Patience
@@ -84,6 +85,7 @@ class ClusterProcessor(StatefulProcessor):
         self._until = until
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
         self._engine = Engine(self._settings, log_once)
         # Read here: the key itself is never serialised with the job.
         self._key = signing_key(self._signing)
@@ -134,7 +136,8 @@ class ClusterProcessor(StatefulProcessor):
         return outputs
 
     def close(self) -> None:
-        """Does nothing: the cache of stores outlives the task."""
+        """Closes nothing: the cache of stores outlives the task."""
+        leave_open(self._handle)
 
 
 @dataclass(slots=True)

@@ -70,6 +70,7 @@ class World:
     def measure(self, now_s: float) -> None:
         """Measures the next statistics period of each broker, which ends shortly before `now_s`."""
         self._measured_s = now_s
+        self.demand.at(now_s)
         end = now_s - self.lag_s
         begin = end - PERIOD_S
         parts = self.demand.parts(begin, end, np.maximum(self.ownership.owner, 0))

@@ -14,9 +14,11 @@ from strategies.model import LARGEST_TIME
 
 #: Most records name both within their first bytes, before the report.
 _HEAD_BYTES = 1024
+#: As much as `peek` reads of a record that does.
+PEEKED_BYTES = 2 * _HEAD_BYTES
 #: From this size on, a record that does not is read to its end for them, which is still a small
 #: part of decoding it.
-_LARGE_BYTES = 2**18
+LARGE_BYTES = 2**18
 #: The order that brokers' collectors write.
 _USUAL = re.compile(
     rb'\{"v":1,"kind":"([a-z-]{1,32})","cluster":"([^"\\]{1,512})",'
@@ -51,7 +53,7 @@ def peek(value: bytes) -> Peeked | None:
     """
     usual = _USUAL.match(value)
     found = _first_fields(value[:_HEAD_BYTES]) if usual is None else _read(*usual.groups())
-    if found is None and len(value) >= _LARGE_BYTES:
+    if found is None and len(value) >= LARGE_BYTES:
         found = _skimmed(value)
     if found is None or found.kind == "intent":
         return None

@@ -159,8 +159,9 @@ def _window(
 
 def _within(records: int, size: int, brokers: int, settings: BulkheadSettings) -> bool:
     """`records`: before this one; `size`: of all, with this one."""
+    grows = settings.bytes_per_broker * brokers if brokers else settings.first_bytes
     return records < max(settings.records, settings.records_per_broker * brokers) and size <= max(
-        settings.bytes, settings.bytes_per_broker * brokers
+        settings.bytes, grows
     )
 
 

@@ -11,13 +11,12 @@ from strategies.settings import Setting
 @dataclass(frozen=True, slots=True)
 class BulkheadSettings:
     """Quota of one cluster per minute of its own record time: the larger of a fixed part and of a
-    part per broker of the last round.
+    part per broker of the last round, which before the first round is `first_bytes`.
 
     A broker of the extensible load manager sends at most 24 records a minute (two, every 5 s): the
-    defaults leave four times as much. A report has about 310 bytes per bundle: they leave room for
-    4,000 bundles that a collector reads every 10 s, or 25,000 once a minute. The fixed part is for
-    clusters that the job does not know yet, and keeps a small one that sends without end below a
-    tenth of a core.
+    defaults leave four times as much. A report has about 310 bytes per bundle: with the collector's
+    three passes a minute, they leave room for 1,000 bundles on every broker, and for 9,000 on one
+    alone. Bytes are what a record costs: a first report of 8 MiB takes 0.25 s of CPU.
     """
 
     records: Annotated[
@@ -32,7 +31,16 @@ class BulkheadSettings:
         Setting(
             "Bytes of a cluster's records that its quota always has", "bytes/min", ge=1, le=2**53
         ),
-    ] = 64 * 2**20
+    ] = 8 * 2**20
     bytes_per_broker: Annotated[
         int, Setting("Bytes for each broker of the last round", "bytes/min", ge=0, le=2**40)
-    ] = 8 * 2**20
+    ] = 2**20
+    first_bytes: Annotated[
+        int,
+        Setting(
+            "Bytes of the records of a cluster whose brokers no round knows yet",
+            "bytes/min",
+            ge=1,
+            le=2**53,
+        ),
+    ] = 64 * 2**20

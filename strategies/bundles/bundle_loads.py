@@ -4,7 +4,7 @@ shed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,20 @@ class BundleLoads:
     topics: Ints
     sessions: Ints
     current: Floats
+    _rows: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+
+    def row(self, bundle: str) -> int | None:
+        """The row of a bundle; None if it is not in the table."""
+        if not self._rows and self.names:
+            self._rows.update(zip(self.names, range(len(self.names)), strict=True))
+        return self._rows.get(bundle)
+
+    def throughput_of(self, bundle: str) -> float:
+        """One figure of `msg_throughput`; 0 for a bundle that is not in the table."""
+        row = self.row(bundle)
+        if row is None:
+            return 0.0
+        return float(self.short[row, THROUGHPUT_IN] + self.short[row, THROUGHPUT_OUT])
 
     @property
     def msg_rate(self) -> Floats:

@@ -48,6 +48,8 @@ class Ledger:
         self._topics: dict[str, int] = {}
         self._arriving: dict[str, dict[str, Averages]] = {}
         self._leaving: dict[str, dict[str, Averages]] = {}
+        # Broker → namespace → bundles that arrive, less those that leave.
+        self._moving: dict[str, dict[str, int]] = {}
 
     def copy(self) -> Ledger:
         """An independent ledger with the same moves; shares the counts of tables as long as they
@@ -59,6 +61,7 @@ class Ledger:
         other._counted = {namespace: dict(brokers) for namespace, brokers in self._counted.items()}
         other._arriving = {broker: dict(bundles) for broker, bundles in self._arriving.items()}
         other._leaving = {broker: dict(bundles) for broker, bundles in self._leaving.items()}
+        other._moving = {broker: dict(moving) for broker, moving in self._moving.items()}
         return other
 
     def candidate(self, broker: str) -> Candidate | None:
@@ -91,9 +94,10 @@ class Ledger:
         not in it.
         """
         load = self._brokers.get(broker)
-        if load is None or bundle not in load.bundles.names:
+        row = None if load is None else load.bundles.row(bundle)
+        if load is None or row is None:
             return UNKNOWN
-        table, row = load.bundles, load.bundles.names.index(bundle)
+        table = load.bundles
         samples = int(table.short_samples[row]), int(table.long_samples[row])
         return Averages(
             row_of(table.short[row].tolist()),
@@ -124,17 +128,7 @@ class Ledger:
         counted = self._counted.setdefault(namespace, {})
         if broker not in counted:
             counted[broker] = load.count_bundles(namespace)
-        moving = (self._arriving.get(broker, ()), 1), (self._leaving.get(broker, ()), -1)
-        return max(
-            0,
-            counted[broker]
-            + sum(
-                sign
-                for bundles, sign in moving
-                for one in bundles
-                if namespace_of(one) == namespace
-            ),
-        )
+        return max(0, counted[broker] + self._moving.get(broker, {}).get(namespace, 0))
 
     def topics(self, broker: str) -> int:
         """Topics on a broker by its newest report, moves not included."""
@@ -171,7 +165,7 @@ class Ledger:
         if load is not None:
             self._leave(move)
         if move.destination is not None and move.destination in self._brokers:
-            self._arriving.setdefault(move.destination, {})[move.bundle] = move.averages
+            self._note(move.destination, self._arriving, move, 1)
             self._forget(move.destination)
         if load is None or move.shown:
             return
@@ -184,9 +178,18 @@ class Ledger:
 
     def _leave(self, move: CountedMove) -> None:
         """Counts the bundle as gone from its source, unless the source no longer lists it."""
-        if move.bundle in self._brokers[move.source].bundles.names:
-            self._leaving.setdefault(move.source, {})[move.bundle] = move.averages
+        if self._brokers[move.source].bundles.row(move.bundle) is not None:
+            self._note(move.source, self._leaving, move, -1)
         self._forget(move.source)
+
+    def _note(
+        self, broker: str, moves: dict[str, dict[str, Averages]], move: CountedMove, sign: int
+    ) -> None:
+        some = moves.setdefault(broker, {})
+        if move.bundle not in some:
+            moving, namespace = self._moving.setdefault(broker, {}), namespace_of(move.bundle)
+            moving[namespace] = moving.get(namespace, 0) + sign
+        some[move.bundle] = move.averages
 
     def _forget(self, broker: str) -> None:
         self._candidates.pop(broker, None)

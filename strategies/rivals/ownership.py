@@ -101,11 +101,12 @@ class _Matching:
         now.
         """
         broker, ts = self.listing.broker, self.listing.ts
+        here = Sighting(broker, ts)
         for bundle in bundles:
             gone = self.left.pop(bundle, None)
             if gone is None:
                 if self.listing.before is not None:
-                    self.arrived[bundle] = Sighting(broker, ts)
+                    self.arrived[bundle] = here
             elif gone.broker != broker and not gone.explained:
                 move = ForeignMove(bundle, gone.broker, broker, ts)
                 self.moves.append(Suspect(move, gone.ts, gone.ts))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from strategies.json_form import shallow
+from strategies.shallow import shallow
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ NO_RIVALS = Rivals()
 
 
 def to_tree(rivals: Rivals) -> dict[str, Any]:
-    """The fields that do not have their default, for `json_bytes`."""
+    """The fields that do not have their default."""
     empty = shallow(NO_RIVALS)
     return {name: value for name, value in shallow(rivals).items() if value != empty[name]}
 

@@ -115,7 +115,8 @@ def relieve(
     throughput = column(loads, "msg_throughput").tolist()
     movable = {loads.names[row]: throughput[row] for row in found.rows}
     leaving = _picked(movable, reason.minimum, balancing_throughput)
-    staying = {name: load for name, load in movable.items() if name not in leaving}
+    leaves = frozenset(leaving)
+    staying = {name: load for name, load in movable.items() if name not in leaves}
     decisions = [reason.decision(name, broker.broker, movable[name]) for name in leaving]
     skips = [
         *must_stay(broker.broker, found),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypedDict
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -17,14 +18,19 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from sinks.topics.files.flushing import Fsync, ReadFlush
+from sinks.topics.files.segments import read_line
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
 from sinks.topics.uri import TopicUri, parse_topic
+from sinks.wire.peek import LARGE_BYTES, PEEKED_BYTES, peek
+from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from streaming.sources.backlog import count_lines
 from streaming.sources.file_start import offset_since
 from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
 
 _ROWS = 1_000
+#: What is planned needs no values.
+_SIZES_ONLY = WireLimits(0, 0)
 
 
 class FilePlace(TypedDict):
@@ -73,11 +79,11 @@ class FileSource:
             int(options["since_ms"]) if "since_ms" in options else None,
         )
 
-    def reader(self) -> FileTopicReader:
+    def reader(self, limits: WireLimits) -> FileTopicReader:
         return FileTopicReader(
             self.topic.folder,
             str(self.topic),
-            self.limits,
+            limits,
             skip_deleted=not self.fail_on_data_loss,
         )
 
@@ -105,7 +111,7 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`fsync`: flushes the file or folder of a file descriptor."""
         self._source = source
         self._flush = ReadFlush(source.topic.folder, fsync)
-        self._topic = source.reader()
+        self._topic = source.reader(_SIZES_ONLY)
         self._stop_at: Offset | None = None
         self._cuts: dict[Offset, list[FilePlace]] = {}
         self._counted: FilePlace | None = None
@@ -134,7 +140,10 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         self._flush.between(begin, after)  # Spark stores the offset next
         self._cuts = {begin: _cuts(records, start["records"], self._source.tasks)}
-        return dict(_place(after, start["records"] + len(records)))
+        end = _place(after, start["records"] + len(records))
+        if after > _offset(self._counted):
+            self._counted = end
+        return dict(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         if self._counted is None:
@@ -153,12 +162,31 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, FileSlice)
-        topic, begin, end = self._source.reader(), partition.begin, partition.end
+        limits = self._source.limits
+        most = min(limits.max_record_bytes, LARGE_BYTES)
+        topic = self._source.reader(replace(limits, max_record_bytes=most))
+        begin, end = partition.begin, partition.end
         while True:
             records, begin = topic.read(begin, _ROWS, self._source.max_bytes, end)
             if not records:
                 return
-            yield record_batch(records)
+            yield record_batch([self._passed_on(record) for record in records])
+
+    def _passed_on(self, record: TopicRecord) -> TopicRecord:
+        """Of a large record only the beginning, if that names cluster and time: the stateful task
+        reads it (`record_again`) if the cluster's quota admits it.
+        """
+        if not LARGE_BYTES < record.size <= self._source.limits.max_record_bytes:
+            return record
+        head = record.value[:PEEKED_BYTES]
+        if peek(head) is None:
+            head = record_again(self._source.topic.folder, record.position, record.size)
+        return record._replace(value=head)
+
+
+def record_again(folder: Path, place: Position, size: int) -> bytes:
+    """The record of a file topic at a position. Raises SinkError if it is gone."""
+    return read_line(folder, Offset(place.partition, place.offset), size)
 
 
 class FileSlice(InputPartition):
@@ -178,8 +206,13 @@ def _offset(place: Any) -> Offset:
 
 
 def _cuts(records: Sequence[TopicRecord], before: int, tasks: int) -> list[FilePlace]:
-    """Cuts a batch into at most `tasks` slices, each large enough to be worth a task."""
-    slices = min(tasks, len(records), sum(record.size for record in records) // WORTH_A_TASK)
+    """Cuts a batch into at most `tasks` slices, each large enough to be worth a task. Of large
+    records only the beginning is passed on.
+    """
+    passed_on = sum(
+        record.size if record.size <= LARGE_BYTES else PEEKED_BYTES for record in records
+    )
+    slices = min(tasks, len(records), passed_on // WORTH_A_TASK)
     starts = [len(records) * i // slices for i in range(1, slices)] if slices > 1 else []
     return [
         _place(Offset(records[i].position.partition, records[i].position.offset), before + i)

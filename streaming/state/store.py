@@ -33,10 +33,10 @@ from streaming.state.vanished import Patience, Watch, watched
 Row = tuple[Any, ...]
 V = TypeVar("V")
 
-#: Maximum number of brokers, and of bytes of tables or clusters, in one row of state, far below the
-#: limits of Java.
+#: Maximum number of brokers, and of bytes of tables or clusters, in one row of state: Java copies a
+#: row several times, and collects larger arrays only with the whole heap.
 _BROKERS_PER_ENTRY = 2_000
-_BYTES_PER_ENTRY = 4 * 2**20
+_BYTES_PER_ENTRY = 2**19
 _ENTRY_BITS = 63
 
 

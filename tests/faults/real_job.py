@@ -90,6 +90,8 @@ class RealJob:
             f"job.max_records_per_batch={max_records_per_batch}",
             *(f"topics.{name}={file_topic_uri(folder / name)}" for name in TOPICS),
         )
+        #: A module and its first arguments.
+        self.program: Sequence[str] = ("rebalancer.cli.main", "run")
         self._environment = {**environment_of_a_short_run(), **environment}
         self._mark = uuid4().hex
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,7 +128,7 @@ class RealJob:
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "rebalancer.cli.main", "run", *arguments, *more],
+                [sys.executable, "-m", *self.program, *arguments, *more],
                 cwd=PROJECT,
                 env=self._environment | {MARK: self._mark},
                 stdin=subprocess.DEVNULL,

@@ -25,7 +25,9 @@ from streaming.decode import decoding
 from streaming.processor import by_cluster, fold
 from tests.telemetry_lines import line, load_report, sweep
 
-QUOTA = BulkheadSettings(records=8, records_per_broker=1, bytes=40_000, bytes_per_broker=0)
+QUOTA = BulkheadSettings(
+    records=8, records_per_broker=1, bytes=40_000, bytes_per_broker=0, first_bytes=100_000
+)
 ENGINE = EngineSettings(bulkhead=QUOTA)
 
 #: Seconds, and which of the records.

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.servers.jvm import has_compiler
+from streaming.jars.download import JarsMissing
+from tests.servers.jvm import Program, has_compiler, java_from
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
-from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
+from tests.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.servers.watch import Watched, first_fault
 
@@ -53,6 +54,24 @@ def guarded_pulsar(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="session")
+def pulsar50(jdk21: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
+    """As `pulsar`, of Pulsar 5.0."""
+    with pulsar_cluster(tmp_path_factory.mktemp("pulsar50"), program=PULSAR_50) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def guarded_pulsar50(
+    jdk21: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PulsarCluster]:
+    """As `guarded_pulsar`, of Pulsar 5.0."""
+    with pulsar_cluster(
+        tmp_path_factory.mktemp("guarded-pulsar50"), "extensible", guarded=True, program=PULSAR_50
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
 def modular(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
     """Four brokers with the modular load manager, each a process that a test may kill and must
     start again, and a fifth that may join.
@@ -69,11 +88,32 @@ def jdk() -> None:
             "each broker has a loopback address of its own, 127.0.41.1 and on, which only "
             "Linux gives without being told"
         )
-    if not has_compiler():
+    _can_run(PULSAR)
+
+
+@pytest.fixture(scope="session")
+def jdk21(jdk: None) -> None:
+    """What Pulsar 5.0 needs besides: a newer Java, and jars that can be had."""
+    _can_run(PULSAR_50)
+
+
+def _can_run(program: Program) -> None:
+    found = java_from(program.oldest_java)
+    if found is None:
         pytest.skip(
-            "this Java has no compiler, which the launcher of the Pulsar cluster needs; "
+            f"{program.name} needs Java {program.oldest_java} or newer; install a JDK, or name "
+            "one as JAVA_HOME"
+        )
+    if not has_compiler(found):
+        pytest.skip(
+            f"{found} has no compiler, which the launcher of the Pulsar cluster needs; "
             "install a JDK, or name one as JAVA_HOME"
         )
+    if program is PULSAR_50:
+        try:
+            assert program.jars
+        except JarsMissing as error:
+            pytest.skip(f"the jars of Pulsar 5.0 cannot be had: {error}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

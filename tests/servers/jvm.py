@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -44,13 +45,21 @@ _LEAN = (
 
 @dataclass(frozen=True)
 class Program:
-    """Java code to run: the jars of a lock, in its order, how much heap it gets, and a class of
-    ours that starts it, if one does.
+    """Java code to run: the jars of a lock, in its order, how much heap it gets, a class of ours
+    that starts it, if one does, and the oldest Java that it runs on.
     """
 
     name: str
     heap: tuple[str, ...] = ("-Xms64m", "-Xmx256m")
     launcher: Path | None = None
+    oldest_java: int = 17
+
+    @property
+    def java(self) -> str:
+        """The Java that runs it: see `java_from`."""
+        found = java_from(self.oldest_java)
+        assert found is not None, f"{self.name} needs Java {self.oldest_java} or newer"
+        return found
 
     @property
     def jars(self) -> list[Path]:
@@ -70,7 +79,7 @@ class Program:
         """
         launcher = b"" if self.launcher is None else self.launcher.read_bytes()
         key = hashlib.sha256(
-            self._lock.read_bytes() + java_version().encode() + launcher
+            self._lock.read_bytes() + java_version(self.java).encode() + launcher
         ).hexdigest()[:12]
         folder = cache_folder("test-servers") / f"{self.name}-{key}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -83,7 +92,7 @@ class Program:
     def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
         """The command line that runs a class."""
         return [
-            java(),
+            self.java,
             *self.heap,
             *_LEAN,
             *options,
@@ -102,7 +111,7 @@ class Program:
         kept = self.cache / f"{source.stem}.jar"
         if not kept.exists():
             with tempfile.TemporaryDirectory(dir=self.cache) as folder:
-                compile_java(source, self.jars, Path(folder))
+                compile_java(source, self.jars, Path(folder), self.java)
                 new = Path(folder) / kept.name
                 with zipfile.ZipFile(new, "w") as jar:
                     for file in sorted(Path(folder).glob("*.class")):
@@ -246,6 +255,24 @@ def java() -> str:
     return os.path.join(home, "bin", "java") if home else shutil.which("java") or "java"
 
 
+def java_from(oldest: int) -> str | None:
+    """The Java of `java()`, or, if it is older than `oldest`, the newest of the system's packages;
+    None if all are older.
+    """
+    if _major_of(java()) >= oldest:
+        return java()
+    packaged = [str(path) for path in Path("/usr/lib/jvm").glob("*/bin/java")]
+    newest = max(packaged, key=_major_of, default=None)
+    return newest if newest is not None and _major_of(newest) >= oldest else None
+
+
+@cache
+def _major_of(java: str) -> int:
+    """0 if it tells none."""
+    told = re.search(r'version "(\d+)', java_version(java))
+    return int(told[1]) if told else 0
+
+
 def keytool(*arguments: str) -> None:
     """Java's own tool for keys and certificates."""
     subprocess.run(
@@ -253,8 +280,8 @@ def keytool(*arguments: str) -> None:
     )
 
 
-def compile_java(source: Path, class_path: Sequence[Path], into: Path) -> None:
-    """By the compiler inside the Java that runs the tests; a Java without one cannot."""
+def compile_java(source: Path, class_path: Sequence[Path], into: Path, java: str) -> None:
+    """By the compiler inside this Java; a Java without one cannot."""
     words = [
         "-proc:none",
         "-cp",
@@ -264,7 +291,7 @@ def compile_java(source: Path, class_path: Sequence[Path], into: Path) -> None:
         str(source),
     ]
     done = subprocess.run(
-        [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", *words],
+        [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", *words],
         capture_output=True,
         text=True,
         check=False,
@@ -272,17 +299,17 @@ def compile_java(source: Path, class_path: Sequence[Path], into: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def has_compiler() -> bool:
-    """Whether Java is a JDK."""
+def has_compiler(java: str) -> bool:
+    """Whether this Java is a JDK."""
     modules = subprocess.run(
-        [java(), "--list-modules"], capture_output=True, text=True, check=False
+        [java, "--list-modules"], capture_output=True, text=True, check=False
     ).stdout
     return "jdk.compiler@" in modules
 
 
 @cache
-def java_version() -> str:
-    return subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr
+def java_version(java: str) -> str:
+    return subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
 
 
 def free_ports(count: int) -> list[int]:

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,9 +25,13 @@ from tests.servers.jvm import HERE, Program, Server, free_ports
 if TYPE_CHECKING:
     import pulsar
 
-PULSAR = Program(
-    "pulsar", ("-Xms64m", "-Xmx512m", "-XX:MaxDirectMemorySize=384m"), HERE / "PulsarCluster.java"
-)
+_HEAP = ("-Xms64m", "-Xmx512m", "-XX:MaxDirectMemorySize=384m")
+_LAUNCHER = HERE / "PulsarCluster.java"
+PULSAR_42 = Program("pulsar", _HEAP, _LAUNCHER)
+#: Its milestone 1: no later artefacts of 5.0 can be had whole.
+PULSAR_50 = Program("pulsar50", _HEAP, _LAUNCHER, oldest_java=21)
+#: The release of clusters whose tests name none; the environment may name the other one.
+PULSAR = {"4.2": PULSAR_42, "5.0": PULSAR_50}[os.environ.get("PULSAR_RELEASE", "4.2")]
 Manager = Literal["modular", "extensible"]
 CLUSTER = "c"
 _MANAGERS: Mapping[Manager, str] = {
@@ -34,7 +39,14 @@ _MANAGERS: Mapping[Manager, str] = {
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
 }
 #: Clusters that run beside each other can be told apart in logs.
-_SUBNETS: Mapping[Manager, int] = {"modular": 41, "extensible": 42}
+_SUBNETS: Mapping[tuple[str, Manager], int] = {
+    ("pulsar", "modular"): 41,
+    ("pulsar", "extensible"): 42,
+    ("pulsar50", "modular"): 45,
+    ("pulsar50", "extensible"): 46,
+}
+#: What the brokers say of themselves.
+_VERSIONS = {"pulsar": "4.2.4", "pulsar50": "5.0.0-M1"}
 _PULSAR = "org.apache.pulsar"
 _KEY = b"a key that exists for tests only"
 _BASE = ("lang", "io", "nio", "util.zip")
@@ -77,6 +89,7 @@ class PulsarCluster:
     service_url: str
     guarded: bool
     tls: Tls | None = None
+    version: str = _VERSIONS[PULSAR.name]
 
     def settings(self, folder: Path, token: str | None = None) -> PulsarSettings:
         """How our programs reach it. A guarded cluster is shown a token from a file in `folder`:
@@ -187,22 +200,26 @@ def pulsar_cluster(
     brokers: int = 3,
     guarded: bool = False,
     more: Mapping[str, str] | None = None,
+    program: Program = PULSAR,
 ) -> Iterator[PulsarCluster]:
     """A cluster that is ready; killed at the end, and of its folder only the log and the
     configuration stay.
 
-    `guarded`: everybody must show a token, see `token_of`, and there are listeners with TLS.
-    `more`: of broker.conf.
+    `guarded`: everybody must show a token, see `token_of`, and 4.2 has listeners with TLS.
+    `more`: of broker.conf. `program`: the Pulsar release.
     """
     zookeeper, bookie, web_tls, binary_tls, *ports = free_ports(4 + 2 * brokers)
-    made = certificates(PULSAR.cache) if guarded else None
+    # Of 5.0, the loader of Bouncy Castle that listeners with TLS need cannot be had.
+    made = certificates(program.cache) if guarded and program is PULSAR_42 else None
     tls = (
         None if made is None or not made.broker_key.exists() else Tls(web_tls, binary_tls, made.ca)
     )
     security = (token_settings() if guarded else {}) | (
         _secured(tls, made) if tls is not None and made is not None else {}
     )
-    hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]
+    hosts = [
+        f"127.0.{_SUBNETS[program.name, manager]}.{number}" for number in range(1, brokers + 1)
+    ]
     files = []
     for host, web, binary in zip(hosts, ports[:brokers], ports[brokers:], strict=True):
         files.append(folder / f"{host}.conf")
@@ -219,12 +236,13 @@ def pulsar_cluster(
         )
     arguments = (CLUSTER, str(zookeeper), str(bookie), str(folder), *map(str, files))
     server = Server(
-        PULSAR, "PulsarCluster", arguments, folder, "The Pulsar cluster is ready", java_options()
+        program, "PulsarCluster", arguments, folder, "The Pulsar cluster is ready", java_options()
     )
     ids = tuple(f"{host}:{web}" for host, web in zip(hosts, ports[:brokers], strict=True))
     try:
         server.start()
-        yield PulsarCluster(server, ids, f"pulsar://{hosts[0]}:{ports[brokers]}", guarded, tls)
+        url = f"pulsar://{hosts[0]}:{ports[brokers]}"
+        yield PulsarCluster(server, ids, url, guarded, tls, _VERSIONS[program.name])
     finally:
         server.stop()
         clear(folder, {*server.findings, *files})

@@ -7,14 +7,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
 from tests.servers.control_groups import ControlGroup
-from tests.servers.jvm import HERE, Program, Server, free_ports
+from tests.servers.jvm import Server, free_ports
 from tests.servers.pulsar_cluster import (
     CLUSTER,
+    PULSAR,
     Manager,
     PulsarCluster,
     broker_settings,
@@ -23,9 +24,8 @@ from tests.servers.pulsar_cluster import (
     token_settings,
 )
 
-_LAUNCHER = HERE / "PulsarCluster.java"
-_STORAGE = Program("pulsar", ("-Xms32m", "-Xmx128m", "-XX:MaxDirectMemorySize=192m"), _LAUNCHER)
-_BROKER = Program("pulsar", ("-Xms64m", "-Xmx192m", "-XX:MaxDirectMemorySize=128m"), _LAUNCHER)
+_STORAGE = replace(PULSAR, heap=("-Xms32m", "-Xmx128m", "-XX:MaxDirectMemorySize=192m"))
+_BROKER = replace(PULSAR, heap=("-Xms64m", "-Xmx192m", "-XX:MaxDirectMemorySize=128m"))
 #: Apart from the clusters in one process, which may run at the same time.
 _SUBNETS: Mapping[Manager, int] = {"modular": 43, "extensible": 44}
 #: How often a broker in a control group measures its CPU; its configuration allows only minutes.

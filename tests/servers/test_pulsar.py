@@ -33,8 +33,15 @@ from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
+#: Both load managers, of the release that is tried most and of 5.0.
 BOTH = pytest.mark.parametrize(
-    "kind", ["pulsar", "guarded_pulsar"], ids=["modular", "extensible-with-tokens"]
+    "kind",
+    [
+        pytest.param("pulsar", id="modular"),
+        pytest.param("guarded_pulsar", id="extensible-with-tokens"),
+        pytest.param("pulsar50", id="modular-5.0", marks=pytest.mark.slow),
+        pytest.param("guarded_pulsar50", id="extensible-with-tokens-5.0", marks=pytest.mark.slow),
+    ],
 )
 
 
@@ -208,7 +215,7 @@ def test_collect_sees_brokers_and_bundles_and_publishes_legal_records(
     snapshot = read_policies(
         next(record for record in records(control) if isinstance(record, Policies)).snapshot
     )
-    assert {facts.version for facts in snapshot.brokers.values()} == {"4.2.4"}
+    assert {facts.version for facts in snapshot.brokers.values()} == {cluster.version}
     assert set(snapshot.brokers) == set(cluster.brokers)
 
 
@@ -221,7 +228,7 @@ def test_one_look_is_a_table_or_json(
         seen = rebalancer("collect", "--once", "--json", *settings)
         table = rebalancer("collect", "--once", *settings)
 
-    assert seen.json["load_manager"] == ("modular" if kind == "pulsar" else "extensible")
+    assert seen.json["load_manager"] == ("extensible" if kind.startswith("guarded") else "modular")
     assert [broker["broker"] for broker in seen.json["brokers"]] == sorted(cluster.brokers)
     assert all(
         broker["missing"] is None and broker["bundles"] > 0 for broker in seen.json["brokers"]

@@ -76,7 +76,9 @@ class Rolling:
 
     def starts(self, *words: str) -> None:
         command = ("--restart-command", self.supervisor.command, "--restart-timeout", "200")
-        self._process = self.operator.begins("roll", *words, *command).__enter__()
+        # Rounds of 2 s are short beside the 5 s over which these brokers calculate rates.
+        rounds = ("--even-rounds", "10")
+        self._process = self.operator.begins("roll", *words, *command, *rounds).__enter__()
 
     def until_done(self, kills: Sequence[Kill], random: Random) -> None:
         """Kills at their times, and resumes what has halted; the load changes after the first

@@ -99,6 +99,7 @@ def test_run_then_state_then_explain_then_doctor(tmp_path: Path) -> None:
 
     assert (ran.returncode, ran.stdout) == (0, b"")
     assert b"stopped (drained) after 3 rounds" in ran.stderr
+    assert b"pulsar.version: 4.2 (auto, by the telemetry: " in ran.stderr
     brokers = {row["broker"]: row for row in orjson.loads(state.stdout)["brokers"]}
     assert (list(brokers), brokers["hot:1"]["round"], brokers["hot:1"]["age_ms"]) == (
         ["hot:1", "idle:1"],

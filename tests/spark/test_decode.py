@@ -17,6 +17,7 @@ from pyspark.sql import Row
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode_rejected
 from sinks.wire.origin import unpack_origin
+from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, SigningSettings
 from sinks.wire.size_limits import WireLimits
@@ -219,3 +220,22 @@ def test_packed_rows_do_not_grow_without_limit() -> None:
     assert [(one.offset, one.rejected) for one in records["c"]] == [
         (entry.offset, entry.data) for entry in big
     ]
+
+
+def test_a_record_of_which_only_the_beginning_came_is_read_again_when_it_is_opened() -> None:
+    whole = load_report("b0:1", 1)
+    asked: list[tuple[object, int]] = []
+
+    def read_again(place: Position, size: int) -> bytes:
+        asked.append((place, size))
+        return whole
+
+    batch = arrow([whole[:100]], [len(whole)], segment=3)
+    in_place = decoding(LIMITS, read_again=read_again)(rows(batch))
+    behind_an_exchange = unpacking(LIMITS, read_again=read_again)(rows(*packer(LIMITS, 2)([batch])))
+    for (one,) in (list(in_place), list(behind_an_exchange)):
+        assert one.sealed is not None
+        assert one.sealed.arrival.size == len(whole)
+        assert asked == []
+        assert told({"c": opened([one])}) == told(decoded(arrow([whole], segment=3)))
+        assert asked.pop() == (Position("file:///t", 3, 0), len(whole))

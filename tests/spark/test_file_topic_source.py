@@ -17,9 +17,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic
+from sinks.wire.peek import PEEKED_BYTES, peek
+from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
-from streaming.sources.files import FileSource, FileTopicStream
+from streaming.sources.files import FileSource, FileTopicStream, record_again
 
 LINES = [b"%03d:%s" % (i, b"x" * (i % 7)) for i in range(100)]
 
@@ -204,3 +206,23 @@ def test_a_position_that_retention_has_deleted_ends_the_job_or_goes_on_at_the_ol
         values(strict, start, planned)
     assert values(lenient, start, planned) == []
     assert [found for _, found in follow(lenient, start)] == [[b"two"], [b"three"]]
+
+
+def test_of_a_large_record_the_beginning_is_passed_on_if_it_names_cluster_and_time(
+    topic: Topic,
+) -> None:
+    """The stateful task reads the rest, if the cluster's quota admits the record."""
+    fields, filler = b'"v":1,"kind":"note","cluster":"c","ts":1', b'"note":"%s"' % (b"x" * 300_000)
+    named, unnamed = b"{%s,%s}" % (fields, filler), b"{%s,%s}" % (filler, fields)
+    topic.append(named, b"small", unnamed, b"y" * 500_000)
+    stream = topic.stream(limits=WireLimits(max_record_bytes=400_000, kept_bytes=5_000))
+    ((_, found),) = follow(stream)
+    head, *others = found
+    assert named.startswith(head)
+    assert peek(head) == peek(named) == ("c", 1)
+    assert len(head) <= PEEKED_BYTES
+    assert others == [b"small", unnamed, b"y" * 5_000]
+    assert record_again(topic.folder, Position("t", 0, 0), len(named)) == named
+    (topic.folder / "segment-00000000.jsonl").write_bytes(named[:1_000])
+    with pytest.raises(SinkError, match="was deleted, cut or replaced"):
+        record_again(topic.folder, Position("t", 0, 0), len(named))

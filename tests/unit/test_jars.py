@@ -213,6 +213,7 @@ def test_the_connector_is_that_of_the_pinned_spark() -> None:
         "streaming/jars/kafka_jars.json",
         "tests/servers/jars/kafka.json",
         "tests/servers/jars/pulsar.json",
+        "tests/servers/jars/pulsar50.json",
     ],
 )
 def test_no_two_jars_of_a_lock_have_one_name(file: str) -> None:

@@ -25,7 +25,9 @@ from strategies.model import Round
 from strategies.state import ClusterState, from_bytes, to_bytes
 from tests.telemetry_lines import T0, line, load_report, sweep
 
-SMALL = BulkheadSettings(records=3, records_per_broker=2, bytes=1_000, bytes_per_broker=100)
+SMALL = BulkheadSettings(
+    records=3, records_per_broker=2, bytes=1_000, bytes_per_broker=100, first_bytes=1_000
+)
 MINUTE = 60_000
 START = T0 - T0 % MINUTE
 
@@ -64,6 +66,19 @@ def test_a_larger_cluster_has_a_larger_quota() -> None:
     assert sum(judged([arrival(0)] * 20, brokers=4)[0]) == 8
     assert sum(judged([arrival(0, 600)] * 20, brokers=4)[0]) == 1
     assert sum(judged([arrival(0, 600)] * 20, brokers=12)[0]) == 2
+
+
+def test_a_cluster_that_no_round_knows_yet_has_more_bytes() -> None:
+    settings = replace(SMALL, records=10, first_bytes=3_000)
+
+    def admitted(brokers: int) -> int:
+        bulkhead, found = EMPTY, 0
+        for one in [arrival(0, 1_000)] * 5:
+            bulkhead, yes, _ = admit(bulkhead, one, brokers, settings)
+            found += yes
+        return found
+
+    assert [admitted(brokers) for brokers in (0, 1, 20)] == [3, 1, 2]
 
 
 def test_the_first_record_of_a_minute_is_folded_whatever_its_size() -> None:

@@ -34,19 +34,26 @@ _GO_ON = (
 
 @dataclass(frozen=True, slots=True)
 class RollOptions:
-    """What the person wants. `again`: brokers to restart once more."""
+    """What the person wants. `even_rounds`: to wait for at the end; `again`: brokers to restart
+    once more.
+    """
 
     brokers: tuple[str, ...]
     command: str
     max_unavailable: int
     restart_timeout_ms: int
-    even: bool
+    even_rounds: int
     again: frozenset[str]
     as_json: bool
 
     @property
     def rules(self) -> RollRules:
-        return RollRules(self.restart_timeout_ms, by_hand=not self.command, even=self.even)
+        return RollRules(
+            self.restart_timeout_ms,
+            by_hand=not self.command,
+            even=self.even_rounds > 0,
+            even_rounds=self.even_rounds,
+        )
 
 
 @app.command("roll", short_help="Restart brokers one after another.")
@@ -78,6 +85,12 @@ def roll_command(
     no_even: Annotated[
         bool, typer.Option("--no-even", help="Do not wait at the end until the load is even.")
     ] = False,
+    even_rounds: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, max=1_000, help="Even rounds in a row to wait for at the end."
+        ),
+    ] = RollRules().even_rounds,
     resume: Annotated[
         bool,
         typer.Option(
@@ -114,7 +127,7 @@ def roll_command(
         restart_command,
         max_unavailable,
         restart_timeout * 1000,
-        not no_even,
+        0 if no_even else even_rounds,
         again,
         as_json,
     )

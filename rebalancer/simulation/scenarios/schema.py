@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from rebalancer.simulation.scenarios.default_bundles import UNNAMED, with_default_bundles
 from rebalancer.simulation.scenarios.noise_schema import (
     Disturbances,
     Fraction,
@@ -20,6 +21,7 @@ from rebalancer.simulation.scenarios.noise_schema import (
     StrictModel,
     Whole,
 )
+from rebalancer.simulation.scenarios.segments_schema import Segments
 from strategies.filters.contract import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
@@ -186,7 +188,7 @@ class ScenarioTraffic(StrictModel):
     random, or evenly (`even`).
 
     `fan_out`: number of times each message is read, by one subscription each, the last one in part.
-    `dispatch`: limits of topic policies.
+    `dispatch`: limits of topic policies. `segments`: these are scalable topics, without partitions.
     """
 
     name: str
@@ -196,11 +198,19 @@ class ScenarioTraffic(StrictModel):
     fan_out: NotNegative = 1
     partitions: Whole | tuple[Whole, Whole] = 32
     even: bool = False
-    #: Ratio of the largest partition's traffic to the smallest one's.
+    #: Ratio of the largest partition's traffic to the smallest one's; of scalable topics, between
+    #: 64 equal parts of the hashes of their keys.
     skew: Annotated[float, Field(ge=1)] = 1
     wave: Wave | None = None
     consumers: Wave | None = None
     dispatch: TopicDispatch = TopicDispatch()
+    segments: Segments | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.segments is not None and (self.even or "partitions" in self.model_fields_set):
+            raise ValueError("scalable topics have segments; leave out partitions and even")
+        return self
 
 
 class Start(StrictModel):
@@ -284,6 +294,7 @@ class Scenario(StrictModel):
 
     title: Annotated[str, Field(min_length=1)]
     minutes: Annotated[int, Field(ge=2, le=527_040)]
+    #: Number of all bundles, or the Pulsar release ("4.2", "5.0") whose new namespaces these are.
     bundles: Annotated[int, Field(ge=1, le=1_000_000)] = 64
     parameters: str | None = None
     machines: dict[str, Machine] = Field(default_factory=dict)
@@ -291,9 +302,7 @@ class Scenario(StrictModel):
     disturbances: Disturbances = Disturbances()
     brokers: Annotated[tuple[Brokers, ...], Field(min_length=1)]
     #: Namespaces divide all bundles among themselves, in the order of the file.
-    namespaces: Annotated[tuple[Namespace, ...], Field(min_length=1)] = (
-        Namespace(name="public/simulated"),
-    )
+    namespaces: Annotated[tuple[Namespace, ...], Field(min_length=1)] = (Namespace(name=UNNAMED),)
     traffic: Annotated[tuple[ScenarioTraffic, ...], Field(min_length=1)]
     start: Start = Start()
     happenings: tuple[Happening, ...] = ()
@@ -323,6 +332,11 @@ class Scenario(StrictModel):
     card: str | None = None
     published: tuple[Published, ...] = ()
     notes: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bundles_of_a_release(cls, tree: Any) -> Any:
+        return with_default_bundles(tree)
 
     @property
     def broker_names(self) -> tuple[str, ...]:

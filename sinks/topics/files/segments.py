@@ -97,6 +97,15 @@ def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
         start += len(block)
 
 
+def read_line(folder: Path, start: Offset, size: int) -> bytes:
+    """The line of `size` bytes at an offset. Raises SinkError if it is gone."""
+    with open_segment(folder, start.segment, start.byte) as (descriptor, _):
+        line = b"".join(read_blocks(descriptor, start.byte, start.byte + size))
+    if len(line) < size:
+        raise _gone(folder, start)
+    return line
+
+
 def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
     """Raises SinkError unless all segments from `start` on exist; an empty topic has only its
     beginning.
