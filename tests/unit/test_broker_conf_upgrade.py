@@ -190,7 +190,7 @@ def test_the_command_shows_keys_effects_strategies_and_lines(tmp_path: Path) -> 
         "#   defaultNumberOfNamespaceBundles: 4 -> 32  (a new namespace has 32 bundles; existing "
         "ones keep theirs)",
         "#   defaultNumberOfSystemNamespaceBundles: – -> 64  (pulsar/system has 64 bundles if it "
-        "is created anew)",
+        "is created again)",
         "#   loadManagerMigrationEnabled: – -> false  (a new key; it changes nothing while it is "
         "false)",
         "#   dispatcherMaxReadBatchSize: 100 -> 500  (a dispatcher reads up to 500 entries at a "

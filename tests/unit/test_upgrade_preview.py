@@ -247,13 +247,6 @@ def test_a_recording_without_rounds_is_a_sentence(tmp_path: Path) -> None:
     assert (answer.code, "no round closed in its 4 records" in answer.err) == (1, True), answer.err
 
 
-def test_the_text_is_that_of_the_file(hour: Path) -> None:
-    """The whole page of the terminal."""
-    golden = ROOT / "tests/golden/upgrade_preview.txt"
-    printed = preview(hour).out
-    assert printed == golden.read_text("utf-8")
-
-
 def timeline(spread: float, moved: int, *, days: int = 2, clients: float = 3.0) -> Timeline:
     """A run of whole days in which bundles move in the first round."""
     times = np.arange(0, days * DAY_MS, MINUTE_MS, dtype=np.int64)

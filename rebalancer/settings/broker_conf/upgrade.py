@@ -177,7 +177,7 @@ def _other_effect(key: str, new: Value | None) -> tuple[bool, str]:
         case "defaultNumberOfNamespaceBundles":
             return True, f"a new namespace has {new} bundles; existing ones keep theirs"
         case "defaultNumberOfSystemNamespaceBundles":
-            return True, f"pulsar/system has {new} bundles if it is created anew"
+            return True, f"pulsar/system has {new} bundles if it is created again"
         case "dispatcherMaxReadBatchSize":
             return True, f"a dispatcher reads up to {new} entries at a time"
         case "dispatcherDispatchMessagesInSubscriptionThread":
