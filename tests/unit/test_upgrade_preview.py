@@ -252,10 +252,18 @@ def timeline(spread: float, moved: int, *, days: int = 2, clients: float = 3.0) 
     times = np.arange(0, days * DAY_MS, MINUTE_MS, dtype=np.int64)
     usage = np.tile(np.array([0.5, 0.5 - spread / 100]), (len(times), 1))
     kinds = [Move(0, 0, f"t/n/{n}", "a:1", "b:1", "unload", clients=clients) for n in range(moved)]
-    reached = np.ones(len(times), dtype=np.bool_)
     return Timeline(
-        *("", "re-assigned", "c", "avg/parity"),
-        *(times, ("a:1", "b:1"), usage, usage.copy(), usage.copy(), usage.copy(), reached),
+        title="",
+        kind="re-assigned",
+        cluster="c",
+        strategy="avg/parity",
+        times_ms=times,
+        brokers=("a:1", "b:1"),
+        usage=usage,
+        msg_rate=usage.copy(),
+        msg_throughput=usage.copy(),
+        lasting=usage.copy(),
+        reached=np.ones(len(times), dtype=np.bool_),
         moves=tuple(kinds),
     )
 

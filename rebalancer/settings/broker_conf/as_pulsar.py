@@ -55,7 +55,7 @@ def as_pulsar(
 
 
 def _refuse_unknown(conversion: Conversion) -> None:
-    """Raises SettingsError for a class that is not known here, whose decisions cannot be computed."""
+    """Raises SettingsError for a class that is not known here: its decisions cannot be computed."""
     unknown = [
         f"{one.key.name}, line {one.line}: {one.why}; what it would do cannot be previewed"
         for one in conversion.keys

@@ -64,7 +64,8 @@ def _replaced(release: PulsarRelease, sheds: str, places: str) -> StrategyPair:
 def _extensible(given: Mapping[str, Value]) -> StrategyPair:
     wanted = str(given.get(SHEDDING, EXTENSIBLE.pulsar_class))
     kept = EXTENSIBLE.java_class in wanted
-    remark = f"{class_name(wanted)} is for the modular load manager: TransferShedder sheds"
+    sheds = class_name(EXTENSIBLE.pulsar_class)
+    remark = f"{class_name(wanted)} is for the modular load manager: {sheds} sheds"
     return StrategyPair(
         EXTENSIBLE.pulsar_class, _EXTENSIBLE_PLACEMENT, remark="" if kept else remark
     )
