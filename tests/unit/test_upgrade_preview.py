@@ -162,6 +162,19 @@ def test_json_has_effects_sentences_keys_and_lines(hour: Path) -> None:
 
 
 @pytest.mark.heavy
+def test_the_page_begins_with_the_same_sentence_and_has_the_lines(
+    hour: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "upgrade.html"
+    answer = preview(hour, "--json", "--html", page)
+    assert answer.code == 0, answer.err
+    text = page.read_text("utf-8")
+    assert f'<h1 id="headline">{answer.json["clusters"][0]["text"]}</h1>' in text
+    assert all(line in text for line in answer.json["upgrade"]["lines"])
+    assert "What the upgrade would do" in text
+
+
+@pytest.mark.heavy
 def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
     lines = [
         json.dumps(json.loads(line) | {"cluster": cluster}).encode()
