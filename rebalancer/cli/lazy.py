@@ -14,8 +14,8 @@ from typer.main import get_command
 
 from rebalancer.cli.errors import reported
 
-#: Command name → its line in `--help`. The module `rebalancer.cli.commands.<name>` contains a typer
-#: application `app`.
+#: Command name → its line in `--help`. The module `rebalancer.cli.commands.<name>`, with _ for -,
+#: contains a typer application `app`.
 COMMANDS: Mapping[str, str] = {
     "demo": "Balance a simulated cluster on this machine, without servers.",
     "watch": "Watch a cluster on a live page: what would be moved, and why. Changes nothing.",
@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "convert": "Convert a JSON Lines recording to Parquet for back-tests.",
     "trace": "Extract a trace of load from a recording, for scenarios of simulate.",
     "backtest": "Test strategies on a recording: their decisions and the resulting load.",
+    "upgrade-preview": "Show on a recording what an upgrade of Pulsar would change.",
     "tune": "Search for better settings on a recording.",
     "state": "Show the state of each broker in a checkpoint, or repartition it.",
     "status": "Show the state of each cluster, and what to do.",
@@ -55,7 +56,8 @@ _ONLY_AT_THE_TOP = frozenset({"install_completion", "show_completion"})
 
 def load(name: str) -> Any:
     """Imports the module of a command and returns the command."""
-    command = get_command(importlib.import_module(f"rebalancer.cli.commands.{name}").app)
+    module = f"rebalancer.cli.commands.{name.replace('-', '_')}"
+    command = get_command(importlib.import_module(module).app)
     command.name = name
     command.help = command.help or COMMANDS[name]
     command.params = [param for param in command.params if param.name not in _ONLY_AT_THE_TOP]

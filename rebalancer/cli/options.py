@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from rebalancer.settings.load import Settings
+    from strategies.java.release_defaults import PulsarRelease
 
 Config = Annotated[
     Path | None,
@@ -94,6 +95,25 @@ def in_recorded_release(settings: Settings, recording: Path | str | Iterable[byt
         console.progress(f"{PULSAR_VERSION}: {found.release} (auto, by the records: {found.why})")
     console.warn([f"{PULSAR_VERSION}: {remark}" for remark in found.remarks])
     return settings.in_release(found.release)
+
+
+def named_release(version: str, flag: str) -> PulsarRelease:
+    """The release of a version that a flag names, such as 5.0 or 5.0.1. Raises SettingsError for
+    one whose defaults are not known.
+    """
+    from strategies.errors import SettingsError
+    from strategies.java.broker_versions import read_version
+    from strategies.java.release_defaults import RELEASES
+
+    read = read_version(version)
+    if read is None or not read.exact:
+        raise SettingsError(
+            [
+                f"{flag}: the defaults of Pulsar {version!r} are not known; known versions are "
+                f"{' and '.join(RELEASES)}"
+            ]
+        )
+    return read.release
 
 
 def debug(ctx: typer.Context) -> bool:

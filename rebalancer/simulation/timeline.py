@@ -32,7 +32,8 @@ class Move:
     is known, the destination of the command; None = unknown. `outcome`: None = not reported.
     `traffic`: bytes/s in + out of the bundle; NaN = unknown. `load`: its part (0–1) of the source's
     traffic. `code`, `reason`: as in the command; empty if there is no reason. `topics`, `blip_ms`:
-    number of topics that lost their clients, and the duration; 0 = unknown.
+    number of topics that lost their clients, and the duration; 0 = unknown. `clients`: producers
+    and consumers of the bundle before the move; NaN = unknown.
     """
 
     round: int
@@ -49,6 +50,7 @@ class Move:
     expected: Expected = Expected()
     topics: int = 0
     blip_ms: int = 0
+    clients: float = float("nan")
 
     @property
     def happened(self) -> bool:

@@ -56,9 +56,11 @@ class Tracer:
         reached: bool,
         measured: Mapping[str, Measured] | None = None,
         traffic: Mapping[str, float] | None = None,
+        *,
+        clients: Mapping[str, float] | None = None,
     ) -> None:
         """Adds a round and its commands. `measured`: by broker; `traffic`: bytes/s in + out of each
-        bundle that a command moves.
+        bundle that a command moves; `clients`: their producers and consumers.
         """
         self._cluster = record.cluster
         self._note_members(record)
@@ -80,13 +82,10 @@ class Tracer:
         for command in commands:
             if command.is_move:
                 self._by_command[command.id] = len(self._moves)
-                self._moves.append(
-                    _move(
-                        command,
-                        len(self._times) - 1,
-                        (traffic or {}).get(command.bundle, float("nan")),
-                    )
+                amounts = (
+                    (known or {}).get(command.bundle, float("nan")) for known in (traffic, clients)
                 )
+                self._moves.append(_move(command, len(self._times) - 1, *amounts))
 
     def block(
         self,
@@ -190,7 +189,7 @@ def proof_of(record: Round) -> Proof:
     return Proof(record.certificate, record.forecast, advice)
 
 
-def _move(command: Command, row: int, traffic: float) -> Move:
+def _move(command: Command, row: int, traffic: float, clients: float) -> Move:
     return Move(
         round=row,
         ts=command.issued_at_ms,
@@ -202,4 +201,5 @@ def _move(command: Command, row: int, traffic: float) -> Move:
         reason=command.text,
         traffic=traffic,
         expected=command.expected,
+        clients=clients,
     )

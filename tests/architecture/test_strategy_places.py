@@ -17,11 +17,12 @@ from tests.architecture.layers import modules, parsed
 
 PACKAGES = ("strategies", "streaming", "sinks", "rebalancer")
 REGISTRY = "strategies/shedding/registry.py"
-#: Adapters of the test vectors of Pulsar's own classes, and Pulsar's own settings keys: a strategy
-#: that is not Pulsar's has neither.
+#: Adapters of the test vectors of Pulsar's own classes, and Pulsar's own keys and defaults: a
+#: strategy that is not Pulsar's has neither.
 PULSARS = (
     "rebalancer/conformance/",
     "rebalancer/settings/broker_conf/keys.py",
+    "rebalancer/settings/broker_conf/upgrade.py",
     "strategies/java/release_defaults.py",
 )
 #: The same word for something else.

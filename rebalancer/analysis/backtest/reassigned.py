@@ -100,12 +100,32 @@ class Reassigned:
         """Bytes/s in + out of a bundle in the pass that ends with record `row`; NaN if no broker
         reported it.
         """
-        for broker in self._rows_of_pass.get(int(self._passes[row]), {}).values():
-            if bundle in self._places(broker):
-                traffic, starts = self.block.traffic
-                at = int(starts[broker]) + self._places(broker)[bundle]
-                return float(traffic[at, THROUGHPUT_IN] + traffic[at, THROUGHPUT_OUT])
-        return float("nan")
+        found = self._reported(bundle, row)
+        if found is None:
+            return float("nan")
+        traffic, starts = self.block.traffic
+        at = int(starts[found[0]]) + found[1]
+        return float(traffic[at, THROUGHPUT_IN] + traffic[at, THROUGHPUT_OUT])
+
+    def clients(self, bundle: str, row: int) -> float:
+        """Producers and consumers of a bundle in the pass that ends with record `row`; NaN if no
+        broker reported it.
+        """
+        found = self._reported(bundle, row)
+        if found is None:
+            return float("nan")
+        lines = self.block.texts["bundle_counts"][int(self.block.counts[found[0]])].split("\n")
+        _topics, sessions = lines[found[1]].split()
+        return float(sessions)
+
+    def _reported(self, bundle: str, row: int) -> tuple[int, int] | None:
+        """The report that lists a bundle in the pass that ends with record `row`, and its place
+        there.
+        """
+        for report in self._rows_of_pass.get(int(self._passes[row]), {}).values():
+            if bundle in self._places(report):
+                return report, self._places(report)[bundle]
+        return None
 
     @cached_property
     def _equal_passes(self) -> list[_EqualPasses]:

@@ -190,27 +190,31 @@ class _Run:
                     for command in commands
                     if command.round == event.round and command.cluster == event.cluster
                 ]
+                traffic, clients = dict[str, float](), dict[str, float]()
                 if recorded is not None:
-                    own, traffic = self._moved(own, event, recorded, row)
-                else:
-                    traffic = None
+                    own, traffic, clients = self._moved(own, event, recorded, row)
+                figures = self._measured(event)
                 self._tracer(event.cluster).round(
-                    event, own, self._goal.reached(event), self._measured(event), traffic
+                    event, own, self._goal.reached(event), figures, traffic, clients=clients
                 )
         return bool(commands)
 
     def _moved(
         self, commands: list[Command], event: Round, recorded: Block, row: int
-    ) -> tuple[list[Command], dict[str, float]]:
+    ) -> tuple[list[Command], dict[str, float], dict[str, float]]:
         """Assigns bundles to their new brokers; returns commands with destinations, and the
-        recorded traffic of their bundles.
+        recorded traffic and clients of their bundles.
         """
         placed = [_placed(command, event) for command in commands]
         if placed:
             owners = self._owners.setdefault(event.cluster, {})
             owners |= {one.bundle: one.destination for one in placed if one.destination is not None}
         there = Reassigned(recorded, event.cluster, {})
-        return placed, {one.bundle: there.throughput(one.bundle, row) for one in placed}
+        return (
+            placed,
+            {one.bundle: there.throughput(one.bundle, row) for one in placed},
+            {one.bundle: there.clients(one.bundle, row) for one in placed},
+        )
 
     def _measured(self, record: Round) -> dict[str, Measured]:
         store = self._loop.store(record.cluster)

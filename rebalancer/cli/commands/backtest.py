@@ -5,30 +5,20 @@ results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from rebalancer.analysis.report.target import check_target
 from rebalancer.cli import console, exit_codes, options
-from sinks.recordings.recorder import check_use
-from strategies.errors import SettingsError, SinkError
+from strategies.errors import SettingsError
 
 if TYPE_CHECKING:
     from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, Loop
     from rebalancer.settings.load import Settings
 
 app = typer.Typer()
-
-LOOPS = {
-    "closed": "closed loop: the recorded load of every bundle follows "
-    "its moves, as if equal traffic "
-    "cost all brokers the same",
-    "open": "open loop: recorded reports do not react to moves, so this shows when each would have "
-    "acted, not the result",
-}
 
 
 @app.command()
@@ -66,6 +56,7 @@ def backtest(
     """
     from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.backtest.run import BacktestJob
+    from rebalancer.analysis.backtest.run_figures import check_rounds
     from rebalancer.analysis.backtest.several_clusters import run_all
 
     check_target(html)
@@ -79,7 +70,7 @@ def backtest(
         jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress, _whole)
     _show(recording, loop, jobs, answers, as_json)
-    _check_rounds(recording, answers)
+    check_rounds(recording, answers)
     if html is not None:
         _write_html(html, recording, answers)
     if fail_on_imbalance and any(
@@ -133,13 +124,14 @@ def _show(
     answers: Sequence[BacktestResult],
     as_json: bool,
 ) -> None:
+    from rebalancer.analysis.backtest.run_figures import LOOPS, run_as_json
     from rebalancer.analysis.report.chart_data import comparison
     from rebalancer.analysis.report.figure_texts import FORESIGHT
     from rebalancer.analysis.report.summary import Summary
 
     summaries = [Summary(line) for answer in answers for line in answer.timelines]
     if as_json:
-        runs = [_as_json(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+        runs = [run_as_json(job, answer) for job, answer in zip(jobs, answers, strict=True)]
         console.print_json(
             "backtest",
             1,
@@ -164,37 +156,6 @@ def _show(
     )
     if rejected := answers[0].rejected:
         print(f"{rejected} records could not be used; `rebalancer replay` shows why")
-
-
-def _check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
-    """Raises SinkError for a recording without rounds."""
-    check_use(str(recording), answers[0].records, answers[0].rejected)
-    if not any(line.rounds for answer in answers for line in answer.timelines):
-        raise SinkError(
-            f"{recording}: no round closed in its {answers[0].records} records; record for "
-            "longer, some minutes at least."
-        )
-
-
-def _as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
-    from rebalancer.analysis.report.summary import Summary
-
-    return {
-        "title": job.title,
-        "strategy": job.settings.engine.strategy,
-        "mode": job.settings.engine.mode,
-        "records": answer.records,
-        "rejected": answer.rejected,
-        "clusters": [
-            {"cluster": line.cluster, **Summary(line).as_json(), "moves": _moves(line.moves)}
-            for line in answer.timelines
-        ],
-    }
-
-
-def _moves(moves: Sequence[Any]) -> list[dict[str, Any]]:
-    shown = ("ts", "bundle", "source", "destination", "kind", "code", "reason")
-    return [{key: value for key, value in asdict(move).items() if key in shown} for move in moves]
 
 
 def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:

@@ -77,6 +77,14 @@ def schema() -> None:
 def from_broker_conf(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A broker.conf of Pulsar 4.2.")],
     *,
+    pulsar: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            help="Also show what an upgrade to this version changes for the keys that the file "
+            "leaves out.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Convert a Pulsar broker.conf to a settings file on standard output, with all load-balancing
@@ -87,14 +95,18 @@ def from_broker_conf(
     """
     from rebalancer.settings.broker_conf import show as shown_as
     from rebalancer.settings.broker_conf.convert import convert, refuse_nothing
+    from rebalancer.settings.broker_conf.upgrade import upgrade_of
+    from strategies.java.release_defaults import RELEASES
 
+    release = None if pulsar is None else options.named_release(pulsar, "--pulsar")
     conversion = convert(file)
     refuse_nothing(file, conversion)
     console.warn(conversion.warnings)
+    upgrade = None if release is None else upgrade_of(conversion.given, RELEASES[0], release)
     if as_json:
-        console.print_json("broker-conf", 1, shown_as.as_json(file, conversion))
+        console.print_json("broker-conf", 1, shown_as.as_json(file, conversion, upgrade))
     else:
-        print(shown_as.as_toml(file, conversion), end="")
+        print(shown_as.as_toml(file, conversion, upgrade), end="")
 
 
 def _as_table(entries: list[SettingEntry]) -> console.Sheet:

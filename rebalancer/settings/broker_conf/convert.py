@@ -26,6 +26,7 @@ from rebalancer.settings.leaves import Leaf, all_leaves
 from rebalancer.settings.load import resolved
 from rebalancer.settings.sources import Assignment, did_you_mean
 from strategies.errors import SettingsError
+from strategies.java.release_defaults import RELEASES, PulsarRelease
 from strategies.placement.registry import PLACERS
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 
@@ -62,11 +63,23 @@ class Conversion:
     origins: Mapping[str, str]
     keys: tuple[KeyOutcome, ...]
     warnings: tuple[str, ...]
+    #: Key → value of every line that counts; text for keys that are not known here.
+    given: Mapping[str, Value]
 
 
-def convert(file: Path) -> Conversion:
-    """Converts a broker.conf. SettingsError has every unusable value with file and line."""
-    properties = read_properties(file)
+def convert(file: Path, release: PulsarRelease = RELEASES[0]) -> Conversion:
+    """Converts a broker.conf. `release`: whose defaults apply to keys that it leaves out.
+    SettingsError has every unusable value with file and line.
+    """
+    return convert_lines(file, read_properties(file), release)
+
+
+def convert_lines(
+    file: Path, properties: list[Property], release: PulsarRelease = RELEASES[0]
+) -> Conversion:
+    """Converts the lines of a broker.conf. `file`: what messages call it; otherwise as
+    `convert`.
+    """
     last = {one.key: one for one in properties}  # the last line of a key wins
     # Pulsar keeps its default for a blank value.
     given = {name: one for name, one in last.items() if one.value.strip()}
@@ -74,8 +87,10 @@ def convert(file: Path) -> Conversion:
     leaves = _by_key(all_leaves())
     assignments, odd = list[Assignment](), dict[str, str]()
     for name, found in leaves.items():
-        answer = _answer(name, given, values)
-        assignments += [one for leaf in found for one in _assigned(file, name, answer, leaf)]
+        answer = _answer(name, given, values, release)
+        assignments += [
+            one for leaf in found for one in _assigned(file, name, answer, leaf, release)
+        ]
         if answer.why:
             odd[answer.given_by or LOAD_MANAGER] = (
                 answer.why
@@ -89,6 +104,7 @@ def convert(file: Path) -> Conversion:
         {one.path: one.source for one in assignments},
         outcomes,
         tuple(_warnings(file, properties, outcomes)),
+        {name: values.get(name, one.value) for name, one in given.items()},
     )
 
 
@@ -123,14 +139,19 @@ def _by_key(leaves: tuple[Leaf, ...]) -> dict[str, list[Leaf]]:
     return found
 
 
-def _answer(name: str, given: Mapping[str, Property], values: Mapping[str, Value]) -> _Answer:
+def _answer(
+    name: str,
+    given: Mapping[str, Property],
+    values: Mapping[str, Value],
+    release: PulsarRelease,
+) -> _Answer:
     """The value of a key, after resolving old spellings and class names."""
     given_by = name
     old = BANDWIDTH_WEIGHTS.get(name)
     if old is not None and values.get(name, 1.0) == 1.0 and values.get(old, 1.0) != 1.0:
         given_by = old
     line = given[given_by].line if given_by in values else None
-    value = values.get(given_by, KEYS[name].default)
+    value = values.get(given_by, KEYS[name].default_in(release))
     by = given_by if given_by in values else None
     if name == LOAD_MANAGER:
         return _Answer("extensible" if str(value).endswith(_EXTENSIBLE) else "modular", by, line)
@@ -142,14 +163,16 @@ def _answer(name: str, given: Mapping[str, Property], values: Mapping[str, Value
     return _Answer(names[str(value)] if names else value, by, line)
 
 
-def _assigned(file: Path, name: str, answer: _Answer, leaf: Leaf) -> Iterator[Assignment]:
+def _assigned(
+    file: Path, name: str, answer: _Answer, leaf: Leaf, release: PulsarRelease
+) -> Iterator[Assignment]:
     """Assignments from the file; for a key without value, Pulsar's default if ours differs."""
     if answer.value is None:
         return
     value = _in_our_unit(answer.given_by or name, answer.value, leaf)
     if answer.given_by is not None:
         yield Assignment(leaf.path, value, "file", f"{file}:{answer.line}: {answer.given_by}")
-    elif value != leaf.default:
+    elif value != leaf.default_in(release):
         yield Assignment(leaf.path, value, "file", f"Pulsar's default of {name}")
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from strategies.java.release_defaults import RELEASE_DEFAULTS, PulsarRelease
+
 Kind = Literal["int", "long", "double", "boolean", "text"]
 Value = int | float | bool | str
 
@@ -39,6 +41,14 @@ class Key:
     kind: Kind
     default: Value
     why: str = _ABSENT
+
+    def default_in(self, release: PulsarRelease) -> Value:
+        """The default in a release; `default` is that of the oldest one, and of a release that does
+        not know the key.
+        """
+        differs = RELEASE_DEFAULTS.get(self.name)
+        found: Value | None = None if differs is None else differs.values[release]
+        return self.default if found is None else found
 
 
 def _keys(why: str, **defaults: Value) -> Iterable[Key]:

@@ -1,0 +1,74 @@
+"""The page of a preview: a report of its runs, with the upgrade's own verdict and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rebalancer.analysis.report.page import render
+from rebalancer.analysis.report.verdict import NextStep, ReportVerdict
+from rebalancer.analysis.upgrade_preview.effects import RunEffects
+from rebalancer.analysis.upgrade_preview.sentences import NOT_SHOWN, details, headline, is_short
+from rebalancer.analysis.upgrade_preview.tables import page_tables
+from rebalancer.settings.broker_conf.upgrade import Upgrade
+
+
+def preview_page(
+    clusters: Sequence[Sequence[RunEffects]],
+    upgrade: Upgrade,
+    remarks: Sequence[str],
+    *,
+    title: str,
+    made_by: str,
+) -> str:
+    """The HTML. `clusters`: the runs of each cluster, those that the verdict compares first.
+    Raises SettingsError if plotly is missing.
+    """
+    runs = [one for effects in clusters for one in effects]
+    return render(
+        [one.run for one in runs],
+        title=title,
+        made_by=made_by,
+        verdict=_verdict(clusters, upgrade, remarks),
+        tables=page_tables(runs, upgrade),
+    )
+
+
+def _verdict(
+    clusters: Sequence[Sequence[RunEffects]], upgrade: Upgrade, remarks: Sequence[str]
+) -> ReportVerdict:
+    first = clusters[0]
+    several = f"{first[0].run.cluster}: " if len(clusters) > 1 else ""
+    said = [details(upgrade, first[0], first[1])]
+    said += [
+        f"{effects[0].run.cluster}: {headline(upgrade, effects[0], effects[1])}"
+        for effects in clusters[1:]
+    ]
+    return ReportVerdict(
+        "unsure" if any(is_short(*effects) for effects in clusters) else "compared",
+        several + headline(upgrade, first[0], first[1]),
+        " ".join([*said, *remarks, *(f"{one}." for one in upgrade.remarks), NOT_SHOWN]),
+        steps(upgrade),
+    )
+
+
+def steps(upgrade: Upgrade) -> tuple[NextStep, ...]:
+    """What to set before the upgrade to keep today's behaviour."""
+    found = []
+    if upgrade.lines:
+        found.append(
+            NextStep(
+                "To keep today's load balancing, add these lines to broker.conf before the "
+                f"{upgrade.noun}:",
+                "\n".join(upgrade.lines),
+            )
+        )
+    else:
+        found.append(NextStep("No line in broker.conf is needed to keep today's load balancing."))
+    if upgrade.other_lines:
+        found.append(
+            NextStep(
+                "To keep other defaults too, which have no effect on moves of bundles:",
+                "\n".join(upgrade.other_lines),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,115 @@
+"""The back-tests of a preview: Pulsar's defaults in both releases, and the user's broker.conf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from rebalancer.settings.broker_conf.as_pulsar import as_pulsar, defaults_of
+from rebalancer.settings.broker_conf.convert import Conversion, convert, refuse_nothing
+from rebalancer.settings.broker_conf.strategy_pair import is_extensible
+from rebalancer.settings.broker_conf.upgrade import Upgrade, upgrade_of
+from rebalancer.settings.load import Settings
+from sinks.recordings.columnar import KINDS
+from sinks.recordings.columnar_reading import read_blocks
+from strategies.java.release_defaults import PulsarRelease
+
+_REPORT = KINDS.index("report")
+#: Keys without which neither release moves a bundle.
+_SWITCHES = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRun:
+    """One back-test. `of`: whose settings it has."""
+
+    of: Literal["broker.conf", "defaults"]
+    release: PulsarRelease
+    title: str
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewPlan:
+    """The runs; the first two are those that the sentences compare. `upgrade`: what changes for the
+    file, or for Pulsar's defaults; `remarks`: sentences about what the runs assume.
+    """
+
+    runs: tuple[PreviewRun, ...]
+    upgrade: Upgrade
+    remarks: tuple[str, ...]
+
+
+def is_of_extensible(recording: Path) -> bool:
+    """Whether the brokers of a columnar recording run the extensible load manager, whose reports
+    have figures or bundles, never both. Raises SinkError.
+    """
+    for block in read_blocks(recording):
+        reports = block.kinds == _REPORT
+        if reports.any():
+            return bool(np.any(block.bundles[reports] < 0))
+    return False
+
+
+def plan_of(
+    releases: tuple[PulsarRelease, PulsarRelease],
+    conf: Path | None,
+    flags: Sequence[str],
+    *,
+    extensible: bool,
+) -> PreviewPlan:
+    """The runs of a preview. `flags`: `path=value` for all runs; `extensible`: the recorded load
+    manager. Raises SettingsError.
+    """
+    runs = [
+        PreviewRun(
+            "defaults",
+            release,
+            f"defaults, {release}",
+            as_pulsar(defaults_of(release, extensible=extensible), release, flags),
+        )
+        for release in releases
+    ]
+    if conf is None:
+        given = defaults_of(releases[0], extensible=extensible).given
+        return PreviewPlan(tuple(runs), upgrade_of(given, *releases), (_OF_DEFAULTS,))
+    read = [(release, convert(conf, release)) for release in releases]
+    refuse_nothing(conf, read[0][1])
+    own = [
+        PreviewRun(
+            "broker.conf",
+            release,
+            f"{conf.name}, {release}",
+            as_pulsar(conversion, release, flags),
+        )
+        for release, conversion in read
+    ]
+    found = read[0][1]
+    remarks = tuple(_remarks(conf, found, extensible))
+    return PreviewPlan((*own, *runs), upgrade_of(found.given, *releases), remarks)
+
+
+_OF_DEFAULTS = (
+    "Both runs have Pulsar's defaults. If your broker.conf sets load-balancing keys, name it with "
+    "--broker-conf."
+)
+
+
+def _remarks(conf: Path, found: Conversion, extensible: bool) -> Iterator[str]:
+    """What the runs assume, if the file and the recorded cluster differ."""
+    for key in _SWITCHES:
+        if found.given.get(key) is False:
+            yield (
+                f"{conf.name} sets {key}=false: Pulsar itself moves nothing, before and after. The "
+                "figures are those of a cluster in which it is true."
+            )
+    if is_extensible(found.given) != extensible:
+        names = ("extensible", "modular") if extensible else ("modular", "extensible")
+        yield (
+            f"The recorded brokers run the {names[0]} load manager, {conf.name} selects the "
+            f"{names[1]} one: the figures follow the file."
+        )

@@ -1,0 +1,21 @@
+"""The text of `rebalancer upgrade-preview` on a modelled hour is that of upgrade_preview.txt; `make
+golden` rewrites it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.command_line import rebalancer
+from tests.unit.test_columnar_fold import an_hour
+from tests.unit.test_upgrade_preview import stored
+
+_FILE = Path(__file__).with_name("upgrade_preview.txt")
+
+
+def test_the_text_is_that_of_the_file(tmp_path: Path, rewrite: bool) -> None:
+    answer = rebalancer("upgrade-preview", stored(tmp_path / "hour.jsonl", an_hour()))
+    assert answer.code == 0, answer.err
+    if rewrite:
+        _FILE.write_text(answer.out, "utf-8")
+    assert answer.out == _FILE.read_text("utf-8")

@@ -1,0 +1,329 @@
+"""`rebalancer upgrade-preview`: figures equal to two separate back-tests, the sentences, the lines
+that keep today's behaviour, and what is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rebalancer.analysis.upgrade_preview.effects import RunEffects
+from rebalancer.analysis.upgrade_preview.sentences import details, headline
+from rebalancer.settings.broker_conf.upgrade import upgrade_of
+from rebalancer.simulation.timeline import Move, Timeline
+from tests.unit.command_line import Answer, rebalancer
+from tests.unit.test_broker_conf_upgrade import AVG, EVENLY, IMPL, PLACEMENT, STOCK, written
+from tests.unit.test_columnar_fold import an_hour
+
+ROOT = Path(__file__).parents[2]
+RECORDINGS = ROOT / "tests/data/recordings"
+SHARED = ROOT.parent / "shared" / "recordings"
+DAY_MS, MINUTE_MS = 86_400_000, 60_000
+#: What a back-test needs to decide as Pulsar does by default.
+DEFAULTS = {
+    "4.2": ("threshold", "least_long_term_rate", "true", "0.2"),
+    "5.0": ("avg", "avg", "false", "0.5"),
+}
+#: Rounds of ten seconds and thresholds that short recordings exceed.
+EAGER = (
+    "loadBalancerAvgShedderHitCountLowThreshold=1",
+    "loadBalancerAvgShedderHitCountHighThreshold=1",
+    "loadBalancerAvgShedderLowThreshold=5",
+    "loadBalancerBrokerThresholdShedderPercentage=1",
+    "loadBalancerBundleUnloadMinThroughputThreshold=0",
+    "minUnloadMessage=1",
+)
+FAST = ("--set", "round.interval_ms=10000")
+
+
+@pytest.fixture(scope="module")
+def hour(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A modelled hour in which one bundle grows."""
+    return stored(tmp_path_factory.mktemp("hour") / "hour.jsonl", an_hour())
+
+
+def stored(file: Path, lines: Iterable[bytes]) -> Path:
+    file.write_bytes(b"".join(line + b"\n" for line in lines))
+    return file
+
+
+def preview(*words: object) -> Answer:
+    return rebalancer("upgrade-preview", *words)
+
+
+def backtest_alone(recording: Path, version: str, *more: str) -> dict[str, Any]:
+    """A back-test with every setting named: nothing of the preview's own choice."""
+    strategy, placement, evenly, part = DEFAULTS[version]
+    answer = rebalancer(
+        *("backtest", recording, "--json", "--strategy", strategy, *more),
+        *("--set", f"pulsar.version={version}", "--set", "shedding.mode=parity"),
+        *("--set", f"placement.strategy={placement}", "--set", f"shedding.avg.max_unload={part}"),
+        *("--set", f"filters.distribute_evenly={evenly}"),
+    )
+    assert answer.code == 0, answer.err
+    (run,) = answer.json["runs"]
+    figures: dict[str, Any] = run
+    return figures
+
+
+def without_effects(run: dict[str, Any]) -> dict[str, Any]:
+    """A run of a preview with the figures that a back-test has."""
+    clusters = [
+        {key: value for key, value in cluster.items() if key != "effects"}
+        for cluster in run["clusters"]
+    ]
+    kept = {key: value for key, value in run.items() if key not in ("of", "version")}
+    return kept | {"clusters": clusters}
+
+
+def check_against_separate_runs(recording: Path, *more: str) -> list[int]:
+    """Compares both runs of the defaults; returns their numbers of moves."""
+    answer = preview(recording, "--json", *more)
+    assert answer.code == 0, answer.err
+    runs = answer.json["runs"]
+    for run in runs:
+        alone = backtest_alone(recording, run["version"], *more)
+        assert without_effects(run) == alone | {"title": f"defaults, {run['version']}"}
+    return [cluster["moved"] for run in runs for cluster in run["clusters"]]
+
+
+def test_the_figures_are_those_of_two_separate_back_tests(hour: Path) -> None:
+    assert check_against_separate_runs(hour) == [7, 12]
+
+
+@pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed"])
+@pytest.mark.heavy
+def test_also_on_recordings_of_real_clusters(name: str) -> None:
+    assert check_against_separate_runs(RECORDINGS / f"{name}.jsonl.gz", *FAST) == [0, 0]
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared recordings are not here")
+@pytest.mark.parametrize(
+    "name", ["modular-steady-uneven", "modular-jitter-consumer", "modular-broker-killed"]
+)
+def test_also_on_the_shared_recordings(name: str) -> None:
+    assert len(check_against_separate_runs(SHARED / f"{name}.jsonl.gz", *FAST)) == 2
+
+
+@pytest.mark.heavy
+def test_a_broker_conf_is_run_under_both_versions_beside_the_defaults(
+    hour: Path, tmp_path: Path
+) -> None:
+    conf = written(tmp_path, AVG, "maxUnloadPercentage=0.3", *EAGER)
+    runs = preview(hour, "--json", "--broker-conf", conf).json["runs"]
+    assert [(run["of"], run["version"], run["strategy"]) for run in runs] == [
+        ("broker.conf", "4.2", "avg"),
+        ("broker.conf", "5.0", "avg"),
+        ("defaults", "4.2", "threshold"),
+        ("defaults", "5.0", "avg"),
+    ]
+    assert runs[0]["clusters"][0]["moved"] != runs[2]["clusters"][0]["moved"]
+
+
+@pytest.mark.parametrize("lines", [(STOCK,), (AVG, *EAGER), EAGER])
+@pytest.mark.heavy
+def test_the_printed_lines_keep_what_the_cluster_does_today(
+    hour: Path, tmp_path: Path, lines: Sequence[str]
+) -> None:
+    conf = written(tmp_path, *lines)
+    first = preview(hour, "--json", "--broker-conf", conf).json
+    conf = written(tmp_path, *lines, *first["upgrade"]["lines"])
+    kept = preview(hour, "--json", "--broker-conf", conf).json
+    assert moves(kept, 0) == moves(kept, 1) == moves(first, 0) != []
+    assert moves(first, 0) != moves(first, 1)
+    assert "as before" in kept["clusters"][0]["text"]
+
+
+def moves(document: dict[str, Any], run: int) -> list[Any]:
+    found: list[Any] = document["runs"][run]["clusters"][0]["moves"]
+    return found
+
+
+@pytest.mark.heavy
+def test_json_has_effects_sentences_keys_and_lines(hour: Path) -> None:
+    found = preview(hour, "--json").json
+    assert (found["kind"], found["v"], found["upgrade"]["to"]) == ("upgrade-preview", 1, "5.0")
+    before, after = (run["clusters"][0]["effects"] for run in found["runs"])
+    assert before["moves_per_day"] is None
+    assert (before["bundles_moved"], after["bundles_moved"]) == (7, 12)
+    assert after["clients_disturbed"] == 8 * 12
+    assert after["most_moves_in_a_round"] == max(
+        sum(move["ts"] == one["ts"] for move in moves(found, 1)) for one in moves(found, 1)
+    )
+    assert found["clusters"][0]["text"].startswith("After the upgrade to Pulsar 5.0 your cluster ")
+    assert len(found["upgrade"]["lines"]) == 4
+
+
+@pytest.mark.heavy
+def test_the_page_begins_with_the_same_sentence_and_has_the_lines(
+    hour: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "upgrade.html"
+    answer = preview(hour, "--json", "--html", page)
+    assert answer.code == 0, answer.err
+    text = page.read_text("utf-8")
+    assert f'<h1 id="headline">{answer.json["clusters"][0]["text"]}</h1>' in text
+    assert all(line in text for line in answer.json["upgrade"]["lines"])
+    assert "What the upgrade would do" in text
+
+
+@pytest.mark.heavy
+def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
+    lines = [
+        json.dumps(json.loads(line) | {"cluster": cluster}).encode()
+        for line in islice(an_hour(), 4 * 8)
+        for cluster in ("east", "west")
+    ]
+    answer = preview(stored(tmp_path / "two.jsonl", lines))
+    assert answer.code == 0, answer.err
+    assert "east: After the upgrade to Pulsar 5.0" in answer.words
+    assert "west: After the upgrade to Pulsar 5.0" in answer.words
+
+
+@pytest.mark.heavy
+def test_the_extensible_load_manager_stays_as_it_is() -> None:
+    pytest.importorskip("pyarrow")
+    recording = SHARED / "extensible-steady-uneven.jsonl.gz"
+    if not recording.exists():
+        pytest.skip("the shared recordings are not here")
+    found = preview(recording, "--json").json
+    assert [run["strategy"] for run in found["runs"]] == ["transfer", "transfer"]
+    assert moves(found, 0) == moves(found, 1)
+    assert found["upgrade"]["lines"] == []
+
+
+@pytest.mark.heavy
+def test_switched_off_shedding_is_said(hour: Path, tmp_path: Path) -> None:
+    conf = written(tmp_path, "loadBalancerSheddingEnabled=false")
+    answer = preview(hour, "--broker-conf", conf)
+    assert (
+        "broker.conf sets loadBalancerSheddingEnabled=false: Pulsar itself moves nothing, before "
+        "and after." in answer.words
+    )
+
+
+@pytest.mark.heavy
+def test_a_recording_of_another_load_manager_or_version_is_said(hour: Path, tmp_path: Path) -> None:
+    extensible = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+    conf = written(tmp_path, f"loadManagerClassName={extensible}")
+    answer = preview(hour, "--broker-conf", conf)
+    assert "The recorded brokers run the modular load manager" in answer.words
+    real = RECORDINGS / "modular-broker-joins.jsonl.gz"
+    answer = preview(real, "--from", "5.0", "--to", "4.2")
+    assert "warning: --from is 5.0, but in the recording" in answer.err
+    assert answer.out.startswith("After the downgrade to Pulsar 4.2 your cluster would")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--to", "6.1"), "--to: the defaults of Pulsar '6.1' are not known; known versions are"),
+        (("--from", "three"), "--from: the defaults of Pulsar 'three' are not known"),
+        (("--to", "4.2.4"), "--from and --to both mean Pulsar 4.2, so nothing changes"),
+        (("--set", "round.interval_ms=-1"), "round.interval_ms: must be at least"),
+        (("--broker-conf", "{here}/none.conf"), "none.conf"),
+    ],
+)
+def test_what_cannot_be_previewed_is_a_sentence(
+    hour: Path, tmp_path: Path, words: Sequence[str], sentence: str
+) -> None:
+    answer = preview(hour, *(word.format(here=tmp_path) for word in words))
+    assert (answer.code, sentence in answer.words) == (2, True), answer.words
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        ((f"{PLACEMENT}={IMPL}.AvgShedder",), "the load manager does not start"),
+        (("loadBalancerLoadSheddingStrategy=com.acme.Own",), "com.acme.Own is unknown"),
+        (("brokerName=x",), "name a broker.conf"),
+        ((f"{EVENLY}=yes",), "must be true or false"),
+    ],
+)
+def test_a_file_that_cannot_be_previewed_is_a_sentence(
+    hour: Path, tmp_path: Path, lines: Sequence[str], sentence: str
+) -> None:
+    answer = preview(hour, "--broker-conf", written(tmp_path, *lines))
+    assert (answer.code, sentence in answer.words) == (2, True), answer.words
+
+
+@pytest.mark.heavy
+def test_a_recording_without_rounds_is_a_sentence(tmp_path: Path) -> None:
+    answer = preview(stored(tmp_path / "short.jsonl", islice(an_hour(), 4)))
+    assert (answer.code, "no round closed in its 4 records" in answer.err) == (1, True), answer.err
+
+
+def timeline(spread: float, moved: int, *, days: int = 2, clients: float = 3.0) -> Timeline:
+    """A run of whole days in which bundles move in the first round."""
+    times = np.arange(0, days * DAY_MS, MINUTE_MS, dtype=np.int64)
+    usage = np.tile(np.array([0.5, 0.5 - spread / 100]), (len(times), 1))
+    kinds = [Move(0, 0, f"t/n/{n}", "a:1", "b:1", "unload", clients=clients) for n in range(moved)]
+    return Timeline(
+        title="",
+        kind="re-assigned",
+        cluster="c",
+        strategy="avg/parity",
+        times_ms=times,
+        brokers=("a:1", "b:1"),
+        usage=usage,
+        msg_rate=usage.copy(),
+        msg_throughput=usage.copy(),
+        lasting=usage.copy(),
+        reached=np.ones(len(times), dtype=np.bool_),
+        moves=tuple(kinds),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        (
+            timeline(20.0, 6),
+            timeline(12.0, 28),
+            "move bundles of topics between brokers 14 times a day instead of 3 times; its brokers "
+            "would be more even: 12.0 percentage points of load between the fullest and the "
+            "emptiest broker on average instead of 20.0.",
+        ),
+        (
+            timeline(5.0, 0),
+            timeline(9.0, 3),
+            "move bundles of topics between brokers 1.5 times a day instead of never; its brokers "
+            "would be less even: 9.0 percentage points of load between the fullest and the "
+            "emptiest broker on average instead of 5.0.",
+        ),
+        (
+            timeline(5.0, 2),
+            timeline(5.0, 0),
+            "no longer move bundles of topics between brokers (today once a day); its brokers "
+            "would be as even as before: 5.0 percentage points of load between the fullest and "
+            "the emptiest broker on average.",
+        ),
+        (
+            timeline(5.0, 0),
+            timeline(5.0, 0),
+            "move bundles of topics between brokers as little as before: not once in the recorded "
+            "2 days; its brokers would be as even as before: 5.0 percentage points of load "
+            "between the fullest and the emptiest broker on average.",
+        ),
+    ],
+    ids=["more", "from-nothing", "to-nothing", "nothing"],
+)
+def test_the_first_sentence(before: Timeline, after: Timeline, sentence: str) -> None:
+    upgrade = upgrade_of({}, "4.2", "5.0")
+    said = headline(upgrade, RunEffects(before), RunEffects(after))
+    assert said == f"After the upgrade to Pulsar 5.0 your cluster would {sentence}"
+
+
+def test_clients_that_no_report_counts_are_not_guessed() -> None:
+    upgrade, unknown = upgrade_of({}, "4.2", "5.0"), RunEffects(timeline(5, 2, clients=np.nan))
+    assert "client" not in details(upgrade, unknown, unknown)
+    assert unknown.as_json()["clients_disturbed"] is None
+    counted = RunEffects(timeline(5, 2))
+    assert "disturb 6 client connections:" in details(upgrade, counted, counted)
