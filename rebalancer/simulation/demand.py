@@ -53,11 +53,7 @@ class Flow:
 
     def part(self, begin_s: Floats, end_s: Floats, owner: Ints, lasting: bool) -> Part:
         """See `Demand.between`."""
-        produced, consumed = (
-            (self.lasting_produced, self.lasting_consumed)
-            if lasting
-            else (self.produced, self.consumed)
-        )
+        produced, consumed = _waves(self, lasting)
         rate_in = self.rate * mean_between(produced, begin_s, end_s)[owner]
         owed = rate_in * self.fan_out
         return Part(rate_in, owed * mean_between(consumed, begin_s, end_s)[owner], owed)
@@ -102,11 +98,7 @@ class SegmentedFlow:
         """See `Demand.between`. A segment counts for the part of a window in which it is written
         to.
         """
-        produced, consumed = (
-            (self.lasting_produced, self.lasting_consumed)
-            if lasting
-            else (self.produced, self.consumed)
-        )
+        produced, consumed = _waves(self, lasting)
         begin, end = begin_s[owner[self.rows]], end_s[owner[self.rows]]
         written = [np.clip(edge, self.begins_s, self.ends_s) for edge in (begin, end)]
         mean = (produced(written[1]) - produced(written[0])) / (end - begin)
@@ -131,6 +123,13 @@ class SegmentedFlow:
         return np.asarray(
             np.bincount(self.rows, traffic, minlength=len(self.topics)), dtype=np.float64
         )
+
+
+def _waves(flow: Flow | SegmentedFlow, lasting: bool) -> tuple[Summed, Summed]:
+    """Those of producers and of consumers."""
+    if lasting:
+        return flow.lasting_produced, flow.lasting_consumed
+    return flow.produced, flow.consumed
 
 
 @dataclass(eq=False)

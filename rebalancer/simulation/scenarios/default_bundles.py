@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from strategies.java.release_defaults import RELEASE_DEFAULTS
+
 #: The namespace of a scenario that names none.
 UNNAMED = "public/simulated"
 #: Release → what a namespace gets when it is created, and what the two of a new cluster get
 #: (defaultNumberOfNamespaceBundles, defaultNumberOfSystemNamespaceBundles, cluster
 #: initialisation).
-_PLAIN = {"4.2": 4, "5.0": 32}
-_OF_A_NEW_CLUSTER = {
+_PLAIN: Mapping[Any, int] = RELEASE_DEFAULTS["defaultNumberOfNamespaceBundles"].values
+_SYSTEM = RELEASE_DEFAULTS["defaultNumberOfSystemNamespaceBundles"].values
+_OF_A_NEW_CLUSTER: Mapping[str, Mapping[str, int]] = {
     "4.2": {"public/default": 16, "pulsar/system": 16},
-    "5.0": {"public/default": 32, "pulsar/system": 64},
+    "5.0": {"public/default": 32, "pulsar/system": _SYSTEM["5.0"]},
 }
 
 
