@@ -63,7 +63,8 @@ def upgrade_preview(
     check_target(html)
     releases = _releases(before, after)
     wire = options.settings(None, None).connections.wire
-    plan_of(releases, broker_conf, overrides or (), extensible=False)  # complaints come at once
+    first = plan_of(releases, broker_conf, overrides or (), extensible=False)  # complains at once
+    console.warn(first.warnings)
     _warn_of_release(recording, releases[0])
     with columnar(recording, wire, console.progress) as path:
         plan = plan_of(releases, broker_conf, overrides or (), extensible=is_of_extensible(path))
@@ -94,6 +95,7 @@ def _warn_of_release(recording: Path, before: PulsarRelease) -> None:
     found = recorded_release(recording)
     if found.oldest is not None and found.release != before:
         console.warn([f"--from is {before}, but in the recording {found.why}"])
+    console.warn([f"in the recording, {remark}" for remark in found.remarks])
 
 
 def _whole(answer: BacktestResult) -> BacktestResult:

@@ -38,7 +38,10 @@ def as_pulsar(
     pair = pair_in(release, conversion.given)
     if not pair.starts:
         raise SettingsError(
-            [f"with this broker.conf, Pulsar {release} does not run: {pair.remark}"]
+            [
+                f"with this broker.conf, Pulsar {release} does not run: {pair.remark}; name "
+                f"another class in {PLACEMENT} or {SHEDDING}"
+            ]
         )
     skipped = _MODULAR_ONLY if is_extensible(conversion.given) else frozenset[str]()
     given = [
