@@ -183,8 +183,8 @@ def test_a_recording_of_another_load_manager_or_version_is_said(hour: Path, tmp_
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--to", "6.1"), "--to: the defaults of Pulsar '6.1' are not known; known versions are"),
-        (("--from", "three"), "--from: the defaults of Pulsar 'three' are not known"),
+        (("--to", "6.1"), "--to: the rules and defaults of Pulsar '6.1' are not known; name 4.2"),
+        (("--from", "three"), "--from: the rules and defaults of Pulsar 'three' are not known"),
         (("--to", "4.2.4"), "--from and --to both mean Pulsar 4.2, so nothing changes"),
         (("--set", "round.interval_ms=-1"), "round.interval_ms: must be at least"),
         (
@@ -210,6 +210,7 @@ def test_what_cannot_be_previewed_is_a_sentence(
     [
         ((f"{PLACEMENT}={IMPL}.AvgShedder",), "the load manager does not start"),
         (("loadBalancerLoadSheddingStrategy=com.acme.Own",), "com.acme.Own is unknown"),
+        (("loadManagerClassName=com.acme.Own",), "com.acme.Own is unknown; known are ModularLoad"),
         (("brokerName=x",), "name a broker.conf"),
         ((f"{EVENLY}=yes",), "must be true or false"),
     ],
@@ -261,6 +262,28 @@ def test_what_is_no_recording_is_a_sentence(
         (tmp_path / name).write_bytes(content)
     answer = preview(tmp_path / name)
     assert (answer.code, sentence in answer.words) == (1, True), answer.words
+
+
+@pytest.mark.heavy
+def test_a_recording_without_load_is_a_sentence(tmp_path: Path) -> None:
+    sweeps = [line for line in islice(an_hour(), 5 * 8) if b'"kind":"sweep"' in line]
+    answer = preview(stored(tmp_path / "sweeps.jsonl", sweeps))
+    assert answer.code == 1
+    assert "no broker has load in any round; record the brokers' load reports too" in answer.words
+    assert "nan" not in answer.words
+
+
+@pytest.mark.heavy
+def test_a_cluster_without_load_has_no_sentence(tmp_path: Path) -> None:
+    lines = [*islice(an_hour(), 5 * 8)]
+    lines += [
+        json.dumps(json.loads(line) | {"cluster": "east"}).encode()
+        for line in lines
+        if b'"kind":"sweep"' in line
+    ]
+    found = preview(stored(tmp_path / "some.jsonl", lines), "--json").json
+    assert [one["cluster"] for one in found["clusters"]] == ["c1"]
+    assert [one["cluster"] for one in found["runs"][0]["clusters"]] == ["c1", "east"]
 
 
 @pytest.mark.heavy

@@ -125,7 +125,7 @@ def simulate(
 
 
 def _bundles(text: str | None) -> int | str | None:
-    """A number, or the Pulsar release that tells it."""
+    """A number of bundles, or a Pulsar release."""
     if text is None or text in RELEASES:
         return text
     if text.isascii() and text.isdigit() and len(text) < 8 and int(text) > 0:
