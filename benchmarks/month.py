@@ -1,13 +1,13 @@
 """`python -m benchmarks.month`: a month in an afternoon: whether anything of the job grows.
 
 Days of a made-up cluster go through the real job (`rebalancer run`) on a Kafka broker whose topics
-have retention, as fast as the job takes them. After each day: the memory of the driver, of Java and
-of the Python workers (PSS: pages that processes share are divided among them), open files, threads
-and the checkpoint's size: its mean over the day, since Spark deletes old files in steps. Every
-record that the job publishes is compared with the plain loop over the same telemetry. Exit code 1
-if a record differs, or if a figure of the last day is more than 5 % above that of day 3. What grows
-with micro-batches and what grows with records are both seen: a micro-batch has few passes.
-`--days 4 --passes 60` is a short one. Linux only.
+have retention, as fast as the job takes them. After each day: the memory of the driver, of Java
+after a full collection and of the Python workers (PSS: shared pages are divided among processes),
+open files, threads and the checkpoint's size: its mean over the day, since Spark deletes old files
+in steps. Every record that the job publishes is compared with the plain loop over the same
+telemetry. Exit code 1 if a record differs, or if a figure of the last day is more than 5 % above
+that of day 3. What grows with micro-batches and what grows with records are both seen: a
+micro-batch has few passes. `--days 4 --passes 60` is a short one. Linux and a JDK (`jcmd`).
 """
 
 from __future__ import annotations
@@ -302,6 +302,8 @@ def _measured(
 ) -> Day:
     pids = sorted(marked(mark))
     java = [pid for pid in pids if _name(pid) == "java"]
+    for pid in java:  # what is left of a collection says nothing about growth
+        subprocess.run(["jcmd", str(pid), "GC.run"], stdout=subprocess.DEVNULL, check=True)
     workers = [pid for pid in pids if pid != driver.pid and pid not in java]
     return Day(
         day,
