@@ -1,12 +1,13 @@
 """`python -m benchmarks.month`: a month in an afternoon: whether anything of the job grows.
 
 Days of a made-up cluster go through the real job (`rebalancer run`) on a Kafka broker whose topics
-have retention, as fast as the job takes them. After each day: the memory of the driver, of Java and
-of the Python workers (PSS: pages that processes share are divided among them), open files, threads
-and the size of the checkpoint. Every record that the job publishes is compared with the plain loop
-over the same telemetry. Exit code 1 if a record differs, or if a figure of the last day is more
-than 5 % above that of day 3. What grows with micro-batches and what grows with records are both
-seen: a micro-batch has few passes. `--days 4 --passes 60` is a short one. Linux only.
+have retention, as fast as the job takes them. After each day: the memory of the driver, of Java
+after a full collection and of the Python workers (PSS: shared pages are divided among processes),
+open files, threads and the checkpoint's size: its mean over the day, since Spark deletes old files
+in steps. Every record that the job publishes is compared with the plain loop over the same
+telemetry. Exit code 1 if a record differs, or if a figure of the last day is more than 5 % above
+that of day 3. What grows with micro-batches and what grows with records are both seen: a
+micro-batch has few passes. `--days 4 --passes 60` is a short one. Linux and a JDK (`jcmd`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -41,13 +43,16 @@ from tests.topic_uris import topic_of
 if TYPE_CHECKING:
     from tests.servers.kafka_broker import KafkaBroker
 
+_LOG = "job.log"
 TOPICS = ("telemetry", "commands", "rounds", "rejected")
 #: The day that others are compared with: caches are warm then, and compilers have finished.
 COMPARED_DAY, MOST = 3, 1.05
 #: Passes that are published before the job has to have taken them.
 _AHEAD = 60
-_WAIT_S, _LOOK_S = 600.0, 0.2
+_WAIT_S, _LOOK_S, _LOOK_AT_CHECKPOINT_S = 600.0, 0.2, 2.0
 _MIB = 2**20
+#: Once a minute by default, which is half a day or more here.
+_SPARK_DEFAULTS = "spark.sql.streaming.stateStore.maintenanceInterval 5s\n"
 _RETENTION = {
     "segment.bytes": str(32 * _MIB),
     "retention.bytes": str(256 * _MIB),
@@ -112,6 +117,26 @@ class Comparison:
         del waiting[: len(values)]
 
 
+@dataclass(slots=True)
+class Checkpoint:
+    """Sizes of the checkpoint's folder in a day, looked at every other second."""
+
+    folder: Path
+    sizes: list[int] = field(default_factory=list)
+    looked: float = 0.0
+
+    def look(self) -> None:
+        if (now := time.monotonic()) - self.looked >= _LOOK_AT_CHECKPOINT_S:
+            self.sizes.append(folder_bytes(self.folder))
+            self.looked = now
+
+    def mean_mib(self) -> float:
+        """Of the day that ends."""
+        self.sizes.append(folder_bytes(self.folder))
+        sizes, self.sizes = self.sizes, []
+        return mean(sizes) / _MIB
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the figures of each day; what it is doing on standard error."""
     chosen = _options().parse_args(arguments)
@@ -174,6 +199,7 @@ def _days(
     job: tuple[subprocess.Popen[bytes], str],
 ) -> Iterator[Day]:
     loop, comparison = PlainLoop(load(None, {}, ()).engine), Comparison()
+    checkpoint = Checkpoint(folder / "checkpoint")
     records = passes(Fleet(plan.brokers, plan.bundles))
     read = 0
     with Publisher(uris["telemetry"]) as publisher, _reader(uris) as reader:
@@ -186,19 +212,23 @@ def _days(
                     for row in loop.feed(Position(uris["telemetry"], 0, read), value):
                         comparison.expected[row.kind].append(row.value)
                     read += 1
-                _wait(reader, comparison, job[0], folder)
-            yield _measured(day, comparison, folder, *job)
+                _wait(reader, comparison, checkpoint, job[0])
+            yield _measured(day, comparison, checkpoint, *job)
 
 
 def _wait(
-    reader: Reader, comparison: Comparison, driver: subprocess.Popen[bytes], folder: Path
+    reader: Reader,
+    comparison: Comparison,
+    checkpoint: Checkpoint,
+    driver: subprocess.Popen[bytes],
 ) -> None:
     """Until the job has published what it must. Raises AssertionError when it ends or hangs."""
     deadline = time.monotonic() + _WAIT_S
+    log = checkpoint.folder.with_name(_LOG)
     while not comparison.complete:
+        checkpoint.look()
         for topic, values in reader.poll():
             comparison.take(topic, values)
-        log = folder / "job.log"
         assert driver.poll() is None, f"the job has ended: {log.read_text('utf-8')[-800:]}"
         assert time.monotonic() < deadline, f"no round: {log.read_text('utf-8')[-800:]}"
 
@@ -241,11 +271,13 @@ def _job(folder: Path, assignments: Sequence[str]) -> Iterator[tuple[subprocess.
     mark = uuid4().hex
     kept = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
     words = [word for one in assignments for word in ("--set", one)]
-    with (folder / "job.log").open("ab") as log:
+    (folder / "spark").mkdir()
+    (folder / "spark" / "spark-defaults.conf").write_text(_SPARK_DEFAULTS, "utf-8")
+    with (folder / _LOG).open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "rebalancer", "run", *words],
             cwd=PROJECT,
-            env={**kept, MARK: mark},
+            env={**kept, MARK: mark, "SPARK_CONF_DIR": str(folder / "spark")},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -264,14 +296,15 @@ def _job(folder: Path, assignments: Sequence[str]) -> Iterator[tuple[subprocess.
 def _measured(
     day: int,
     comparison: Comparison,
-    folder: Path,
+    checkpoint: Checkpoint,
     driver: subprocess.Popen[bytes],
     mark: str,
 ) -> Day:
     pids = sorted(marked(mark))
     java = [pid for pid in pids if _name(pid) == "java"]
+    for pid in java:  # what is left of a collection says nothing about growth
+        subprocess.run(["jcmd", str(pid), "GC.run"], stdout=subprocess.DEVNULL, check=True)
     workers = [pid for pid in pids if pid != driver.pid and pid not in java]
-    checkpoint = folder_bytes(folder / "checkpoint")
     return Day(
         day,
         _pss_mib([driver.pid]),
@@ -280,7 +313,7 @@ def _measured(
         len(pids),
         sum(_entries(pid, "fd") for pid in pids),
         sum(_entries(pid, "task") for pid in pids),
-        checkpoint / _MIB,
+        checkpoint.mean_mib(),
         comparison.compared,
         comparison.differing,
     )

@@ -9,12 +9,12 @@ from hypothesis import settings
 
 from tests.conftest import EXAMPLES
 
-_SHARE = 5
+_SHARE = 10
 
 
 def costly(test: Callable[..., Any]) -> Callable[..., Any]:
-    """A fifth of the profile's examples, and at least those of `make check`: 100 in `make test`,
-    2,000 in `make test-long`.
+    """A tenth of the profile's examples, and at least those of `make check`: 50 in `make test`,
+    1,000 in `make test-long`.
 
     500 examples of 0.3 s take two and a half minutes of one core, longer than any other test of the
     suite.
