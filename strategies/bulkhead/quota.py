@@ -7,9 +7,8 @@ any division into micro-batches, and in a replay. A record joins the window that
 it. Records of other times, such as those of a clock that is wrong, have windows of their own, so
 they can neither use up nor renew the quota of the others.
 
-Bytes have a quota for each third of the minute, the time of a collector's pass: what one cluster
-may use at once is what all others wait for. Bytes of a record beyond 1 MiB, the most that a broker
-writes to ZooKeeper by default, count twice.
+A record is one piece of work, during which nothing else goes on. So bytes of a record beyond 1 MiB,
+the most that a broker writes to ZooKeeper by default, count three times.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from strategies.bulkhead.settings import BulkheadSettings
 #: Code of the rejected row of a window, and of the skip of a round.
 OVER_QUOTA: Final = "over-quota"
 _MINUTE_MS = 60_000
-_PART_MS = 20_000
-_USUAL_BYTES = 2**20
 _NEAR = 5
 _MOST_WINDOWS = 8
+_USUAL_BYTES, _TIMES = 2**20, 3
 
 #: Topic, partition, offset.
 Place = tuple[str, int, int]
@@ -45,14 +43,11 @@ class UnreadRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuotaWindow:
-    """Records of a minute that were folded. `minute`: since the epoch; `bytes`: of the newest third
-    with records, which is `part` (0 to 2), as they count.
-    """
+    """Records and bytes, as they count, of a minute that were folded. `minute`: since the epoch."""
 
     minute: int
     records: int = 0
     bytes: int = 0
-    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,8 @@ class Bulkhead:
         if not self.windows:
             return self
         first, *others = self.windows
-        return replace(self, windows=(_counted(first, records, size), *others))
+        counted = QuotaWindow(first.minute, first.records + records, first.bytes + size)
+        return replace(self, windows=(counted, *others))
 
     @property
     def after_round(self) -> Bulkhead:
@@ -118,20 +114,18 @@ class Admission(NamedTuple):
 def admit(
     bulkhead: Bulkhead, arrival: UnreadRecord, brokers: int, settings: BulkheadSettings
 ) -> Admission:
-    """Judges one record. `brokers`: number in the last round. The size of the first record of a
-    third of a minute does not count against it.
+    """Judges one record. `brokers`: number in the last round. The first record of a window is
+    always folded, whatever its size.
     """
     window, others, begins = _window(bulkhead.windows, arrival.ts // _MINUTE_MS)
-    if (part := _part(window, arrival.ts)) > window.part:
-        window = replace(window, bytes=0, part=part)
     earlier = bulkhead.aside if begins else None
     aside = None if begins else bulkhead.aside
-    size = counted_bytes(arrival.size)
-    if not _within(window.records, window.bytes, size, brokers, settings):
+    size = window.bytes + counted_bytes(arrival.size)
+    if window.records and not _within(window.records, size, brokers, settings):
         aside = _added(aside, arrival)
         left_out = bulkhead.left_out + 1
         return Admission(Bulkhead((window, *others), aside, left_out), False, earlier)
-    window = _counted(window, 1, size)
+    window = QuotaWindow(window.minute, window.records + 1, size)
     return Admission(Bulkhead((window, *others), aside, bulkhead.left_out), True, earlier)
 
 
@@ -150,15 +144,13 @@ def admits_one_more(
     window = bulkhead.windows[0]
     if not window.minute - _NEAR <= arrival.ts // _MINUTE_MS <= window.minute:
         return False
-    if _part(window, arrival.ts) > window.part:
-        return False
     records, size = window.records + more[0], window.bytes + more[1]
-    return _within(records, size, counted_bytes(arrival.size), brokers, settings)
+    return _within(records, size + counted_bytes(arrival.size), brokers, settings)
 
 
 def counted_bytes(size: int) -> int:
-    """Bytes that a record of this size uses up."""
-    return size + max(0, size - _USUAL_BYTES)
+    """Bytes of the quota that a record of `size` bytes uses up."""
+    return size + (_TIMES - 1) * max(0, size - _USUAL_BYTES)
 
 
 def _window(
@@ -174,21 +166,12 @@ def _window(
     return QuotaWindow(minute), windows[: _MOST_WINDOWS - 1], True
 
 
-def _part(window: QuotaWindow, ts: int) -> int:
-    """The third of the window's minute; a record of an earlier minute counts in the present one."""
-    return ts % _MINUTE_MS // _PART_MS if ts // _MINUTE_MS == window.minute else window.part
-
-
-def _counted(window: QuotaWindow, records: int, size: int) -> QuotaWindow:
-    return replace(window, records=window.records + records, bytes=window.bytes + size)
-
-
-def _within(records: int, before: int, size: int, brokers: int, settings: BulkheadSettings) -> bool:
-    """`records`, `before`: number and bytes of those before this one; `size`: of this one."""
-    if records >= max(settings.records, settings.records_per_broker * brokers):
-        return False
+def _within(records: int, size: int, brokers: int, settings: BulkheadSettings) -> bool:
+    """`records`: before this one; `size`: of all, with this one."""
     grows = settings.bytes_per_broker * brokers if brokers else settings.first_bytes
-    return not before or before + size <= max(settings.bytes, grows)
+    return records < max(settings.records, settings.records_per_broker * brokers) and size <= max(
+        settings.bytes, grows
+    )
 
 
 def _added(aside: Aside | None, arrival: UnreadRecord) -> Aside:
@@ -207,9 +190,7 @@ def to_tree(bulkhead: Bulkhead) -> dict[str, Any]:
     """As plain values, for the state's bytes."""
     aside = None if bulkhead.aside is None else list(astuple(bulkhead.aside))
     windows = [[one.minute, one.records, one.bytes] for one in bulkhead.windows]
-    tree = {"windows": windows, "aside": aside, "left_out": bulkhead.left_out}
-    parts = [one.part for one in bulkhead.windows]
-    return {**tree, "parts": parts} if any(parts) else tree
+    return {"windows": windows, "aside": aside, "left_out": bulkhead.left_out}
 
 
 def from_tree(tree: Mapping[str, Any]) -> Bulkhead:
@@ -220,11 +201,7 @@ def from_tree(tree: Mapping[str, Any]) -> Bulkhead:
     if aside is not None:
         records, size_of_all, first, last, ts, size = aside
         aside = Aside(records, size_of_all, tuple(first), tuple(last), ts, size)
-    parts = tree.get("parts", [0] * len(tree["windows"]))
-    windows = tuple(
-        QuotaWindow(minute, records, size, part)
-        for (minute, records, size), part in zip(tree["windows"], parts, strict=True)
-    )
+    windows = tuple(QuotaWindow(*one) for one in tree["windows"])
     return Bulkhead(windows, aside, tree["left_out"])
 
 

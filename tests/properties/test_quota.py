@@ -17,7 +17,6 @@ from sinks.plain_loop import PlainLoop
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
-from strategies.bulkhead.gate import QuotaGate
 from strategies.bulkhead.quota import EMPTY, UnreadRecord, admit
 from strategies.bulkhead.settings import BulkheadSettings
 from strategies.clock import Clock
@@ -78,34 +77,23 @@ def test_any_division_has_the_bytes_of_the_plain_loop(sent: list[Sent], cuts: li
     assert all(one["cluster"] == "c" for one in aside)
 
 
-TIMES = st.lists(st.tuples(st.integers(0, 240), st.integers(1, 30_000)), max_size=80)
+TIMES = st.lists(
+    st.tuples(st.integers(0, 240), st.integers(1, 30_000) | st.integers(2**20, 2**23)), max_size=80
+)
 
 
 @given(TIMES)
 def test_the_gate_judges_as_record_after_record(times: list[tuple[int, int]]) -> None:
     """It counts most records without the state, whatever their order."""
-    store = InMemoryStore()
+    quota, store = replace(QUOTA, bytes=2**24), InMemoryStore()
     store.put_cluster(replace(store.get_cluster(), clock=Clock(0), live=2))
-    gate, bulkhead = QuotaGate(QUOTA, store), EMPTY
+    gate, bulkhead = Engine(replace(ENGINE, bulkhead=quota)).gate(store), EMPTY
     for offset, (second, size) in enumerate(times):
         one = UnreadRecord("c", 1_000 * second, size, ("t", 0, offset))
-        bulkhead, admitted, earlier = admit(bulkhead, one, 2, QUOTA)
+        bulkhead, admitted, earlier = admit(bulkhead, one, 2, quota)
         assert gate.admits(one) == (admitted, earlier)
     gate.close()
     assert store.get_cluster().bulkhead == bulkhead
-
-
-@given(TIMES)
-def test_a_third_of_a_minute_never_has_more_than_its_bytes_and_one_record(
-    times: list[tuple[int, int]],
-) -> None:
-    """In the order of their times, so that none is late."""
-    bulkhead, folded = EMPTY, dict[int, list[int]]()
-    for offset, (second, size) in enumerate(sorted(times)):
-        one = UnreadRecord("c", 1_000 * second, size, ("t", 0, offset))
-        bulkhead, yes, _ = admit(bulkhead, one, 1, QUOTA)
-        folded.setdefault(second // 20, []).extend([size] * yes)
-    assert all(len(some) <= 1 or sum(some) <= QUOTA.bytes for some in folded.values())
 
 
 ARRIVALS = st.lists(

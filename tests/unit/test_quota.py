@@ -85,40 +85,21 @@ def test_the_first_record_of_a_minute_is_folded_whatever_its_size() -> None:
     assert judged([arrival(0, 5_000), arrival(0.2), arrival(1, 5_000)])[0] == [True, False, True]
 
 
-def test_each_third_of_a_minute_has_its_own_bytes() -> None:
-    """What is not used at the beginning cannot be sent at once at the end."""
-    minute = [arrival(0, 600), arrival(0.3, 600), arrival(0.34, 600), arrival(0.4, 500)]
-    assert judged(minute)[0] == [True, False, True, False]
-    few = [arrival(0), arrival(0.7, 600), arrival(0.9, 600), arrival(1, 600)]
-    assert judged(few)[0] == [True, True, False, True]
-
-
-def test_a_record_of_an_earlier_third_counts_in_the_present_one() -> None:
-    assert judged([arrival(0.5, 600), arrival(0.1, 600), arrival(0.6, 300)])[0] == [
-        True,
-        False,
-        True,
-    ]
-
-
-def test_the_first_record_of_a_third_is_folded_whatever_its_size() -> None:
-    assert judged([arrival(0, 5_000), arrival(0.4, 5_000), arrival(0.5)])[0] == [True, True, False]
-
-
-def test_of_the_largest_records_one_is_folded_at_once_and_the_sweep_after_it() -> None:
-    """Such a record holds up all other clusters; the reports that brokers send do not wait."""
+def test_of_the_largest_records_one_is_folded_a_minute_and_what_brokers_send_all() -> None:
+    """Such a record holds up all other clusters; real reports, and the sweeps, do not wait."""
     largest, mib, defaults = 8 * 2**20, 2**20, BulkheadSettings()
 
-    def admitted(sizes: Iterable[int]) -> list[bool]:
+    def admitted(*sizes: int) -> list[bool]:
         bulkhead, found = EMPTY, []
         for size in sizes:
             bulkhead, yes, _ = admit(bulkhead, arrival(0.4, size), 4, defaults)
             found.append(yes)
         return found
 
-    assert admitted([largest, largest, 500]) == [True, False, True]
-    assert admitted([500, largest, 500]) == [True] * 3
-    assert admitted([mib] * 16) == [True] * 16
+    assert admitted(largest, largest, 500) == [True, False, True]
+    assert admitted(500, largest, mib, 500) == [True] * 4
+    assert admitted(*[mib] * 32) == [True] * 32
+    assert admitted(*[4 * mib] * 3) == [True] * 3
 
 
 def test_a_late_record_counts_in_the_newest_window() -> None:
@@ -145,15 +126,11 @@ def test_windows_of_the_past_are_few() -> None:
 
 
 def test_the_state_keeps_what_was_set_aside() -> None:
-    bulkhead = judged([arrival(0.4, offset=i) for i in range(5)])[2]
-    assert bulkhead.windows[0].part == 1
+    bulkhead = judged([arrival(0.1, offset=i) for i in range(5)])[2]
     assert from_tree(json.loads(json.dumps(to_tree(bulkhead)))) == bulkhead
     state = ClusterState(bulkhead=bulkhead)
     assert from_bytes(to_bytes(state)) == state
     assert b"bulkhead" not in to_bytes(ClusterState())
-    tree = to_tree(bulkhead)
-    del tree["parts"]
-    assert from_tree(tree).windows[0].part == 0, "as an earlier version wrote it"
 
 
 class Cluster:
