@@ -4,9 +4,11 @@ JSON, and what is said meanwhile.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -33,8 +35,14 @@ class Sample:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Size of all files below a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    """Size of all files below a folder, from which files may vanish meanwhile."""
+    return sum(_bytes(Path(parent, name)) for parent, _, names in os.walk(folder) for name in names)
+
+
+def _bytes(file: Path) -> int:
+    with suppress(FileNotFoundError):
+        return file.stat().st_size
+    return 0
 
 
 def sample(values: Sequence[float]) -> Sample:

@@ -1,5 +1,5 @@
 """`python -m benchmarks.footprint`: memory and CPU time of one `rebalancer run` on a real Kafka
-broker, process by process.
+broker or on file topics, process by process.
 
 A cluster reports once a minute, as the collector sends it: all brokers at once, and the sweep. Some
 passes in quick succession come first, so that Java has compiled and allocated what it will. Memory
@@ -26,6 +26,7 @@ from benchmarks.figures import say, table
 from benchmarks.fleet import Fleet
 from benchmarks.options import number, options
 from benchmarks.processes import ProcessUse, used_below
+from sinks.topics.files.topic import FileTopicWriter
 
 _MIB = 2**20
 _TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -57,24 +58,47 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(folder: Path, fleet: Fleet, chosen: argparse.Namespace) -> Footprint:
-    """Starts a broker and the job, feeds it, looks at it, stops both."""
+    """Starts the job, and a broker if there is one, feeds it, looks at it, stops both."""
+    say(f"the job starts, with topics on {chosen.topics}")
+    with (
+        _TOPICS_ON[chosen.topics](folder) as (uris, publish_all),
+        _job(folder, uris, chosen) as job,
+    ):
+
+        def publish(number: int) -> None:
+            publish_all([*fleet.reports(number), fleet.sweep(number)])
+
+        for number in range(chosen.warm_up):
+            publish(number)
+            _wait_for(job, folder, (fleet.brokers + 1) * (number + 1))
+        say(f"{chosen.warm_up} passes are done; now one every {chosen.interval:g} s")
+        return _watched(job, chosen, publish)
+
+
+#: The topics' URIs by name, and what appends values to the telemetry.
+_Fed = tuple[Mapping[str, str], Callable[[Sequence[bytes]], object]]
+
+
+@contextmanager
+def _on_kafka(folder: Path) -> Iterator[_Fed]:
     from benchmarks.kafka_records import Publisher
     from tests.servers.kafka_broker import kafka_broker
 
     (folder / "kafka").mkdir()
-    say("a Kafka broker and the job start")
     with kafka_broker(folder / "kafka") as kafka:
         uris = {name: kafka.topic(name, 1, {"max.message.bytes": str(2**24)}) for name in _TOPICS}
-        with _job(folder, uris, chosen) as job, Publisher(uris["telemetry"]) as publisher:
+        with Publisher(uris["telemetry"]) as publisher:
+            yield uris, publisher.publish
 
-            def publish(number: int) -> None:
-                publisher.publish([*fleet.reports(number), fleet.sweep(number)])
 
-            for number in range(chosen.warm_up):
-                publish(number)
-                _wait_for(job, folder, (fleet.brokers + 1) * (number + 1))
-            say(f"{chosen.warm_up} passes are done; now one every {chosen.interval:g} s")
-            return _watched(job, chosen, publish)
+@contextmanager
+def _on_files(folder: Path) -> Iterator[_Fed]:
+    uris = {name: f"file:{folder / name}" for name in _TOPICS}
+    with FileTopicWriter(folder / "telemetry") as writer:
+        yield uris, writer.append
+
+
+_TOPICS_ON = {"kafka": _on_kafka, "files": _on_files}
 
 
 def _watched(
@@ -194,6 +218,9 @@ def text(found: Footprint) -> str:
 
 def _options() -> argparse.ArgumentParser:
     parser = options("benchmarks.footprint", __doc__ or "")
+    parser.add_argument(
+        "--topics", choices=_TOPICS_ON, default="kafka", help="where they are (default: kafka)"
+    )
     number(parser, "--brokers", 100, "of the cluster")
     number(parser, "--bundles", 100, "per broker")
     number(parser, "--warm-up", 30, "passes in quick succession before")

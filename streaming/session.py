@@ -33,7 +33,7 @@ from streaming.cluster.workers import (
 )
 from streaming.jars.connector import connector_settings
 from streaming.local_files import use_local_files
-from streaming.memory import heap_options
+from streaming.memory import java_memory_options
 from streaming.settings import JobSettings, uses_kafka
 
 #: How long Spark's Java process may take to end after its connections have closed.
@@ -199,7 +199,7 @@ def _java_options(job: JobSettings, short: bool) -> Iterator[str]:
         # The second compiler does not pay off within two minutes: it takes half the CPU until the
         # first batches.
         yield "-XX:TieredStopAtLevel=1"
-    yield from heap_options(job.driver_memory, os.environ)
+    yield from java_memory_options(job.driver_memory, os.environ)
 
 
 def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> None:
