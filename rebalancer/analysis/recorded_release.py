@@ -20,8 +20,11 @@ _OTHER = KINDS.index("other")
 
 def recorded_release(recording: Path | str) -> ClusterRelease:
     """The release by the first records of a recording. A columnar one has no load reports as their
-    brokers sent them: there the policies name the versions. Raises SinkError.
+    brokers sent them: there the policies name the versions. What can be read only once, such as
+    standard input, is not looked at. Raises SinkError.
     """
+    if not Path(recording).is_file():
+        return release_of({})
     is_columnar = Path(recording).suffix == ENDING
     return release_in(_originals(Path(recording)) if is_columnar else open_recording(recording))
 

@@ -99,7 +99,7 @@ def in_recorded_release(settings: Settings, recording: Path | str | Iterable[byt
 
 def named_release(version: str, flag: str) -> PulsarRelease:
     """The release of a version that a flag names, such as 5.0 or 5.0.1. Raises SettingsError for
-    one whose defaults are not known.
+    one whose rules and defaults are not known.
     """
     from strategies.errors import SettingsError
     from strategies.java.broker_versions import read_version
@@ -109,8 +109,8 @@ def named_release(version: str, flag: str) -> PulsarRelease:
     if read is None or not read.exact:
         raise SettingsError(
             [
-                f"{flag}: the defaults of Pulsar {version!r} are not known; known versions are "
-                f"{' and '.join(RELEASES)}"
+                f"{flag}: the rules and defaults of Pulsar {version!r} are not known; name "
+                f"{' or '.join(RELEASES)}"
             ]
         )
     return read.release

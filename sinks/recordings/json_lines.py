@@ -124,7 +124,7 @@ def _standard_input(stdin: IO[bytes]) -> Iterator[bytes]:
         yield from _lines("standard input", stream)
 
 
-def _guarded(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
+def _guarded(path: Path, stream: io.BufferedReader) -> Iterator[bytes]:
     """Lines of a file; every kind of damage becomes a SinkError that names the last good line."""
     count = 0
     with stream:
@@ -139,9 +139,8 @@ def _guarded(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
             ) from error
 
 
-def _plain(path: Path, stream: IO[bytes]) -> IO[bytes]:
-    _check_kind(path, stream.read(4))
-    stream.seek(0)
+def _plain(path: Path, stream: io.BufferedReader) -> IO[bytes]:
+    _check_kind(path, stream.peek(4)[:4])  # a named pipe cannot go back
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.GzipFile(fileobj=stream, mode="rb"))
     if path.suffix == ".zst":

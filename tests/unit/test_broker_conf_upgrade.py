@@ -243,6 +243,6 @@ def test_a_version_that_is_not_known_is_a_sentence(tmp_path: Path, version: str)
     answer = rebalancer("config", "from-broker-conf", file, "--pulsar", version)
     assert answer.code == 2
     assert answer.err == (
-        f"error: --pulsar: the defaults of Pulsar {version!r} are not known; known versions are "
-        "4.2 and 5.0\n"
+        f"error: --pulsar: the rules and defaults of Pulsar {version!r} are not known; name 4.2 or "
+        "5.0\n"
     )

@@ -282,6 +282,18 @@ def test_commands_on_a_recording_follow_its_release(tmp_path: Path) -> None:
     assert json.loads(auto.out) == json.loads(explicit.out)
 
 
+@pytest.mark.heavy
+def test_records_that_are_piped_are_read_once(tmp_path: Path) -> None:
+    file = a_recording_of_50(tmp_path)
+    words = ("--json", "--strategy", "avg")
+
+    piped = rebalancer("backtest", "-", *words, stdin=gzip.decompress(file.read_bytes()))
+
+    assert piped.code == 0, piped.err
+    named = rebalancer("backtest", file, *words, "--set", "pulsar.version=4.2")
+    assert piped.json["runs"] == named.json["runs"]
+
+
 def listed(*versions: str) -> list[Broker]:
     return [Broker(f"b{number}", text, {}) for number, text in enumerate(versions, start=1)]
 
@@ -305,6 +317,19 @@ def test_doctor_reports_a_rolling_upgrade(tmp_path: Path) -> None:
     assert found.status == "warn"
     assert "brokers run 4.2.4 to 5.0.1: the rules of the oldest, 4.2, apply" in found.text
     assert found.remedy.startswith("finish the upgrade")
+
+
+def test_doctor_reports_a_version_that_nobody_knows(tmp_path: Path) -> None:
+    settings = load(flags=[f"job.checkpoint={tmp_path}/checkpoint"])
+
+    found = check_release(listed("6.1.0"), settings)
+
+    assert (found.status, found.text) == (
+        "warn",
+        "the rules and defaults of 5.0 apply: b1 runs 6.1.0; b1 runs Pulsar 6.1.0, whose rules are "
+        "not known: those of 5.0, the nearest known release, stand for them",
+    )
+    assert "update this program if the brokers are newer" in found.remedy
 
 
 def test_doctor_reports_rules_of_another_version_than_the_brokers(tmp_path: Path) -> None:

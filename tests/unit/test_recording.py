@@ -61,6 +61,20 @@ def test_the_same_lines_give_the_same_bytes(tmp_path: Path, ending: str) -> None
     assert one.read_bytes() == two.read_bytes()
 
 
+@linux
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_pipe_with_a_name_is_read(tmp_path: Path, ending: str) -> None:
+    content = recorded(tmp_path / f"r{ending}", LINES).read_bytes()
+    pipe = tmp_path / f"pipe{ending}"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=pipe.write_bytes, args=(content,))
+    writing.start()
+
+    assert list(open_recording(pipe)) == LINES
+
+    writing.join()
+
+
 @pytest.mark.parametrize("ending", ENDINGS[1:])
 def test_archives_may_be_glued_together(tmp_path: Path, ending: str) -> None:
     part = recorded(tmp_path / f"part{ending}", LINES)

@@ -82,6 +82,29 @@ def test_a_bundle_that_no_move_can_even_out_is_named_below_the_table(
     assert ("only a split" in answer.stdout) == told
 
 
+def runs_with(small: Path, bundles: str) -> str:
+    words = ["simulate", str(small), "--seeds", "1", "--jobs", "1", "--json", "--bundles", bundles]
+    answer = CliRunner().invoke(app, words)
+    assert answer.exit_code == 0, answer.output
+    return json.dumps(json.loads(answer.stdout)["runs"])
+
+
+@pytest.mark.parametrize(("release", "number"), [("4.2", "4"), ("5.0", "32")])
+def test_a_release_gives_the_bundles_of_its_new_namespaces(
+    release: str, number: str, small: Path
+) -> None:
+    assert runs_with(small, release) == runs_with(small, number)
+    assert runs_with(small, release) != runs_with(small, "12")
+
+
+@pytest.mark.parametrize("bundles", ["0", "-4", "five", "6.1", "", "1e3", "9" * 5000])
+def test_other_bundles_are_refused_with_a_sentence(bundles: str, small: Path) -> None:
+    answer = CliRunner().invoke(app, ["simulate", str(small), f"--bundles={bundles}"])
+
+    assert answer.exit_code == 2
+    assert "a Pulsar release (4.2 or 5.0)" in " ".join(answer.stderr.split())
+
+
 def test_scenarios_are_listed_with_their_stories() -> None:
     answer = CliRunner().invoke(app, ["simulate", "--list", "--json"])
     listed = json.loads(answer.stdout)["scenarios"]

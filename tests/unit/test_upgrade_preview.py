@@ -17,6 +17,7 @@ from rebalancer.analysis.upgrade_preview.effects import RunEffects
 from rebalancer.analysis.upgrade_preview.sentences import details, headline
 from rebalancer.settings.broker_conf.upgrade import upgrade_of
 from rebalancer.simulation.timeline import Move, Timeline
+from tests.separate_back_tests import DAY_MS, MINUTE_MS, check_defaults
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.test_broker_conf_upgrade import AVG, EVENLY, IMPL, PLACEMENT, STOCK, written
 from tests.unit.test_columnar_fold import an_hour
@@ -24,12 +25,6 @@ from tests.unit.test_columnar_fold import an_hour
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests/data/recordings"
 SHARED = ROOT.parent / "shared" / "recordings"
-DAY_MS, MINUTE_MS = 86_400_000, 60_000
-#: What a back-test needs to decide as Pulsar does by default.
-DEFAULTS = {
-    "4.2": ("threshold", "least_long_term_rate", "true", "0.2"),
-    "5.0": ("avg", "avg", "false", "0.5"),
-}
 #: Rounds of ten seconds and thresholds that short recordings exceed.
 EAGER = (
     "loadBalancerAvgShedderHitCountLowThreshold=1",
@@ -39,7 +34,7 @@ EAGER = (
     "loadBalancerBundleUnloadMinThroughputThreshold=0",
     "minUnloadMessage=1",
 )
-FAST = ("--set", "round.interval_ms=10000")
+FAST = "round.interval_ms=10000"
 
 
 @pytest.fixture(scope="module")
@@ -57,50 +52,14 @@ def preview(*words: object) -> Answer:
     return rebalancer("upgrade-preview", *words)
 
 
-def backtest_alone(recording: Path, version: str, *more: str) -> dict[str, Any]:
-    """A back-test with every setting named: nothing of the preview's own choice."""
-    strategy, placement, evenly, part = DEFAULTS[version]
-    answer = rebalancer(
-        *("backtest", recording, "--json", "--strategy", strategy, *more),
-        *("--set", f"pulsar.version={version}", "--set", "shedding.mode=parity"),
-        *("--set", f"placement.strategy={placement}", "--set", f"shedding.avg.max_unload={part}"),
-        *("--set", f"filters.distribute_evenly={evenly}"),
-    )
-    assert answer.code == 0, answer.err
-    (run,) = answer.json["runs"]
-    figures: dict[str, Any] = run
-    return figures
-
-
-def without_effects(run: dict[str, Any]) -> dict[str, Any]:
-    """A run of a preview with the figures that a back-test has."""
-    clusters = [
-        {key: value for key, value in cluster.items() if key != "effects"}
-        for cluster in run["clusters"]
-    ]
-    kept = {key: value for key, value in run.items() if key not in ("of", "version")}
-    return kept | {"clusters": clusters}
-
-
-def check_against_separate_runs(recording: Path, *more: str) -> list[int]:
-    """Compares both runs of the defaults; returns their numbers of moves."""
-    answer = preview(recording, "--json", *more)
-    assert answer.code == 0, answer.err
-    runs = answer.json["runs"]
-    for run in runs:
-        alone = backtest_alone(recording, run["version"], *more)
-        assert without_effects(run) == alone | {"title": f"defaults, {run['version']}"}
-    return [cluster["moved"] for run in runs for cluster in run["clusters"]]
-
-
 def test_the_figures_are_those_of_two_separate_back_tests(hour: Path) -> None:
-    assert check_against_separate_runs(hour) == [7, 12]
+    assert check_defaults(hour) == [7, 12]
 
 
 @pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed"])
 @pytest.mark.heavy
 def test_also_on_recordings_of_real_clusters(name: str) -> None:
-    assert check_against_separate_runs(RECORDINGS / f"{name}.jsonl.gz", *FAST) == [0, 0]
+    assert check_defaults(RECORDINGS / f"{name}.jsonl.gz", FAST) == [0, 0]
 
 
 @pytest.mark.heavy
@@ -109,7 +68,7 @@ def test_also_on_recordings_of_real_clusters(name: str) -> None:
     "name", ["modular-steady-uneven", "modular-jitter-consumer", "modular-broker-killed"]
 )
 def test_also_on_the_shared_recordings(name: str) -> None:
-    assert len(check_against_separate_runs(SHARED / f"{name}.jsonl.gz", *FAST)) == 2
+    assert len(check_defaults(SHARED / f"{name}.jsonl.gz", FAST)) == 2
 
 
 @pytest.mark.heavy
@@ -224,10 +183,18 @@ def test_a_recording_of_another_load_manager_or_version_is_said(hour: Path, tmp_
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--to", "6.1"), "--to: the defaults of Pulsar '6.1' are not known; known versions are"),
-        (("--from", "three"), "--from: the defaults of Pulsar 'three' are not known"),
+        (("--to", "6.1"), "--to: the rules and defaults of Pulsar '6.1' are not known; name 4.2"),
+        (("--from", "three"), "--from: the rules and defaults of Pulsar 'three' are not known"),
         (("--to", "4.2.4"), "--from and --to both mean Pulsar 4.2, so nothing changes"),
         (("--set", "round.interval_ms=-1"), "round.interval_ms: must be at least"),
+        (
+            ("--set", "pulsar.version=5.0"),
+            "--set pulsar.version: --from and --to name the",
+        ),
+        (("--set", "shedding.mode=fixed"), "--set shedding.mode: a preview decides as Pulsar does"),
+        (("--set", "shedding.strategy=steady"), "--set shedding.strategy: its value is Pulsar's"),
+        (("--set", "placement.strategy=none"), "--set placement.strategy: its value is Pulsar's"),
+        (("--broker-conf", "{here}"), "cannot be read (Is a directory); name the broker.conf of"),
         (("--broker-conf", "{here}/none.conf"), "none.conf"),
     ],
 )
@@ -243,6 +210,7 @@ def test_what_cannot_be_previewed_is_a_sentence(
     [
         ((f"{PLACEMENT}={IMPL}.AvgShedder",), "the load manager does not start"),
         (("loadBalancerLoadSheddingStrategy=com.acme.Own",), "com.acme.Own is unknown"),
+        (("loadManagerClassName=com.acme.Own",), "com.acme.Own is unknown; known are ModularLoad"),
         (("brokerName=x",), "name a broker.conf"),
         ((f"{EVENLY}=yes",), "must be true or false"),
     ],
@@ -252,6 +220,107 @@ def test_a_file_that_cannot_be_previewed_is_a_sentence(
 ) -> None:
     answer = preview(hour, "--broker-conf", written(tmp_path, *lines))
     assert (answer.code, sentence in answer.words) == (2, True), answer.words
+
+
+def test_garbage_is_no_broker_conf(hour: Path, tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_bytes(bytes(range(256)) * 8)
+    answer = preview(hour, "--broker-conf", tmp_path / "broker.conf")
+    assert answer.code == 2
+    assert "broker.conf" in answer.err
+
+
+@pytest.mark.heavy
+def test_lines_of_the_file_that_have_no_effect_are_said(hour: Path, tmp_path: Path) -> None:
+    conf = written(tmp_path, AVG, "loadBalancerAvgShedderLowTreshold=5", AVG)
+    answer = preview(hour, "--json", "--broker-conf", conf)
+    assert answer.code == 0, answer.err
+    assert (
+        "broker.conf:2: loadBalancerAvgShedderLowTreshold: not a key of Pulsar 4.2; did you mean "
+        "loadBalancerAvgShedderLowThreshold?" in answer.words
+    )
+    assert "broker.conf:1: loadBalancerLoadSheddingStrategy: overridden in line 3" in answer.words
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.jsonl", b"", "holds no record; name a recording of load reports"),
+        ("a.jsonl.gz", b"", "holds no record; name a recording of load reports"),
+        ("a.parquet", b"", "cannot be read as Parquet"),
+        ("a.parquet", b"PAR1nonsense", "cannot be read as Parquet"),
+        ("a.jsonl", b"nonsense\n" * 3, "none of its 3 records can be used as telemetry"),
+        ("a.jsonl", b"\x1f\x8b\x08nonsense", "is compressed with gzip"),
+        ("none.jsonl", None, "cannot be read (No such file or directory); name a recording"),
+        ("none.parquet", None, "none.parquet cannot be read"),
+        ("", None, "cannot be read (Is a directory); name a recording"),
+    ],
+)
+def test_what_is_no_recording_is_a_sentence(
+    tmp_path: Path, name: str, content: bytes | None, sentence: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    answer = preview(tmp_path / name)
+    assert (answer.code, sentence in answer.words) == (1, True), answer.words
+
+
+@pytest.mark.heavy
+def test_a_recording_without_load_is_a_sentence(tmp_path: Path) -> None:
+    sweeps = [line for line in islice(an_hour(), 5 * 8) if b'"kind":"sweep"' in line]
+    answer = preview(stored(tmp_path / "sweeps.jsonl", sweeps))
+    assert answer.code == 1
+    assert "no broker has load in any round; record the brokers' load reports too" in answer.words
+    assert "nan" not in answer.words
+
+
+@pytest.mark.heavy
+def test_a_cluster_without_load_has_no_sentence(tmp_path: Path) -> None:
+    lines = [*islice(an_hour(), 5 * 8)]
+    lines += [
+        json.dumps(json.loads(line) | {"cluster": "east"}).encode()
+        for line in lines
+        if b'"kind":"sweep"' in line
+    ]
+    found = preview(stored(tmp_path / "some.jsonl", lines), "--json").json
+    assert [one["cluster"] for one in found["clusters"]] == ["c1"]
+    assert [one["cluster"] for one in found["runs"][0]["clusters"]] == ["c1", "east"]
+
+
+@pytest.mark.heavy
+def test_a_recording_from_standard_input_is_read_once(hour: Path) -> None:
+    piped = rebalancer("upgrade-preview", "-", "--json", stdin=hour.read_bytes())
+    assert piped.code == 0, piped.err
+    assert piped.json["runs"] == preview(hour, "--json").json["runs"]
+
+
+@pytest.mark.heavy
+def test_clusters_of_both_load_managers_are_previewed_one_by_one(tmp_path: Path) -> None:
+    """An extensible broker's figures and bundles come in records of their own."""
+    figures = json.loads((ROOT / "tests/data/broker-load-data-5.0.0-M1.json").read_text("utf-8"))
+    other = {"cluster": "east", "kind": "broker-load-data", "report": figures}
+    records = [json.loads(line) for line in islice(an_hour(), 4 * 8)]
+    lines = [
+        json.dumps(record | more).encode()
+        for record in records
+        for more in ({}, other if record["kind"] == "load-report" else {"cluster": "east"})
+    ]
+    answer = preview(stored(tmp_path / "both.jsonl", lines))
+    assert answer.code == 1
+    assert (
+        "the clusters of the recording run different load managers (c1 the modular, east the "
+        "extensible); make a recording of each" in answer.words
+    )
+
+
+@pytest.mark.heavy
+def test_versions_in_the_recording_that_nobody_knows_are_said(tmp_path: Path) -> None:
+    lines = (line.replace(b'"4.2.4"', b'"6.1.0"') for line in islice(an_hour(), 5 * 8))
+    answer = preview(stored(tmp_path / "new.jsonl", lines), "--from", "5.0", "--to", "4.2")
+    assert answer.code == 0, answer.err
+    assert (
+        "in the recording, c1/broker-0:8080 and 3 more run Pulsar 6.1.0, whose rules are not "
+        "known: those of 5.0, the nearest known release, stand for them" in answer.words
+    )
 
 
 @pytest.mark.heavy

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -13,14 +14,27 @@ from rebalancer.settings.broker_conf.as_pulsar import as_pulsar, defaults_of
 from rebalancer.settings.broker_conf.convert import Conversion, convert, refuse_nothing
 from rebalancer.settings.broker_conf.strategy_pair import is_extensible
 from rebalancer.settings.broker_conf.upgrade import Upgrade, upgrade_of
+from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import Settings
+from rebalancer.settings.sources import from_flags
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import read_blocks
-from strategies.java.release_defaults import PulsarRelease
+from strategies.errors import SettingsError, SinkError
+from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
 
 _REPORT = KINDS.index("report")
 #: Keys without which neither release moves a bundle.
 _SWITCHES = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
+_OF_THE_FILE = "its value is Pulsar's default, or that of --broker-conf"
+#: What the preview itself decides: a flag for all runs would make both releases the same.
+_DECIDED: Mapping[str, str] = MappingProxyType(
+    {
+        PULSAR_VERSION: "--from and --to name the versions",
+        "shedding.mode": "a preview decides as Pulsar does",
+        "shedding.strategy": _OF_THE_FILE,
+        "placement.strategy": _OF_THE_FILE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +50,46 @@ class PreviewRun:
 @dataclass(frozen=True, slots=True)
 class PreviewPlan:
     """The runs; the first two are those that the sentences compare. `upgrade`: what changes for the
-    file, or for Pulsar's defaults; `remarks`: sentences about what the runs assume.
+    file, or for Pulsar's defaults; `remarks`: sentences about what the runs assume; `warnings`:
+    about lines of the file.
     """
 
     runs: tuple[PreviewRun, ...]
     upgrade: Upgrade
     remarks: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def is_of_extensible(recording: Path) -> bool:
-    """Whether the brokers of a columnar recording run the extensible load manager, whose reports
-    have figures or bundles, never both. Raises SinkError.
+    """Whether the brokers of a columnar recording run the extensible load manager. Raises
+    SinkError, also for clusters of both kinds: no broker.conf is that of both.
+    """
+    kinds = _load_managers(recording)
+    if len({*kinds.values()}) > 1:
+        names = [
+            f"{cluster} {'the extensible' if kind else 'the modular'}"
+            for cluster, kind in kinds.items()
+        ]
+        raise SinkError(
+            f"the clusters of the recording run different load managers ({', '.join(names)}); make "
+            "a recording of each, and preview them one by one."
+        )
+    return any(kinds.values())
+
+
+def _load_managers(recording: Path) -> dict[str, bool]:
+    """Cluster → whether it runs the extensible load manager, whose reports have figures or bundles,
+    never both: by the part of the recording with its first reports.
     """
     for block in read_blocks(recording):
         reports = block.kinds == _REPORT
         if reports.any():
-            return bool(np.any(block.bundles[reports] < 0))
-    return False
+            clusters, bundles = block.clusters[reports], block.bundles[reports]
+            return {
+                block.texts["cluster"][one]: bool(np.any(bundles[clusters == one] < 0))
+                for one in np.unique(clusters).tolist()
+            }
+    return {}
 
 
 def plan_of(
@@ -65,6 +102,7 @@ def plan_of(
     """The runs of a preview. `flags`: `path=value` for all runs; `extensible`: the recorded load
     manager. Raises SettingsError.
     """
+    _refuse_decided(flags)
     runs = [
         PreviewRun(
             "defaults",
@@ -90,7 +128,20 @@ def plan_of(
     ]
     found = read[0][1]
     remarks = tuple(_remarks(conf, found, extensible))
-    return PreviewPlan((*own, *runs), upgrade_of(found.given, *releases), remarks)
+    upgrade = upgrade_of(found.given, *releases)
+    return PreviewPlan((*own, *runs), upgrade, remarks, found.warnings)
+
+
+def _refuse_decided(flags: Sequence[str]) -> None:
+    given, _ = from_flags(flags, all_leaves())
+    wrong = [
+        f"--set {one.path}: {_DECIDED[one.path]}; leave it out, or test the setting with "
+        "`rebalancer backtest`"
+        for one in given
+        if one.path in _DECIDED
+    ]
+    if wrong:
+        raise SettingsError(wrong)
 
 
 _OF_DEFAULTS = (

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from rebalancer.cli import options
-from strategies.java.release_defaults import PulsarRelease
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -23,9 +22,10 @@ def conformance(
     ] = None,
     *,
     pulsar: Annotated[
-        PulsarRelease | None,
+        str | None,
         typer.Option(
             "--pulsar",
+            metavar="VERSION",
             help="Compare the rules of this Pulsar release with the answers; by default those of "
             "the release that gave the answers.",
             show_default=False,
@@ -55,4 +55,5 @@ def conformance(
         )
     if file is None:
         raise typer.Exit(list_suites(as_json=as_json))
-    raise typer.Exit(run(file, pulsar, as_json=as_json, first=first, listed=listed))
+    release = None if pulsar is None else options.named_release(pulsar, "--pulsar")
+    raise typer.Exit(run(file, release, as_json=as_json, first=first, listed=listed))

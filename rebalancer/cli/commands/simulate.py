@@ -17,6 +17,7 @@ from rebalancer.analysis.simulate.run_requests import checked, run_requests
 from rebalancer.cli import console, options
 from rebalancer.cli.simulate import operation_tables, published_tables, rating_tables, tables
 from rebalancer.simulation.scenarios import catalog
+from strategies.java.release_defaults import RELEASES
 
 app = typer.Typer()
 #: Words instead of a scenario: all published cards, compared with the published figures; all
@@ -60,8 +61,12 @@ def simulate(
     ] = None,
     first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="First seed.")] = 1,
     bundles: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Number of bundles instead of the scenario's."),
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Number of bundles instead of the scenario's; 4.2 or 5.0: as many as a new "
+            "namespace of this Pulsar release has.",
+        ),
     ] = None,
     minutes: Annotated[
         int | None,
@@ -92,7 +97,7 @@ def simulate(
     names = catalog.published() if compared else _names(scenarios)
     changes = {
         key: value
-        for key, value in (("bundles", bundles), ("minutes", minutes))
+        for key, value in (("bundles", _bundles(bundles)), ("minutes", minutes))
         if value is not None
     }
     requests = run_requests(
@@ -117,6 +122,19 @@ def simulate(
         _show(made, as_json)
     if html is not None:
         _write_page(made, html)
+
+
+def _bundles(text: str | None) -> int | str | None:
+    """A number of bundles, or a Pulsar release."""
+    if text is None or text in RELEASES:
+        return text
+    if text.isascii() and text.isdigit() and len(text) < 8 and int(text) > 0:
+        return int(text)
+    raise typer.BadParameter(
+        f"{text!r} is neither a number of bundles from 1 on nor a Pulsar release "
+        f"({' or '.join(RELEASES)})",
+        param_hint="--bundles",
+    )
 
 
 def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:

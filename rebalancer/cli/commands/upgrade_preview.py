@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from rebalancer.analysis.report.target import check_target
 from rebalancer.cli import console, options
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, SinkError
 
 if TYPE_CHECKING:
     from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
@@ -63,16 +64,18 @@ def upgrade_preview(
     check_target(html)
     releases = _releases(before, after)
     wire = options.settings(None, None).connections.wire
-    plan_of(releases, broker_conf, overrides or (), extensible=False)  # complaints come at once
+    first = plan_of(releases, broker_conf, overrides or (), extensible=False)  # complains at once
+    console.warn(first.warnings)
     _warn_of_release(recording, releases[0])
     with columnar(recording, wire, console.progress) as path:
         plan = plan_of(releases, broker_conf, overrides or (), extensible=is_of_extensible(path))
         jobs = [BacktestJob(path, run.title, run.settings, "closed") for run in plan.runs]
         answers = run_all(jobs, console.progress, _whole)
     check_rounds(recording, answers)
-    clusters = _by_cluster(answers)
+    clusters = _by_cluster(recording, answers)
     if as_json:
-        _print_json(recording, broker_conf, plan, jobs, answers)
+        made = [*zip(jobs, answers, strict=True)]
+        _print_json(recording, broker_conf, plan, made, clusters)
     else:
         _show(plan, clusters)
     if html is not None:
@@ -94,26 +97,35 @@ def _warn_of_release(recording: Path, before: PulsarRelease) -> None:
     found = recorded_release(recording)
     if found.oldest is not None and found.release != before:
         console.warn([f"--from is {before}, but in the recording {found.why}"])
+    console.warn([f"in the recording, {remark}" for remark in found.remarks])
 
 
 def _whole(answer: BacktestResult) -> BacktestResult:
     return answer
 
 
-def _by_cluster(answers: Sequence[BacktestResult]) -> list[list[RunEffects]]:
-    """The runs of each cluster with rounds, by name."""
+def _by_cluster(recording: Path, answers: Sequence[BacktestResult]) -> list[list[RunEffects]]:
+    """The runs of each cluster with load in its rounds, by name. Raises SinkError if there is
+    none.
+    """
     from rebalancer.analysis.upgrade_preview.effects import RunEffects
 
     by_run = [{line.cluster: line for line in one.timelines} for one in answers]
     names = [name for name in by_run[0] if all(one[name].rounds for one in by_run)]
     named = "{cluster}, {title}" if len(names) > 1 else "{title}"
-    return [
+    clusters = [
         [
             RunEffects(replace(line, title=named.format(cluster=name, title=line.title)))
             for line in (one[name] for one in by_run)
         ]
         for name in names
     ]
+    known = [one for one in clusters if not isnan(one[0].summary.mean_spread)]
+    if not known:
+        raise SinkError(
+            f"{recording}: no broker has load in any round; record the brokers' load reports too."
+        )
+    return known
 
 
 def _show(plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]) -> None:
@@ -186,8 +198,8 @@ def _print_json(
     recording: Path,
     conf: Path | None,
     plan: PreviewPlan,
-    jobs: Sequence[BacktestJob],
-    answers: Sequence[BacktestResult],
+    made: Sequence[tuple[BacktestJob, BacktestResult]],
+    shown: Sequence[Sequence[RunEffects]],
 ) -> None:
     from rebalancer.analysis.backtest.run_figures import LOOPS
     from rebalancer.analysis.upgrade_preview.sentences import NOT_SHOWN, details, headline
@@ -200,12 +212,9 @@ def _print_json(
             "text": headline(upgrade, effects[0], effects[1]),
             "detail": details(upgrade, effects[0], effects[1]),
         }
-        for effects in _by_cluster(answers)
+        for effects in shown
     ]
-    runs = [
-        _run_as_json(place, plan, job, answer)
-        for place, (job, answer) in enumerate(zip(jobs, answers, strict=True))
-    ]
+    runs = [_run_as_json(place, plan, job, answer) for place, (job, answer) in enumerate(made)]
     body = {
         "recording": str(recording),
         "broker_conf": None if conf is None else str(conf),

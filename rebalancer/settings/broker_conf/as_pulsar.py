@@ -10,7 +10,7 @@ from pathlib import Path
 from rebalancer.settings.broker_conf.convert import Conversion, convert_lines
 from rebalancer.settings.broker_conf.keys import LOAD_MANAGER, PLACEMENT, SHEDDING
 from rebalancer.settings.broker_conf.properties import Property
-from rebalancer.settings.broker_conf.strategy_pair import is_extensible, pair_in
+from rebalancer.settings.broker_conf.strategy_pair import class_name, is_extensible, pair_in
 from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import Settings, resolved
 from rebalancer.settings.sources import Assignment, from_flags
@@ -18,6 +18,7 @@ from strategies.errors import SettingsError
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
 
 _EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+_MANAGERS = ("ModularLoadManagerImpl", class_name(_EXTENSIBLE))
 #: Settings that the extensible load manager has no key for: it always places in its own way.
 _MODULAR_ONLY = frozenset({"placement.strategy", "filters.distribute_evenly"})
 
@@ -38,7 +39,10 @@ def as_pulsar(
     pair = pair_in(release, conversion.given)
     if not pair.starts:
         raise SettingsError(
-            [f"with this broker.conf, Pulsar {release} does not run: {pair.remark}"]
+            [
+                f"with this broker.conf, Pulsar {release} does not run: {pair.remark}; name "
+                f"another class in {PLACEMENT} or {SHEDDING}"
+            ]
         )
     skipped = _MODULAR_ONLY if is_extensible(conversion.given) else frozenset[str]()
     given = [
@@ -61,5 +65,11 @@ def _refuse_unknown(conversion: Conversion) -> None:
         for one in conversion.keys
         if one.key.name in (SHEDDING, PLACEMENT) and one.result == "no effect"
     ]
+    manager = str(conversion.given.get(LOAD_MANAGER, _EXTENSIBLE))
+    if class_name(manager) not in _MANAGERS:
+        unknown.append(
+            f"{LOAD_MANAGER}: {manager} is unknown; known are {' and '.join(_MANAGERS)}; what it "
+            "would do cannot be previewed"
+        )
     if unknown:
         raise SettingsError(unknown)

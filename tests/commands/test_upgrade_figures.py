@@ -1,0 +1,100 @@
+"""`rebalancer upgrade-preview` of simulated clusters: a week of load that goes round, and segments
+that split and merge over the bundles of Pulsar 5.0. Each figure is that of a separate back-test.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.separate_back_tests import check_conf, check_defaults, previewed
+from tests.simulated_recording import WEEK, simulated
+from tests.unit.command_line import rebalancer
+from tests.unit.test_broker_conf_upgrade import AVG, written
+from tests.unit.test_upgrade_preview import EAGER, RECORDINGS, SHARED
+
+#: What 5.0 has for the keys that the files of this module leave out; those of 4.2 are in the
+#: converted file.
+LEFT_OUT = ("filters.distribute_evenly=false", "placement.strategy=avg")
+FAST = ("round.interval_ms=10000", "round.cool_down_ms=60000")
+DAY = {**WEEK, "minutes": 1440}
+
+
+@pytest.mark.slow
+def test_a_week_of_load_that_goes_round(tmp_path: Path) -> None:
+    lines = simulated(tmp_path / "week.jsonl", "calm-day", WEEK)
+    week = converted(lines)
+
+    before, after = check_defaults(week, lines=lines)
+
+    assert before > 0
+    assert after > 0
+    assert before != after
+    assert previewed(week)["runs"][0]["clusters"][0]["rounds"] == 7 * 1440
+
+
+@pytest.mark.heavy
+def test_a_day_of_it(tmp_path: Path) -> None:
+    before, after = check_defaults(simulated(tmp_path / "day.jsonl", "calm-day", DAY))
+
+    assert before > 0
+    assert after > 0
+    assert before != after
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_segments_that_split_over_the_bundles_of_50(tmp_path: Path, seed: int) -> None:
+    burst = simulated(tmp_path / "burst.jsonl", "segment-split-burst", {"bundles": "5.0"}, seed)
+
+    before, after = check_defaults(burst)
+
+    assert before > 0
+    assert after > 0
+
+
+@pytest.mark.heavy
+def test_a_broker_conf_has_the_figures_of_its_settings_in_both_releases(tmp_path: Path) -> None:
+    """The file names what sheds, and leaves out what places and the other keys whose defaults
+    differ.
+    """
+    day = simulated(tmp_path / "day.jsonl", "calm-day", DAY)
+
+    before, after = check_conf(
+        day, written(tmp_path, AVG, "loadBalancerAvgShedderLowThreshold=10"), LEFT_OUT
+    )
+
+    assert before > 0
+    assert after > 0
+    assert before != after
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed"])
+def test_a_broker_conf_that_moves_much_on_real_clusters(name: str, tmp_path: Path) -> None:
+    conf = written(tmp_path, AVG, *EAGER)
+
+    counts = check_conf(RECORDINGS / f"{name}.jsonl.gz", conf, LEFT_OUT, *FAST)
+
+    assert all(count > 0 for count in counts)
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared recordings are not here")
+@pytest.mark.parametrize(
+    "name", ["modular-steady-uneven", "modular-jitter-consumer", "modular-broker-killed"]
+)
+def test_also_on_the_shared_ones(name: str, tmp_path: Path) -> None:
+    conf = written(tmp_path, AVG, *EAGER)
+
+    counts = check_conf(SHARED / f"{name}.jsonl.gz", conf, LEFT_OUT, *FAST)
+
+    assert all(count > 0 for count in counts)
+
+
+def converted(lines: Path) -> Path:
+    """The recording in columns, as people have it for a week."""
+    target = lines.with_suffix(".parquet")
+    answer = rebalancer("convert", lines, target)
+    assert answer.code == 0, answer.err
+    return target
