@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from strategies.averages.bundle_averages import BundleHistory, Row, first_history, unpack_history
@@ -232,7 +233,9 @@ def _add_row(broker: str, bundle: str, row: Row, store: StateStore) -> bool:
 
 
 def _newest(moving: Mapping[str, _T]) -> Mapping[str, _T]:
-    return moving if len(moving) <= MOVING_AT_MOST else dict(list(moving.items())[-MOVING_AT_MOST:])
+    if len(moving) <= MOVING_AT_MOST:
+        return moving
+    return dict(islice(moving.items(), len(moving) - MOVING_AT_MOST, None))
 
 
 def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:

@@ -29,6 +29,7 @@ from strategies.store import StateStore
 from streaming.decode import Decoded, ReadRows
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.raised_log import log_once
+from streaming.rare_collections import rare_collections
 from streaming.state.connection import leave_open
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
@@ -92,9 +93,13 @@ class ClusterProcessor(StatefulProcessor):
         self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        with rare_collections():
+            return iter(self._handled(key[0], rows))
+
+    def _handled(self, number: int, rows: Iterator[Any]) -> list[Row]:
         tally = BatchTally(per_broker=self._metrics.per_broker) if self._metrics.listen else None
         kept, state = _KEPT if self._kept is None else self._kept, Rows(self._state)
-        shard = kept.open(key[0], state)
+        shard = kept.open(number, state)
         outputs = [
             row
             for cluster, records in by_cluster(self._read_rows(rows)).items()
@@ -102,7 +107,7 @@ class ClusterProcessor(StatefulProcessor):
         ]
         vanished = shard.drop_vanished(self._clock_ms(), self._patience)
         shard.flush(state)
-        kept.keep(key[0], shard)
+        kept.keep(number, shard)
         found = [
             Row(kind=row.kind, key=row.key, value=row.value, seq=seq)
             for seq, row in enumerate(outputs)
@@ -110,7 +115,7 @@ class ClusterProcessor(StatefulProcessor):
         if tally is not None:
             tally.vanished(vanished)
             found.append(Row(kind=FACTS, key="", value=tally.value(), seq=len(found)))
-        return iter(found)
+        return found
 
     def _fold(
         self,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
+
+import numpy as np
 
 from sinks.wire.contracts.fields import LONGEST_NAME
 from strategies.errors import WireError
@@ -17,6 +19,16 @@ _CONTROL = re.compile(f"[{_CONTROLS}]")
 _PART = rf"[^/{_CONTROLS}]+"
 _NAMESPACE = re.compile(rf"{_PART}/{_PART}(?:/{_PART})?")
 _RANGE = re.compile(r"(0x[0-9a-fA-F]{8})_(0x[0-9a-fA-F]{8}|0x100000000)")
+#: The marks around the digits of a range, the values of hexadecimal digits, and what each of eight
+#: counts.
+_RANGE_LENGTH = len("0xLLLLLLLL_0xUUUUUUUU")
+_MARKS = np.frombuffer(b"0x_0x", np.uint8)
+_DIGITS = np.full(256, 16, dtype=np.int64)
+_DIGITS[list(b"0123456789abcdef")] = range(16)
+_DIGITS[list(b"ABCDEF")] = range(10, 16)
+_PLACES = 16 ** np.arange(7, -1, -1)
+#: From this number of names on, they are checked together.
+_MANY = 1_000
 _BROKER = re.compile(rf"[^/\s{_CONTROLS}]+:[0-9]{{1,5}}")
 
 
@@ -51,11 +63,11 @@ def _is_host_and_port(name: str) -> bool:
     return _BROKER.fullmatch(name) is not None
 
 
-def check_bundles(names: Iterable[str], place: str) -> None:
+def check_bundles(names: Sequence[str], place: str) -> None:
     """Raises WireError for the first invalid bundle name. `place`: path of an entry, with {} where
     its key goes.
     """
-    for name in names:
+    for name in () if _all_usual(names) else names:
         if not is_bundle(name):
             raise WireError(
                 "bundle-name",
@@ -63,6 +75,26 @@ def check_bundles(names: Iterable[str], place: str) -> None:
                 "tenant/namespace/0xLLLLLLLL_0xUUUUUUUU is expected, with the lower end "
                 "below the upper; report the name as Pulsar's admin API prints it.",
             )
+
+
+def _all_usual(names: Sequence[str]) -> bool:
+    """Whether all of many names are legal, with ranges of the usual length: the ranges are read as
+    columns of digits, which takes a tenth of the time of one by one. False means nothing.
+    """
+    if len(names) < _MANY or max(map(len, names)) > LONGEST_NAME:
+        return False
+    parts = [name.rpartition("/") for name in names]
+    ranges = [range_ for _, _, range_ in parts]
+    if any(len(one) != _RANGE_LENGTH for one in ranges) or not "".join(ranges).isascii():
+        return False
+    found = np.frombuffer("".join(ranges).encode(), np.uint8).reshape(-1, _RANGE_LENGTH)
+    lower, upper = _DIGITS[found[:, 2:10]], _DIGITS[found[:, 13:21]]
+    return (
+        bool((found[:, [0, 1, 10, 11, 12]] == _MARKS).all())
+        and bool((lower < 16).all() and (upper < 16).all())
+        and bool((lower @ _PLACES < upper @ _PLACES).all())
+        and all(map(_is_namespace, dict.fromkeys(namespace for namespace, _, _ in parts)))
+    )
 
 
 def check_broker(name: str, place: str) -> None:

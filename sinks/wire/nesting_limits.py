@@ -81,9 +81,10 @@ def _depth_and_count(value: bytes) -> tuple[int, int]:
 
 def _brackets(value: bytes) -> Iterator[NDArray[np.int8]]:
     """+1 per opening bracket, −1 per closing bracket, those in strings excluded; piece by piece."""
-    unescaped = value.replace(b"\\\\", b"").replace(b'\\"', b"")
-    signs = unescaped.translate(None, _NEITHER_QUOTES_NOR_BRACKETS)
-    del unescaped
+    if b"\\" in value:  # a search for one byte costs a twentieth of one for two
+        value = value.replace(b"\\\\", b"").replace(b'\\"', b"")
+    signs = value.translate(None, _NEITHER_QUOTES_NOR_BRACKETS)
+    del value
     within = False
     for start in range(0, len(signs), _PIECE):
         marks = np.frombuffer(

@@ -98,12 +98,11 @@ class BundleHistory:
         base = self.base if round_ == self.sampled_round else self._advanced()
         if newest.names == self.newest.names:
             return BundleHistory(newest, base, round_)
-        rows = {name: base[i] for i, name in enumerate(self.newest.names)}
-        fresh = np.zeros(_COLUMNS)
-        aligned = np.array([rows.get(name, fresh) for name in newest.names]).reshape(
-            len(newest.names), _COLUMNS
-        )
-        return BundleHistory(newest, aligned, round_)
+        # Behind the last row of `base`, one for bundles that are new.
+        rows = {name: i for i, name in enumerate(self.newest.names)}
+        padded = np.vstack((base, np.zeros((1, _COLUMNS))))
+        where = [rows.get(name, len(rows)) for name in newest.names]
+        return BundleHistory(newest, padded[np.array(where, dtype=np.intp)], round_)
 
     def departing(self, remaining: BundleStats | None) -> dict[str, Row]:
         """Averages, newest figures included, of the bundles that `remaining` does not list; of all

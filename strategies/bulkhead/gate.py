@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strategies.bulkhead.quota import Aside, UnreadRecord, admit, admits_one_more
+from strategies.bulkhead.quota import Aside, UnreadRecord, admit, admits_one_more, counted_bytes
 from strategies.bulkhead.settings import BulkheadSettings
 from strategies.store import StateStore
 
@@ -28,7 +28,7 @@ class QuotaGate:
         if state.clock is None and not state.early:
             return True, None
         if admits_one_more(state.bulkhead, arrival, self._more, state.live, self._settings):
-            self._more = (self._more[0] + 1, self._more[1] + arrival.size)
+            self._more = (self._more[0] + 1, self._more[1] + counted_bytes(arrival.size))
             return True, None
         bulkhead = state.bulkhead.with_more(*self._more)
         self._more = (0, 0)

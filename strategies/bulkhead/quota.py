@@ -6,6 +6,9 @@ any division into micro-batches, and in a replay. A record joins the window that
 `_NEAR` minutes from it: a later minute begins a new window, an earlier one is late and counts in
 it. Records of other times, such as those of a clock that is wrong, have windows of their own, so
 they can neither use up nor renew the quota of the others.
+
+A record is one piece of work, during which nothing else goes on. So bytes of a record beyond 1 MiB,
+the most that a broker writes to ZooKeeper by default, count three times.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ OVER_QUOTA: Final = "over-quota"
 _MINUTE_MS = 60_000
 _NEAR = 5
 _MOST_WINDOWS = 8
+_USUAL_BYTES, _TIMES = 2**20, 3
 
 #: Topic, partition, offset.
 Place = tuple[str, int, int]
@@ -39,7 +43,7 @@ class UnreadRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuotaWindow:
-    """Records and bytes of a minute that were folded. `minute`: since the epoch."""
+    """Records and bytes, as they count, of a minute that were folded. `minute`: since the epoch."""
 
     minute: int
     records: int = 0
@@ -82,7 +86,7 @@ class Bulkhead:
     left_out: int = 0
 
     def with_more(self, records: int, size: int) -> Bulkhead:
-        """The same with more records and bytes in the present window."""
+        """The same with more records and bytes, as they count, in the present window."""
         if not self.windows:
             return self
         first, *others = self.windows
@@ -116,7 +120,7 @@ def admit(
     window, others, begins = _window(bulkhead.windows, arrival.ts // _MINUTE_MS)
     earlier = bulkhead.aside if begins else None
     aside = None if begins else bulkhead.aside
-    size = window.bytes + arrival.size
+    size = window.bytes + counted_bytes(arrival.size)
     if window.records and not _within(window.records, size, brokers, settings):
         aside = _added(aside, arrival)
         left_out = bulkhead.left_out + 1
@@ -133,15 +137,20 @@ def admits_one_more(
     settings: BulkheadSettings,
 ) -> bool:
     """Whether `admit` only counts the record in the present window. `more`: records and bytes of
-    the window that are not in the state yet.
+    the window, as they count, that are not in the state yet.
     """
     if not bulkhead.windows:
         return False
     window = bulkhead.windows[0]
     if not window.minute - _NEAR <= arrival.ts // _MINUTE_MS <= window.minute:
         return False
-    records, size = window.records + more[0], window.bytes + more[1] + arrival.size
-    return _within(records, size, brokers, settings)
+    records, size = window.records + more[0], window.bytes + more[1]
+    return _within(records, size + counted_bytes(arrival.size), brokers, settings)
+
+
+def counted_bytes(size: int) -> int:
+    """Bytes of the quota that a record of `size` bytes uses up."""
+    return size + (_TIMES - 1) * max(0, size - _USUAL_BYTES)
 
 
 def _window(

@@ -16,8 +16,8 @@ class BulkheadSettings:
     A broker of the extensible load manager sends at most 24 records a minute (two, every 5 s): the
     defaults leave four times as much. A report has about 310 bytes per bundle: with the collector's
     three passes a minute, they leave room for 3,300 bundles on every broker, as many as fit into a
-    report in ZooKeeper, and for 34,000 on one alone. Bytes are what a record costs: a first report
-    of 8 MiB takes 0.25 s of CPU.
+    report in ZooKeeper. Bytes are what a record costs, and what all other clusters wait for; those
+    of a record beyond 1 MiB count three times. So one broker alone may have 13,000 bundles.
     """
 
     records: Annotated[

@@ -48,6 +48,7 @@ class Ledger:
         self._topics: dict[str, int] = {}
         self._arriving: dict[str, dict[str, Averages]] = {}
         self._leaving: dict[str, dict[str, Averages]] = {}
+        self._arriving_topics: dict[str, int] = {}
         # Broker → namespace → bundles that arrive, less those that leave.
         self._moving: dict[str, dict[str, int]] = {}
 
@@ -60,6 +61,7 @@ class Ledger:
         other._served, other._topics = dict(self._served), dict(self._topics)
         other._counted = {namespace: dict(brokers) for namespace, brokers in self._counted.items()}
         other._arriving = {broker: dict(bundles) for broker, bundles in self._arriving.items()}
+        other._arriving_topics = dict(self._arriving_topics)
         other._leaving = {broker: dict(bundles) for broker, bundles in self._leaving.items()}
         other._moving = {broker: dict(moving) for broker, moving in self._moving.items()}
         return other
@@ -141,8 +143,7 @@ class Ledger:
 
     def arriving_topics(self, broker: str) -> int:
         """Topics of the bundles on their way to a broker."""
-        arriving = self._arriving.get(broker)
-        return sum(averages.topics for averages in arriving.values()) if arriving else 0
+        return self._arriving_topics.get(broker, 0)
 
     def usage_with(self, broker: str, bundle: str, source: str) -> float:
         """Usage (fraction) of a broker after it takes this bundle too."""
@@ -165,7 +166,7 @@ class Ledger:
         if load is not None:
             self._leave(move)
         if move.destination is not None and move.destination in self._brokers:
-            self._note(move.destination, self._arriving, move, 1)
+            self._arrive(move.destination, move)
             self._forget(move.destination)
         if load is None or move.shown:
             return
@@ -175,6 +176,12 @@ class Ledger:
             self._figures[move.destination] = burdened(
                 self._figures[move.destination], load.figures, share
             )
+
+    def _arrive(self, broker: str, move: CountedMove) -> None:
+        before = self._arriving.get(broker, {}).get(move.bundle)
+        topics = move.averages.topics - (0 if before is None else before.topics)
+        self._arriving_topics[broker] = self.arriving_topics(broker) + topics
+        self._note(broker, self._arriving, move, 1)
 
     def _leave(self, move: CountedMove) -> None:
         """Counts the bundle as gone from its source, unless the source no longer lists it."""

@@ -7,8 +7,9 @@ bundle that one list loses and another one gains is a suspicion, which later swe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeVar
 
 from strategies.bundles.system_bundles import is_system_bundle
@@ -58,8 +59,9 @@ def listed(rivals: Rivals, listing: Listing) -> Rivals:
         return rivals
     before, now = frozenset(listing.before or ()), frozenset(listing.now)
     matching = _Matching(listing, dict(rivals.left), dict(rivals.arrived))
-    matching.loses(_movable(before - now), explained=restarted or _explained(rivals, listing))
-    matching.gains(_movable(now - before))
+    lost = (name for name in listing.before or () if name not in now)
+    matching.loses(_movable(lost), explained=restarted or _explained(rivals, listing))
+    matching.gains(_movable(name for name in listing.now if name not in before))
     found = [
         one
         for one in matching.moves
@@ -199,10 +201,13 @@ def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
     return source == own.source
 
 
-def _movable(bundles: Collection[str]) -> list[str]:
+def _movable(bundles: Iterable[str]) -> list[str]:
+    """In order. Most brokers list their bundles nearly so, which costs less to sort than a set."""
     return sorted(bundle for bundle in bundles if not is_system_bundle(bundle))
 
 
 def newest(entries: Mapping[str, _T], most: int) -> Mapping[str, _T]:
     """At most the last `most` entries."""
-    return entries if len(entries) <= most else dict(list(entries.items())[-most:])
+    if len(entries) <= most:
+        return entries
+    return dict(islice(entries.items(), len(entries) - most, None))

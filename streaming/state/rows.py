@@ -1,5 +1,5 @@
 """The rows of a shard's state in Spark: short names and packed values, readable with any
-MessagePack library.
+MessagePack library, the few that are larger than 1 MiB after Zstandard.
 
 All rows are one text and one value in one state variable, because Spark generates code for every
 column of every variable again in every micro-batch, which costs more than the values of a hundred
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
+import zstandard
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from strategies.store import BrokerState
@@ -24,6 +25,12 @@ STATE_VALUE = StructType([StructField("packed", BinaryType())])
 #: Parts of a state: the head of a shard, and the entries of three compacted logs, of its clusters,
 #: of their brokers, and of these brokers' bundle tables.
 HEAD, CLUSTERS, BROKERS, TABLES = "head", "clusters", "brokers", "tables"
+
+#: Larger rows, which hold the table of one broker or the state of one cluster, are compressed: for
+#: Java's copies of such arrays the small heap is collected as a whole.
+_LARGEST_PLAIN = 2**20
+#: How a compressed row begins, and no packed map or array.
+_COMPRESSED = zstandard.FRAME_HEADER
 
 #: A broker or a table of a broker: cluster, name.
 Owned = tuple[str, str]
@@ -55,7 +62,7 @@ def pack(value: Head | Mapping[str, bytes | None]) -> bytes:
     """The head, or an entry of the clusters (cluster → versioned bytes, `strategies.state`), as
     bytes; None marks a removed cluster.
     """
-    return msgspec.msgpack.encode(value)
+    return _compact(msgspec.msgpack.encode(value))
 
 
 def pack_owned(entry: Mapping[Owned, BrokerState | None] | Mapping[Owned, bytes | None]) -> bytes:
@@ -65,25 +72,45 @@ def pack_owned(entry: Mapping[Owned, BrokerState | None] | Mapping[Owned, bytes 
     nested: dict[str, dict[str, object]] = {}
     for (cluster, name), value in entry.items():
         nested.setdefault(cluster, {})[name] = value
-    return msgspec.msgpack.encode(nested)
+    return _compact(msgspec.msgpack.encode(nested))
 
 
-#: Inverses of `pack`.
-unpack_head = msgspec.msgpack.Decoder(Head).decode
-unpack_clusters = msgspec.msgpack.Decoder(dict[str, bytes | None]).decode
+def _compact(packed: bytes) -> bytes:
+    if len(packed) <= _LARGEST_PLAIN:
+        return packed
+    return zstandard.ZstdCompressor(level=1).compress(packed)
 
+
+def _plain(packed: bytes) -> bytes:
+    if not packed.startswith(_COMPRESSED):
+        return packed
+    return zstandard.ZstdDecompressor().decompress(packed)
+
+
+_HEAD = msgspec.msgpack.Decoder(Head)
+_CLUSTERS = msgspec.msgpack.Decoder(dict[str, bytes | None])
 _BROKERS = msgspec.msgpack.Decoder(dict[str, dict[str, BrokerState | None]])
 _TABLES = msgspec.msgpack.Decoder(dict[str, dict[str, bytes | None]])
 
 
+def unpack_head(packed: bytes) -> Head:
+    """Inverse of `pack`."""
+    return _HEAD.decode(_plain(packed))
+
+
+def unpack_clusters(packed: bytes) -> dict[str, bytes | None]:
+    """Inverse of `pack`."""
+    return _CLUSTERS.decode(_plain(packed))
+
+
 def unpack_brokers(packed: bytes) -> dict[Owned, BrokerState | None]:
     """Inverse of `pack_owned`; fields of type float are floats, even if integers were packed."""
-    return _flat(_BROKERS.decode(packed))
+    return _flat(_BROKERS.decode(_plain(packed)))
 
 
 def unpack_tables(packed: bytes) -> dict[Owned, bytes | None]:
     """Inverse of `pack_owned`."""
-    return _flat(_TABLES.decode(packed))
+    return _flat(_TABLES.decode(_plain(packed)))
 
 
 def _flat(nested: Mapping[str, Mapping[str, V]]) -> dict[Owned, V]:

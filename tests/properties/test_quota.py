@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -18,6 +19,7 @@ from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.bulkhead.quota import EMPTY, UnreadRecord, admit
 from strategies.bulkhead.settings import BulkheadSettings
+from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
 from strategies.state import from_bytes, to_bytes
 from strategies.store import InMemoryStore
@@ -73,6 +75,25 @@ def test_any_division_has_the_bytes_of_the_plain_loop(sent: list[Sent], cuts: li
     assert in_batches(values, sorted(min(cut, len(values)) for cut in cuts)) == whole
     aside = [json.loads(row.value) for row in whole if b'"over-quota"' in row.value]
     assert all(one["cluster"] == "c" for one in aside)
+
+
+TIMES = st.lists(
+    st.tuples(st.integers(0, 240), st.integers(1, 30_000) | st.integers(2**20, 2**23)), max_size=80
+)
+
+
+@given(TIMES)
+def test_the_gate_judges_as_record_after_record(times: list[tuple[int, int]]) -> None:
+    """It counts most records without the state, whatever their order."""
+    quota, store = replace(QUOTA, bytes=2**24), InMemoryStore()
+    store.put_cluster(replace(store.get_cluster(), clock=Clock(0), live=2))
+    gate, bulkhead = Engine(replace(ENGINE, bulkhead=quota)).gate(store), EMPTY
+    for offset, (second, size) in enumerate(times):
+        one = UnreadRecord("c", 1_000 * second, size, ("t", 0, offset))
+        bulkhead, admitted, earlier = admit(bulkhead, one, 2, quota)
+        assert gate.admits(one) == (admitted, earlier)
+    gate.close()
+    assert store.get_cluster().bulkhead == bulkhead
 
 
 ARRIVALS = st.lists(

@@ -4,9 +4,11 @@ batches are cut and shuffled.
 
 from __future__ import annotations
 
+import gc
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -298,6 +300,38 @@ def test_two_clusters_know_nothing_of_each_other(workshop: Workshop, tmp_path: P
         assert [
             value for value in together.published["commands"] if mine in value
         ] == alone.expected(eager())["commands"]
+
+
+@contextmanager
+def counted_collections() -> Iterator[list[int]]:
+    """Generations of Python's collections, with the thresholds that it starts with."""
+    found, before = list[int](), gc.get_threshold()
+
+    def note(phase: str, about: Mapping[str, int]) -> None:
+        if phase == "start":
+            found.append(about["generation"])
+
+    gc.collect()
+    gc.callbacks.append(note)
+    gc.set_threshold(700, 10, 10)
+    try:
+        yield found
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
+
+
+def test_a_large_report_does_not_make_python_search_all_it_knows_for_cycles(
+    workshop: Workshop,
+) -> None:
+    many = {f"t/ns/0x{16 * i:08x}_0x{16 * i + 16:08x}": 1.0 for i in range(20_000)}
+    workshop.put([load_report(loads=many)])
+    decided, records = Decided(eager()), records_of(workshop)
+    with counted_collections() as found:
+        decided.batch(records)
+        assert gc.get_threshold() == (700, 10, 10)
+    assert 2 not in found
+    assert len(found) < 10
 
 
 def test_a_cluster_of_one_report_says_nothing(workshop: Workshop) -> None:

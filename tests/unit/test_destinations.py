@@ -16,6 +16,7 @@ from strategies.placement.destinations import DestinationRules, Destinations, De
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from strategies.settings import Mode
+from tests.calls import watched_calls
 from tests.unit.placement_builders import policies, policy
 from tests.unit.shedding_builders import WEIGHTS, Load, broker, loads, ns, view
 
@@ -255,6 +256,28 @@ def test_a_ledger_moves_figures_bundles_and_topics() -> None:
     assert ledger.served("b1:1") == {"t/ns": 1}
     assert ledger.served("b2:1") == {"t/of-b2": 1, "t/ns": 1}
     assert (source.expected_rate, destination.expected_rate) == (100.0, 110.0)
+
+
+def test_topics_on_their_way_are_counted_once_per_bundle() -> None:
+    ledger = Ledger([hot(2), cool("b2", 10)], WEIGHTS)
+    assert ledger.arriving_topics("b2:1") == 0
+    three, five = replace(UNKNOWN, topics=3), replace(UNKNOWN, topics=5)
+    ledger.count(CountedMove(ns(0), "b1:1", "b2:1", three))
+    before = ledger.copy()
+    ledger.count(CountedMove(ns(1), "b1:1", "b2:1", three))
+    ledger.count(CountedMove(ns(0), "b1:1", "b2:1", five))
+    assert (ledger.arriving_topics("b2:1"), before.arriving_topics("b2:1")) == (8, 3)
+    assert ledger.arriving_topics("b1:1") == 0
+
+
+def test_topics_on_their_way_are_not_added_up_again_for_each_question() -> None:
+    """A round of thousands of moves asks once for each."""
+    ledger, seen = Ledger([hot(2), cool("b2", 10)], WEIGHTS), list[str]()
+    for i in range(100):
+        ledger.count(CountedMove(ns(i), "b1:1", "b2:1", replace(UNKNOWN, topics=1)))
+    with watched_calls(lambda frame: seen.append(frame.f_code.co_name)):
+        assert ledger.arriving_topics("b2:1") == 100
+    assert seen.count("<genexpr>") == 0
 
 
 def test_the_emptiest_brokers_come_first_with_all_moves_counted_and_equal_ones_by_name() -> None:

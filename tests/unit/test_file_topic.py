@@ -12,6 +12,7 @@ import sys
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -186,6 +187,24 @@ def test_lines_do_not_depend_on_where_blocks_end(blocks: list[bytes], longest: i
             (pieces[-1] if len(pieces[-1]) <= longest else pieces[-1][:3], len(pieces[-1]), False)
         )
     assert list(split_lines(blocks, limits)) == expected
+
+
+class _Block(bytes):
+    """Counts how often it is taken apart."""
+
+    taken_apart = 0
+
+    def split(self, *given: Any) -> list[bytes]:
+        type(self).taken_apart += 1
+        return super().split(*given)
+
+
+def test_what_is_not_kept_of_a_long_line_is_not_copied() -> None:
+    _Block.taken_apart = 0
+    blocks = [_Block(b"x" * 1_000)] * 50 + [_Block(b"xx\nyy")]
+    found = list(split_lines(blocks, WireLimits(max_record_bytes=1_500, kept_bytes=200)))
+    assert found == [(b"x" * 200, 50_002, True), (b"yy", 2, False)]
+    assert _Block.taken_apart == 3
 
 
 def test_a_newline_in_a_record_is_our_bug(tmp_path: Path) -> None:

@@ -85,6 +85,23 @@ def test_the_first_record_of_a_minute_is_folded_whatever_its_size() -> None:
     assert judged([arrival(0, 5_000), arrival(0.2), arrival(1, 5_000)])[0] == [True, False, True]
 
 
+def test_of_the_largest_records_one_is_folded_a_minute_and_what_brokers_send_all() -> None:
+    """Such a record holds up all other clusters; real reports, and the sweeps, do not wait."""
+    largest, mib, defaults = 8 * 2**20, 2**20, BulkheadSettings()
+
+    def admitted(*sizes: int) -> list[bool]:
+        bulkhead, found = EMPTY, []
+        for size in sizes:
+            bulkhead, yes, _ = admit(bulkhead, arrival(0.4, size), 4, defaults)
+            found.append(yes)
+        return found
+
+    assert admitted(largest, largest, 500) == [True, False, True]
+    assert admitted(500, largest, mib, 500) == [True] * 4
+    assert admitted(*[mib] * 32) == [True] * 32
+    assert admitted(*[4 * mib] * 3) == [True] * 3
+
+
 def test_a_late_record_counts_in_the_newest_window() -> None:
     late = [arrival(2), arrival(1), arrival(0), arrival(1.5)]
     assert judged(late)[0] == [True, True, True, False]

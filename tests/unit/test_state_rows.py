@@ -11,6 +11,7 @@ from strategies.model import BrokerMemory, Figures, Resource, Traffic
 from strategies.store import BrokerState
 from streaming.state.rows import (
     Head,
+    Owned,
     named_row,
     pack,
     pack_owned,
@@ -64,6 +65,18 @@ def test_heads_clusters_and_tables_come_back() -> None:
     assert unpack_clusters(pack(clusters)) == clusters
     tables = {("c", "b:1"): b"table", ("c", "b:1/owned"): b"all", ("a/b", "b:1"): None}
     assert unpack_tables(pack_owned(tables)) == tables
+
+
+def test_a_large_row_is_compressed_and_comes_back_as_one_of_an_earlier_version_does() -> None:
+    text = b"tenant/namespace/0x00000000_0x00100000" * 30_000
+    clusters: dict[str, bytes | None] = {"c": text}
+    tables: dict[Owned, bytes | None] = {("c", "b:1"): text}
+    assert len(pack(clusters)) < 2**18
+    assert len(pack_owned(tables)) < 2**18
+    assert unpack_clusters(pack(clusters)) == clusters
+    assert unpack_tables(pack_owned(tables)) == tables
+    assert unpack_clusters(msgspec.msgpack.encode(clusters)) == clusters
+    assert unpack_tables(msgspec.msgpack.encode({"c": {"b:1": text}})) == tables
 
 
 def test_names_of_rows_can_be_told_apart() -> None:

@@ -24,6 +24,10 @@ def split_lines(blocks: Iterable[bytes], limits: WireLimits) -> Iterator[Line]:
     """
     rest, size = bytearray(), 0
     for block in blocks:
+        # Inside a line of which no more is kept: most of a topic with lines of 8 MiB.
+        if size > limits.max_record_bytes and len(rest) >= limits.kept_bytes and b"\n" not in block:
+            size += len(block)
+            continue
         *ended, tail = block.split(b"\n")
         for piece in ended:
             yield (
