@@ -1,5 +1,5 @@
 """The rows of a shard's state in Spark: short names and packed values, readable with any
-MessagePack library, the few that are larger than 1 MiB after Zstandard.
+MessagePack library, those that are larger than 4 KiB after Zstandard.
 
 All rows are one text and one value in one state variable, because Spark generates code for every
 column of every variable again in every micro-batch, which costs more than the values of a hundred
@@ -26,9 +26,9 @@ STATE_VALUE = StructType([StructField("packed", BinaryType())])
 #: of their brokers, and of these brokers' bundle tables.
 HEAD, CLUSTERS, BROKERS, TABLES = "head", "clusters", "brokers", "tables"
 
-#: Larger rows, which hold the table of one broker or the state of one cluster, are compressed: for
-#: Java's copies of such arrays the small heap is collected as a whole.
-_LARGEST_PLAIN = 2**20
+#: Larger rows are compressed: Spark's Java takes some 20 ms to store a MiB, compressing takes one
+#: (docs/decisions/0277).
+_LARGEST_PLAIN = 2**12
 #: How a compressed row begins, and no packed map or array.
 _COMPRESSED = zstandard.FRAME_HEADER
 
