@@ -15,8 +15,8 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
-from itertools import count, islice
+from dataclasses import asdict, dataclass, replace
+from itertools import count, cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -39,6 +39,8 @@ _LOOK_S = 0.5
 _LONGEST_S = 1_800.0
 _HOMES = ("one process", "two workers")
 _TOPIC_PARTITIONS = 4
+#: Clusters with different figures: more than compression looks back over.
+_DIFFERENT = 64
 #: The job's default.
 _BATCH = 5_000
 
@@ -120,14 +122,16 @@ def measured(plan: Plan) -> Iterator[Scale]:
 
 def records(clusters: int, fleet: Fleet) -> Iterator[tuple[bytes, bytes]]:
     """Key and value, pass after pass: the reports of all clusters side by side, then their
-    sweeps.
+    sweeps. Clusters have figures of their own; with equal ones, their states would compress to
+    nothing.
     """
     names = [f"cluster-{index:04}".encode() for index in range(clusters)]
+    fleets = [replace(fleet, seed=fleet.seed + index) for index in range(min(clusters, _DIFFERENT))]
     for number_ in count():
-        for report in fleet.reports(number_):
-            yield from ((name, _of(name, report)) for name in names)
-        sweep = fleet.sweep(number_)
-        yield from ((name, _of(name, sweep)) for name in names)
+        for reports in zip(*(one.reports(number_) for one in fleets), strict=True):
+            yield from zip(names, map(_of, names, cycle(reports)), strict=True)
+        sweeps = [one.sweep(number_) for one in fleets]
+        yield from zip(names, map(_of, names, cycle(sweeps)), strict=True)
 
 
 def text(rows: Sequence[Scale]) -> str:

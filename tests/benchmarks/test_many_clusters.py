@@ -28,6 +28,7 @@ def test_clusters_report_side_by_side_and_then_close_their_rounds() -> None:
     assert Counter(one["kind"] for one in read) == {"load-report": 12, "sweep": 3}
     assert {one["cluster"] for one in read[:3]} == {"cluster-0000", "cluster-0001", "cluster-0002"}
     assert [one["kind"] for one in read[-3:]] == ["sweep"] * 3
+    assert len({str(one["report"]["lastStats"]) for one in read[:3]}) == 3
 
 
 def test_the_largest_size_is_compared_with_the_smallest_of_the_same_spark() -> None:
