@@ -4,19 +4,16 @@ that arrive or leave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from strategies.averages.bundle_averages import BundleHistory, Row, first_history, unpack_history
 from strategies.bundles.bundle_loads import TableSummary
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
-from strategies.rivals.ownership import Listing, listed
+from strategies.rivals.ownership import Listing, listed, newest_entries
 from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
 
-_T = TypeVar("_T")
 #: Maximum number of bundles between two brokers at a time, which keeps the state small when half a
 #: cluster leaves. The averages of further bundles start again.
 MOVING_AT_MOST = 10_000
@@ -200,7 +197,10 @@ def _take_in(
     if state.round == 0:
         return table, state
     waiting = dict.fromkeys(sorted(arrived - rows.keys()), Gained(broker, state.round + 1))
-    return table, replace(state, gained=_newest({**state.gained, **waiting})) if waiting else state
+    if not waiting:
+        return table, state
+    gained = newest_entries({**state.gained, **waiting}, MOVING_AT_MOST)
+    return table, replace(state, gained=gained)
 
 
 def _hand_over(
@@ -216,7 +216,7 @@ def _hand_over(
         gain = gained.pop(bundle, None)
         if gain is None or gain.broker == source or not _add_row(gain.broker, bundle, row, store):
             departed[bundle] = Departed(row, state.round + 1)
-    return replace(state, gained=gained, departed=_newest(departed))
+    return replace(state, gained=gained, departed=newest_entries(departed, MOVING_AT_MOST))
 
 
 def _add_row(broker: str, bundle: str, row: Row, store: StateStore) -> bool:
@@ -230,12 +230,6 @@ def _add_row(broker: str, bundle: str, row: Row, store: StateStore) -> bool:
     store.put_table(broker, table.pack())
     store.put_broker(replace(state, table=table.summary()))
     return True
-
-
-def _newest(moving: Mapping[str, _T]) -> Mapping[str, _T]:
-    if len(moving) <= MOVING_AT_MOST:
-        return moving
-    return dict(islice(moving.items(), len(moving) - MOVING_AT_MOST, None))
 
 
 def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from strategies.limits.budget import HOUR_MS
 from strategies.model import Command, Outcome
-from strategies.rivals.ownership import AGE_MS, MOST, newest
+from strategies.rivals.ownership import AGE_MS, MOST, newest_entries
 from strategies.rivals.state import ForeignMove, OwnMove, Rivals
 
 #: Time after which all lists of bundles show a move: twice the age of a list.
@@ -32,7 +32,7 @@ def commanded(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
             )
             # Last, because the oldest are forgotten first.
             ours[command.bundle] = (*ours.pop(command.bundle, ()), own)[-_PER_BUNDLE:]
-    return replace(rivals, ours=newest(ours, MOST))
+    return replace(rivals, ours=newest_entries(ours, MOST))
 
 
 def answered(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
@@ -76,7 +76,7 @@ def _with(rivals: Rivals, bundle: str, some: Sequence[OwnMove]) -> Rivals:
     ours = {name: own for name, own in rivals.ours.items() if name != bundle}
     if some:
         ours[bundle] = tuple(some)
-    return replace(rivals, ours=newest(ours, MOST))
+    return replace(rivals, ours=newest_entries(ours, MOST))
 
 
 def _without_moves_of(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:

@@ -69,8 +69,8 @@ def listed(rivals: Rivals, listing: Listing) -> Rivals:
     ]
     return replace(
         rivals,
-        left=newest(matching.left, MOST),
-        arrived=newest(matching.arrived, MOST),
+        left=newest_entries(matching.left, MOST),
+        arrived=newest_entries(matching.arrived, MOST),
         suspects=(*rivals.suspects, *found)[-MOST_SUSPECTS:],
     )
 
@@ -202,11 +202,13 @@ def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
 
 
 def _movable(bundles: Iterable[str]) -> list[str]:
-    """In order. Most brokers list their bundles nearly so, which costs less to sort than a set."""
-    return sorted(bundle for bundle in bundles if not is_system_bundle(bundle))
+    """Each once, in order. Most brokers list their bundles nearly so, which costs less to sort than
+    a set; a note may list one twice.
+    """
+    return sorted(dict.fromkeys(bundle for bundle in bundles if not is_system_bundle(bundle)))
 
 
-def newest(entries: Mapping[str, _T], most: int) -> Mapping[str, _T]:
+def newest_entries(entries: Mapping[str, _T], most: int) -> Mapping[str, _T]:
     """At most the last `most` entries."""
     if len(entries) <= most:
         return entries

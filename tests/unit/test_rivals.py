@@ -8,7 +8,9 @@ import pytest
 
 from strategies.engine import EngineSettings
 from strategies.intents.settings import DrainSettings
+from strategies.rivals.ownership import Listing, listed
 from strategies.rivals.settings import RivalSettings
+from strategies.rivals.state import Rivals, Sighting
 from strategies.state import from_bytes, to_bytes
 from tests.unit.intent_builders import drain
 from tests.unit.little_cluster import LittleCluster, spread_out
@@ -415,6 +417,18 @@ class TestYielding:
         life.now_s -= 90
         life.passes(6)
         assert life.state == "yielding"
+
+
+def test_a_note_that_lists_a_bundle_twice_says_what_one_says_that_lists_it_once() -> None:
+    here, there, stays = (f"t/ns/0x{n}0000000_0x{n + 1}0000000" for n in range(3))
+    rivals = Rivals(watching_ms=0, left={there: Sighting(A, 5, False)})
+
+    def after(times: int) -> Rivals:
+        before, now = (here,) * times + (stays,), (stays,) + (there,) * times
+        return listed(rivals, Listing(B, 9_000_000, before, now, 8_900_000, None))
+
+    assert [one.move.bundle for one in after(1).suspects] == [there]
+    assert after(2) == after(1)
 
 
 def test_stories_begin_without_rivals() -> None:
