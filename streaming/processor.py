@@ -16,6 +16,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
+from sinks.rare_collections import rare_collections
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.output_rows import OutputRow, aside_row, event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
@@ -29,7 +30,6 @@ from strategies.store import StateStore
 from streaming.decode import Decoded, ReadRows
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.raised_log import log_once
-from streaming.rare_collections import rare_collections
 from streaming.state.connection import leave_open
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache

@@ -85,9 +85,10 @@ def _all_usual(names: Sequence[str]) -> bool:
         return False
     parts = [name.rpartition("/") for name in names]
     ranges = [range_ for _, _, range_ in parts]
-    if any(len(one) != _RANGE_LENGTH for one in ranges) or not "".join(ranges).isascii():
+    text = "".join(ranges)
+    if any(len(one) != _RANGE_LENGTH for one in ranges) or not text.isascii():
         return False
-    found = np.frombuffer("".join(ranges).encode(), np.uint8).reshape(-1, _RANGE_LENGTH)
+    found = np.frombuffer(text.encode(), np.uint8).reshape(-1, _RANGE_LENGTH)
     lower, upper = _DIGITS[found[:, 2:10]], _DIGITS[found[:, 13:21]]
     return (
         bool((found[:, [0, 1, 10, 11, 12]] == _MARKS).all())

@@ -4,10 +4,8 @@ timelines.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -21,6 +19,7 @@ from rebalancer.analysis.report.settings import shown_settings
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
+from sinks.rare_collections import rare_collections
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, read_blocks
 from strategies.bundles.bundle_loads import Floats, Ints
@@ -92,7 +91,7 @@ def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[
         for job in jobs
     )
     runs = [_Run(job, leap) for job in jobs]
-    with _rare_garbage_collection():
+    with rare_collections():
         for block in _between(
             read_blocks(first.recording, with_traffic=share), first.since_ms, first.until_ms
         ):
@@ -100,19 +99,6 @@ def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[
                 one.feed(block, keep=not share)
         while runs:
             yield runs.pop(0).answer()
-
-
-@contextmanager
-def _rare_garbage_collection() -> Iterator[None]:
-    """Runs garbage collection rarely: rounds create many objects without cycles, and the search for
-    cycles takes a fifth of the time.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(200_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 class _Run:
