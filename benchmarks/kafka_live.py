@@ -129,8 +129,8 @@ def latency(
     *,
     burst: bool,
 ) -> Latency:
-    """Of the rounds that fit into `seconds`, one every `pass_seconds`. Raises TimeoutError if a
-    round has no command.
+    """Of the rounds that fit into `seconds`, one every `pass_seconds`. Raises ValueError if the
+    strategy has nothing to move in one of them, TimeoutError if no command comes.
     """
     rounds = _WARM_UP + max(2, int(seconds / pass_seconds))
     reported: list[float] = []
@@ -205,6 +205,8 @@ class _Arrivals:
                 raise TimeoutError(f"round {round_} has no command after {_PATIENCE_S:.0f} s")
 
     def at(self, round_: int) -> float:
+        if round_ not in self._times:
+            raise ValueError(f"round {round_} moves no bundle: choose more --bundles")
         return self._times[round_]
 
 

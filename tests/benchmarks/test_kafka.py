@@ -73,7 +73,7 @@ def test_a_tiny_run_measures_everything_and_leaves_nothing(tmp_path: Path) -> No
         "--brokers",
         "40",
         "--bundles",
-        "5",
+        "20",
         "--seconds",
         "4",
         "--json",

@@ -18,6 +18,7 @@ from strategies.forgetting import DAY_MS, can_be_forgotten
 from strategies.model import Event, TelemetryRecord
 from strategies.store import InMemoryStore
 from streaming.state.store import StoreCache
+from tests.properties.costly import costly
 from tests.properties.legal import seeds
 from tests.properties.lives import EAGER_ENGINES, live, moves
 from tests.properties.test_fold import published
@@ -93,6 +94,7 @@ def cut(records: Sequence[TelemetryRecord], draw: Random) -> Iterator[Sequence[T
         start = end
 
 
+@costly
 @given(st.sampled_from(ENGINES), seeds)
 def test_rows_may_leave_at_any_time_of_the_absence(engine: EngineSettings, seed: int) -> None:
     lives = two_lives(engine, seed)

@@ -19,6 +19,7 @@ from strategies.shedding.steady.settings import SteadySettings
 from strategies.state import from_bytes, to_bytes
 from strategies.store import InMemoryStore
 from streaming.state.rows import pack_owned, unpack_brokers
+from tests.properties.costly import costly
 from tests.properties.drawn_lives import DrawnCluster, Form, Life, some_settings
 from tests.properties.legal import WEIGHTS, seeds
 from tests.unit.shedding_builders import ns
@@ -41,6 +42,7 @@ def test_nothing_returns_nothing_rises_and_no_budget_is_exceeded(
 
 
 @pytest.mark.heavy
+@costly
 @given(seed=seeds, brokers=brokers, bundles=bundles, rounds=rounds, order=seeds)
 def test_the_order_of_brokers_and_bundles_changes_nothing(
     seed: int, brokers: int, bundles: int, rounds: int, order: int
@@ -53,6 +55,7 @@ def test_the_order_of_brokers_and_bundles_changes_nothing(
 
 
 @pytest.mark.heavy
+@costly
 @given(seed=seeds, brokers=brokers, bundles=bundles, rounds=rounds)
 def test_twice_the_capacity_and_twice_the_load_change_nothing(
     seed: int, brokers: int, bundles: int, rounds: int
@@ -64,6 +67,7 @@ def test_twice_the_capacity_and_twice_the_load_change_nothing(
     assert one.decided == other.decided
 
 
+@costly
 @given(seed=seeds, brokers=brokers, bundles=bundles, rounds=rounds)
 def test_the_state_survives_encoding(seed: int, brokers: int, bundles: int, rounds: int) -> None:
     one, other = (

@@ -79,6 +79,7 @@ def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_
     assert moved_at_most_once(loop, users, traffic)
 
 
+@pytest.mark.slow
 def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(
     modular: PulsarProcesses, tmp_path: Path
 ) -> None:

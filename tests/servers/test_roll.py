@@ -200,7 +200,7 @@ def test_all_brokers_are_restarted_one_after_the_other_under_a_changing_load(
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(seed, marks=_SLOW) for seed in range(3, 20))]
+    "seed", [0, *(pytest.param(seed, marks=_SLOW) for seed in range(1, 20))]
 )
 def test_killed_programs_and_brokers_stop_no_roll(
     supervisor: Supervisor, manager: Manager, seed: int, tmp_path: Path
