@@ -23,7 +23,7 @@ RebalancerError
 ├── Stopped (sinks.executor.executor)
 ├── JobError (streaming.failures)
 ├── JobStopping (streaming.outputs.output)
-├── CheckpointInUse (streaming.checkpoint.guard)
+├── CheckpointInUse (streaming.checkpoint.locks)
 ├── JarsMissing (streaming.jars.download)
 ├── SparkStartError (streaming.session)
 ├── WorkerLost (rebalancer.analysis.processes)

@@ -37,7 +37,8 @@ from sinks.wire.signing import intents_key, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
 from strategies.java.release_defaults import PulsarRelease
-from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
+from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
+from streaming.checkpoint.guard_file import guard_of
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.submitted import stopped_by_java

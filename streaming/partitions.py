@@ -13,7 +13,7 @@ from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import cluster_of
-from streaming.checkpoint.guard import GUARD, PARTITIONS, read_guard
+from streaming.checkpoint.guard_file import GUARD, PARTITIONS, read_guard
 from streaming.settings import JobSettings
 
 #: How much of the newest telemetry is read to find its clusters: every broker reports at least

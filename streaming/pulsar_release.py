@@ -14,7 +14,7 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.broker_versions import versions_of
 from strategies.java.broker_versions import release_of
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
-from streaming.checkpoint.guard import GUARD, read_guard
+from streaming.checkpoint.guard_file import GUARD, read_guard
 from streaming.settings import JobSettings
 
 #: How much of the newest telemetry is read: a collector publishes the brokers' versions at least

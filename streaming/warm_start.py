@@ -23,7 +23,7 @@ from sinks.wire.codec import cluster_of
 from strategies.engine import EngineSettings
 from strategies.intents.contract import LASTING
 from strategies.warm_start import warm_window_ms
-from streaming.checkpoint.guard import GUARD, read_guard, write_guard
+from streaming.checkpoint.guard_file import GUARD, read_guard, write_guard
 from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.sources.file_start import offset_since

@@ -17,7 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from strategies.errors import SettingsError
-from streaming.checkpoint.guard import CODE, GUARD, SPARK_LOG
+from streaming.checkpoint.guard import CODE, SPARK_LOG
+from streaming.checkpoint.guard_file import GUARD
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.shipping import (
     SHIPPED,

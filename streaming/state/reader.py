@@ -20,7 +20,8 @@ from strategies.errors import StateVersionError
 from strategies.forgetting import is_forgotten
 from strategies.state import ClusterState, from_bytes
 from strategies.store import BrokerState
-from streaming.checkpoint.guard import GUARD, ROWS_VERSION, SPARK_LOG, read_guard
+from streaming.checkpoint.guard import SPARK_LOG
+from streaming.checkpoint.guard_file import GUARD, ROWS_VERSION, read_guard
 from streaming.state.checkpoint_rows import spark_for, state_rows
 from streaming.state.rows import (
     BROKERS,

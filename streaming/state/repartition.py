@@ -25,13 +25,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from strategies.errors import StateVersionError
-from streaming.checkpoint.guard import (
+from streaming.checkpoint.guard import SPARK_LOG, guarded
+from streaming.checkpoint.guard_file import (
     GUARD,
     PARTITIONS,
     ROWS_VERSION,
-    SPARK_LOG,
     Guard,
-    guarded,
     read_guard,
     write_guard,
 )

@@ -18,7 +18,8 @@ from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.epochs import newest_rounds
-from streaming.checkpoint.guard import guard_of, guarded
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import guard_of
 from tests.control_topic import TOPICS, Control, now_ms
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of

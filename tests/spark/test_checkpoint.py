@@ -16,15 +16,9 @@ from strategies.errors import SettingsError, SinkError, StateVersionError
 from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
-from streaming.checkpoint.guard import (
-    GUARD,
-    CheckpointInUse,
-    Guard,
-    checkpoint_folder,
-    guard_of,
-    guarded,
-    read_guard,
-)
+from streaming.checkpoint.guard import checkpoint_folder, guarded
+from streaming.checkpoint.guard_file import GUARD, Guard, guard_of, read_guard
+from streaming.checkpoint.locks import CheckpointInUse
 from streaming.settings import JobSettings
 
 THRESHOLD = EngineSettings(strategy="threshold")

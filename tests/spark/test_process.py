@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.checkpoint.guard import GUARD
+from streaming.checkpoint.guard_file import GUARD
 from streaming.job import run_job
 from tests.faults.real_job import environment_of_a_short_run
 from tests.spark.workshop import Workshop, eager, recording

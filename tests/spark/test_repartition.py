@@ -10,7 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strategies.errors import StateVersionError
-from streaming.checkpoint.guard import CheckpointInUse, guarded, read_guard
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import read_guard
+from streaming.checkpoint.locks import CheckpointInUse
 from streaming.job import run_job
 from streaming.state.checkpoint_rows import clusters_of, content, read_shards
 from streaming.state.repartition import repartition

@@ -17,7 +17,9 @@ import pytest
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
 from strategies.engine import EngineSettings
-from streaming.checkpoint.guard import CheckpointInUse, guard_of, guarded, java_lock
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import guard_of
+from streaming.checkpoint.locks import CheckpointInUse, java_lock
 from streaming.cluster.application import Application, client_words, cluster_words
 from streaming.cluster.gateway import is_submitted, shipped_archive
 from streaming.cluster.operator_manifest import IN_IMAGE, SECRETS, STATE, operator_manifest

@@ -20,7 +20,8 @@ from sinks.wire.signing import SigningSettings
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
-from streaming.checkpoint.guard import guard_of, guarded
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import guard_of
 from streaming.settings import JobSettings
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import rebalancer

@@ -16,7 +16,9 @@ from rebalancer.cli.doctor.job_health import check_job
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.engine import EngineSettings
-from streaming.checkpoint.guard import guard_of, guarded, holder
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import guard_of
+from streaming.checkpoint.locks import holder
 from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.warm_start import warmed_up

@@ -13,7 +13,8 @@ from sinks.topics.connections import Connections
 from sinks.topics.epochs import histories, next_epoch
 from strategies.engine import EngineSettings
 from strategies.errors import SinkError
-from streaming.checkpoint.guard import guard_of, guarded
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import guard_of
 from streaming.settings import JobSettings
 from tests.control_topic import Control, command
 from tests.topic_uris import topic_of, topics_of

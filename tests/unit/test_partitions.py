@@ -12,7 +12,8 @@ from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
-from streaming.checkpoint.guard import guard_of, guarded
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import guard_of
 from streaming.partitions import clusters_seen, cores_of, first_partitions, with_partitions
 from streaming.settings import JobSettings
 from tests.telemetry_lines import load_report

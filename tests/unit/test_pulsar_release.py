@@ -25,7 +25,8 @@ from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
 from strategies.java.broker_versions import read_version, release_of
 from strategies.java.release_defaults import PulsarRelease
-from streaming.checkpoint.guard import GUARD, guard_of, guarded, read_guard, write_guard
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard
 from streaming.pulsar_release import resolved_release, versions_seen
 from streaming.settings import JobSettings
 from tests.topic_uris import topics_of

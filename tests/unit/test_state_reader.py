@@ -18,7 +18,8 @@ from strategies.forgetting import remains
 from strategies.model import BrokerMemory, Figures, Traffic
 from strategies.state import ClusterState, to_bytes
 from strategies.store import BrokerState
-from streaming.checkpoint.guard import guard_of, guarded
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import guard_of
 from streaming.settings import JobSettings
 from streaming.state.reader import (
     BrokerStateRow,

@@ -17,7 +17,8 @@ from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.uri import file_topic_uri
 from strategies.engine import EngineSettings
-from streaming.checkpoint.guard import GUARD, guard_of, guarded, read_guard
+from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
 from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.sources.file_start import offset_since

@@ -22,15 +22,9 @@ from sinks.topics.uri import TopicUri
 from strategies.describe import counted
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError, Unauthorized
-from streaming.checkpoint.guard import (
-    GUARD,
-    CheckpointInUse,
-    checkpoint_folder,
-    guard_of,
-    guarded,
-    other_settings,
-    read_guard,
-)
+from streaming.checkpoint.guard import checkpoint_folder, guarded, other_settings
+from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
+from streaming.checkpoint.locks import CheckpointInUse
 from streaming.settings import JobSettings, uses_kafka
 from streaming.warm_start import warming
 

@@ -8,7 +8,8 @@ from rebalancer.cli.doctor.finding import Finding, ok
 from sinks.topics.epochs import History, histories
 from sinks.topics.readable import Skipped
 from strategies.errors import RebalancerError
-from streaming.checkpoint.guard import GUARD, checkpoint_folder, read_guard
+from streaming.checkpoint.guard import checkpoint_folder
+from streaming.checkpoint.guard_file import GUARD, read_guard
 from streaming.settings import JobSettings
 
 _CHECK = "epochs"

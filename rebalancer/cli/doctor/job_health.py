@@ -10,16 +10,9 @@ from rebalancer.cli.doctor.finding import Finding, Status, age, ok
 from sinks.topics.epochs import RoundEpoch, newest_rounds
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError
-from streaming.checkpoint.guard import (
-    GUARD,
-    CheckpointInUse,
-    Holder,
-    checkpoint_folder,
-    guard_of,
-    guarded,
-    holder,
-    read_guard,
-)
+from streaming.checkpoint.guard import checkpoint_folder, guarded
+from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
+from streaming.checkpoint.locks import CheckpointInUse, Holder, holder
 from streaming.settings import JobSettings
 
 _CHECK = "job"

@@ -1,0 +1,193 @@
+"""The guard file of a checkpoint: the settings and the formats that made its state, and how the
+settings have changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sinks.topics.files.segments import sync_folder
+from strategies.engine import EngineSettings, placement_of
+from strategies.errors import StateVersionError
+from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
+from strategies.state import STATE_VERSION
+from streaming.checkpoint.warm_start import WarmStart
+from streaming.settings import JobSettings
+
+GUARD = "rebalancer.json"
+DRAFT = "rebalancer.draft"
+_FORMAT = 1
+#: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
+#: cannot read older rows.
+ROWS_VERSION = 8
+_EPOCH = "round.epoch"
+#: `auto` in the settings of a start takes the number of the checkpoint.
+PARTITIONS = "job.shuffle_partitions"
+NEW_CHECKPOINT = "name a new folder as job.checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Settings changed under a checkpoint. `batch`, `epoch`: the last ones with the old settings;
+    `settings`: path → before, after.
+    """
+
+    batch: int
+    epoch: int
+    settings: Mapping[str, Any]
+
+    def lines(self) -> Iterator[str]:
+        """One line of text per setting."""
+        for path, (before, after) in self.settings.items():
+            yield (
+                f"{path}: {json.dumps(after)} from here on; it was {json.dumps(before)} in epoch "
+                f"{self.epoch}, up to micro-batch {self.batch}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Content of the guard file. `state`: versions of the parts of the state; `settings`: dotted
+    path → value; `changes`: oldest first; `warm`: what the checkpoint reads, or has read, without
+    publishing.
+
+    `digest` detects edited files.
+    """
+
+    product: str
+    state: Mapping[str, int]
+    settings: Mapping[str, Any]
+    changes: tuple[Change, ...] = ()
+    warm: WarmStart | None = None
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the checkpoint's commands; in the guard of the present settings, the lowest
+        acceptable epoch.
+        """
+        return int(self.settings[_EPOCH])
+
+    def at_least(self, epoch: int) -> Guard:
+        """The guard with this epoch, unless its own is higher."""
+        return replace(self, settings={**self.settings, _EPOCH: max(epoch, self.epoch)})
+
+    def after(self, written: Guard) -> Guard:
+        """The guard of a start that continues a checkpoint: its epoch or a higher one, and its
+        number of partitions if that is `auto`, what it has read without publishing, and its
+        changes.
+        """
+        partitions = self.settings[PARTITIONS]
+        if partitions == "auto":
+            partitions = written.settings.get(PARTITIONS)
+        continued = replace(
+            self,
+            settings={**self.settings, PARTITIONS: partitions},
+            changes=written.changes,
+            warm=written.warm,
+        )
+        return continued.at_least(written.epoch)
+
+
+def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
+    """The guard of a new checkpoint."""
+    settings: dict[str, Any] = {"shedding.strategy": engine.strategy, "shedding.mode": engine.mode}
+    settings[PULSAR_VERSION] = engine.pulsar_version
+    for section, values in (
+        (f"shedding.{engine.strategy}", engine.chosen),
+        ("weights", engine.weights),
+        ("round", engine.round),
+        ("placement", engine.destinations),
+        ("filters", engine.filters),
+        ("limits", engine.limits),
+        ("splitting", engine.splitting),
+        ("throttling", engine.throttling),
+        ("drains", engine.drains),
+        ("rivals", engine.rivals),
+        ("bulkhead", engine.bulkhead),
+    ):
+        settings |= _dotted(section, values)
+    placement, placing = placement_of(engine)
+    settings |= {"placement.strategy": engine.placement} | _dotted(
+        f"placement.{placement}", placing
+    )
+    settings["topics.telemetry"] = job.connections.topics.telemetry.identity
+    settings[PARTITIONS] = job.shuffle_partitions
+    return Guard(
+        engine.version,
+        {"cluster": STATE_VERSION, "rows": ROWS_VERSION},
+        json.loads(json.dumps(settings)),
+    )
+
+
+def read_guard(folder: Path) -> Guard:
+    """Reads the guard file. Raises StateVersionError if the folder is not a checkpoint of this
+    program or the file is damaged.
+    """
+    path = folder / GUARD
+    try:
+        tree = json.loads(path.read_bytes())
+        version, digest = tree["format"], tree["digest"]
+        changes = tuple(
+            Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"]))
+            for one in tree.get("changes", ())
+        )
+        warm = WarmStart.of_tree(tree["warm_start"]) if "warm_start" in tree else None
+        guard = Guard(
+            str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes, warm
+        )
+    except FileNotFoundError as error:
+        raise StateVersionError(
+            f"{folder} is not a checkpoint of this program: it has no {GUARD}; {NEW_CHECKPOINT}"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StateVersionError(
+            f"{path} cannot be read ({error}): restore it from a backup, or {NEW_CHECKPOINT}"
+        ) from error
+    if version != _FORMAT:
+        raise StateVersionError(
+            f"{path} is of format {version}, this version reads format {_FORMAT}: use the "
+            f"version that wrote it, or {NEW_CHECKPOINT}"
+        )
+    if digest != guard.digest:
+        raise StateVersionError(
+            f"{path} was changed (its digest differs): restore it from a backup, or "
+            f"{NEW_CHECKPOINT}"
+        )
+    # A guard without the release is older than this setting.
+    return replace(guard, settings={PULSAR_VERSION: RELEASES[0], **guard.settings})
+
+
+def write_guard(path: Path, guard: Guard) -> None:
+    """Writes atomically: a killed job leaves no partial guard."""
+    changes = [asdict(change) for change in guard.changes]
+    tree = {
+        "format": _FORMAT,
+        "product": guard.product,
+        "state": guard.state,
+        "digest": guard.digest,
+        "settings": guard.settings,
+        **({"changes": changes} if changes else {}),
+        **({} if guard.warm is None else {"warm_start": guard.warm.tree()}),
+    }
+    draft = path.with_name(DRAFT)
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(tree, indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def _dotted(section: str, values: Any) -> dict[str, Any]:
+    tree = asdict(values) if is_dataclass(values) and not isinstance(values, type) else {}
+    return {f"{section}.{key}": value for key, value in tree.items()}
