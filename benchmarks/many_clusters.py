@@ -106,7 +106,7 @@ def measured(plan: Plan) -> Iterator[Scale]:
         (place / "kafka").mkdir()
         kafka = stack.enter_context(kafka_broker(place / "kafka"))
         workers = (
-            stack.enter_context(spark_cluster(place / "spark", workers=2))
+            stack.enter_context(spark_cluster(place / "spark", workers=2, java_options=""))
             if _HOMES[1] in plan.homes
             else None
         )
@@ -215,15 +215,18 @@ class _Run:
 
 
 def _measure(run: _Run, topics: Mapping[str, str], plan: Plan, spark: SparkCluster | None) -> Scale:
-    from tests.faults.real_job import RealJob
+    from tests.faults.real_job import RealJob, with_usual_java
 
     home = _HOMES[0] if spark is None else _HOMES[1]
     say(f"{run.clusters:,} clusters, {home}, {run.partitions} partitions of state")
     progress = run.folder / "progress.jsonl"
     words = _words(run, topics, plan, progress)
-    environment: Mapping[str, str] = {}
+    environment: Mapping[str, str] = with_usual_java()
     if spark is not None:
-        words, environment = [*words, *_on_workers(run, spark)], spark.environment
+        words, environment = (
+            [*words, *_on_workers(run, spark)],
+            {**environment, **spark.environment},
+        )
     with (
         RealJob(run.folder, "avg", environment=environment) as job,
         _most_memory(job, spark) as most,

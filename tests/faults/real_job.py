@@ -215,6 +215,13 @@ def environment_of_a_short_run() -> dict[str, str]:
     return kept | {"JDK_JAVA_OPTIONS": java, "REBALANCER_JOB__START_ATTEMPTS": "20"}
 
 
+def with_usual_java() -> dict[str, str]:
+    """For measurements: variables that undo the Java for short runs, which production does not
+    have.
+    """
+    return {"JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", "")}
+
+
 def kill_marked(mark: str, found: Collection[int] = ()) -> set[int]:
     """SIGKILL to those that were `found` already, then to all that carry the mark, until there is
     none; who they were.

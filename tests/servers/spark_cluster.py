@@ -21,6 +21,7 @@ from tests.waiting import eventually
 _READY_S = 120.0
 _HOST = "127.0.0.1"
 _MARK = "TESTS_SPARK_PROCESS"
+_JAVA = "JDK_JAVA_OPTIONS"
 _LEAN = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k"
 #: Executors of one core and a heap as small as Spark allows.
 _DEFAULTS = """
@@ -114,7 +115,7 @@ class SparkProcess:
             "SPARK_LOCAL_DIRS": str(self.folder),
             "SPARK_DAEMON_MEMORY": "192m",
             # Executors read it too: nothing of theirs is left when they are killed.
-            "JDK_JAVA_OPTIONS": f"{_LEAN} -Djava.io.tmpdir={self.folder}",
+            _JAVA: f"{self.environment[_JAVA]} -Djava.io.tmpdir={self.folder}",
         }
         return {**inherited, **self.environment, **own}
 
@@ -153,10 +154,10 @@ class SparkCluster:
 
 @contextlib.contextmanager
 def spark_cluster(
-    folder: Path, workers: int, cores: int = 1, memory: str = "600m"
+    folder: Path, workers: int, cores: int = 1, memory: str = "600m", java_options: str = _LEAN
 ) -> Iterator[SparkCluster]:
     """A master and workers, each with `cores` and `memory`, whose Python has no packages at all;
-    all killed at the end.
+    all killed at the end. `java_options`: by default those for short runs.
     """
     port, page, *pages = free_ports(2 + workers)
     conf = folder / "conf"
@@ -166,6 +167,7 @@ def spark_cluster(
     environment = {"SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": _HOST}
     on_servers = {
         **environment,
+        _JAVA: java_options,
         "PATH": os.pathsep.join((bare, str(Path(java()).parent), os.defpath)),
     }
     master = SparkProcess(
