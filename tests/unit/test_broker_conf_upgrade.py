@@ -195,8 +195,8 @@ def test_the_command_shows_keys_effects_strategies_and_lines(tmp_path: Path) -> 
         "false)",
         "#   dispatcherMaxReadBatchSize: 100 -> 500  (a dispatcher reads up to 500 entries at a "
         "time)",
-        "#   dispatcherDispatchMessagesInSubscriptionThread: true -> false  (each subscription "
-        "dispatches its messages in the thread that calls it)",
+        "#   dispatcherDispatchMessagesInSubscriptionThread: true -> false  (the messages of "
+        "a subscription are dispatched by the thread that reads them)",
         "",
         "# Strategies:",
         "#   Pulsar 4.2: ThresholdShedder sheds, LeastLongTermMessageRate places",

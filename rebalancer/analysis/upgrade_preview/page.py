@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rebalancer.analysis.report.page import render
 from rebalancer.analysis.report.verdict import NextStep, ReportVerdict
 from rebalancer.analysis.upgrade_preview.effects import RunEffects
+from rebalancer.analysis.upgrade_preview.planned_runs import PreviewPlan
 from rebalancer.analysis.upgrade_preview.sentences import NOT_SHOWN, details, headline, is_short
 from rebalancer.analysis.upgrade_preview.tables import page_tables
 from rebalancer.settings.broker_conf.upgrade import Upgrade
@@ -14,8 +15,7 @@ from rebalancer.settings.broker_conf.upgrade import Upgrade
 
 def preview_page(
     clusters: Sequence[Sequence[RunEffects]],
-    upgrade: Upgrade,
-    remarks: Sequence[str],
+    plan: PreviewPlan,
     *,
     title: str,
     made_by: str,
@@ -28,25 +28,23 @@ def preview_page(
         [one.run for one in runs],
         title=title,
         made_by=made_by,
-        verdict=_verdict(clusters, upgrade, remarks),
-        tables=page_tables(runs, upgrade),
+        verdict=_verdict(clusters, plan),
+        tables=page_tables(runs, plan.upgrade),
     )
 
 
-def _verdict(
-    clusters: Sequence[Sequence[RunEffects]], upgrade: Upgrade, remarks: Sequence[str]
-) -> ReportVerdict:
-    first = clusters[0]
+def _verdict(clusters: Sequence[Sequence[RunEffects]], plan: PreviewPlan) -> ReportVerdict:
+    first, upgrade = clusters[0], plan.upgrade
     several = f"{first[0].run.cluster}: " if len(clusters) > 1 else ""
     said = [details(upgrade, first[0], first[1])]
     said += [
-        f"{effects[0].run.cluster}: {headline(upgrade, effects[0], effects[1])}"
+        f"{effects[0].run.cluster}: {headline(upgrade, plan.of, effects[0], effects[1])}"
         for effects in clusters[1:]
     ]
     return ReportVerdict(
         "unsure" if any(is_short(*effects) for effects in clusters) else "compared",
-        several + headline(upgrade, first[0], first[1]),
-        " ".join([*said, *remarks, *(f"{one}." for one in upgrade.remarks), NOT_SHOWN]),
+        several + headline(upgrade, plan.of, first[0], first[1]),
+        " ".join([*said, *plan.remarks, *(f"{one}." for one in upgrade.remarks), NOT_SHOWN]),
         steps(upgrade),
     )
 
@@ -67,7 +65,7 @@ def steps(upgrade: Upgrade) -> tuple[NextStep, ...]:
     if upgrade.other_lines:
         found.append(
             NextStep(
-                "To keep other defaults too, which have no effect on moves of bundles:",
+                "To keep other defaults too, on which no figure above depends:",
                 "\n".join(upgrade.other_lines),
             )
         )

@@ -59,6 +59,11 @@ class PreviewPlan:
     remarks: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
+    @property
+    def of(self) -> str:
+        """Whose settings the first two runs have, in words."""
+        return "default settings" if self.runs[0].of == "defaults" else "your broker.conf"
+
 
 def is_of_extensible(recording: Path) -> bool:
     """Whether the brokers of a columnar recording run the extensible load manager. Raises

@@ -14,17 +14,19 @@ from rebalancer.settings.broker_conf.upgrade import Upgrade
 
 #: What no run of a preview shows.
 NOT_SHOWN = (
-    "Not in these figures: the brokers of bundles that have none, splits, namespaces that are "
-    "created later, and dispatching."
+    "Not in these figures: where Pulsar first places a bundle that has no broker, splits, "
+    "namespaces that are created later, and dispatching."
 )
-_MOVING = "move bundles of topics between brokers"
+_GROUPS = "groups of topics (bundles) between brokers"
 
 
-def headline(upgrade: Upgrade, before: RunEffects, after: RunEffects) -> str:
-    """The first sentence: moves and evenness after the upgrade, and today."""
+def headline(upgrade: Upgrade, settings: str, before: RunEffects, after: RunEffects) -> str:
+    """The first sentence: moves and evenness after the upgrade, and today. `settings`: whose they
+    are, as `default settings`.
+    """
     return (
-        f"After the {upgrade.noun} to Pulsar {upgrade.after} your cluster would "
-        f"{_moving(before, after)}; {_evenness(before, after)}."
+        f"After the {upgrade.noun} from Pulsar {upgrade.before} to {upgrade.after}, with "
+        f"{settings}, your cluster would {_moving(before, after)}; {_evenness(before, after)}."
     )
 
 
@@ -41,17 +43,27 @@ def is_short(*effects: RunEffects) -> bool:
 def _details(upgrade: Upgrade, before: RunEffects, after: RunEffects) -> Iterator[str]:
     if is_short(before, after):
         yield f"{number(after.run.rounds, 'round')} are too few to rely on."
+    yield (
+        f"The highest load of any broker would be {after.summary.highest_usage:.1f} %"
+        f"{_compared(before.summary.highest_usage, after.summary.highest_usage, ' %')}."
+    )
     if not (isnan(before.clients) or isnan(after.clients)) and before.moves + after.moves:
-        was = "" if before.clients == after.clients else f" instead of {count(before.clients)}"
+        was = "" if before.clients == after.clients else f" instead of {_times(before.clients)}"
         yield (
-            f"The moves would disturb {number(round(after.clients), 'client connection')}{was}: "
-            "producers and consumers reconnect when their bundle moves."
+            f"Producers and consumers would reconnect {_times(after.clients)}{was}: those of a "
+            "bundle do so when it moves."
+        )
+    returns = after.summary.returns
+    if not isnan(returns) and returns:
+        yield (
+            f"{number(round(returns), 'move')} would take a bundle back within an hour (today "
+            f"{count(before.summary.returns)})."
         )
     if after.busiest is not None and after.first_ms is not None:
         ts, most = after.busiest
         yield (
-            f"The first move would be at {clock(after.first_ms)} of the recording, the most in one "
-            f"round {most} at {clock(ts)}."
+            f"The first move would be at {clock(after.first_ms)} in the time of the recording; the "
+            f"round with the most moves would have {most}, at {clock(ts)}."
         )
     old, new = (_who(pair) for pair in upgrade.pairs)
     yield (
@@ -59,54 +71,48 @@ def _details(upgrade: Upgrade, before: RunEffects, after: RunEffects) -> Iterato
         if old == new
         else f"Today {old}; after the {upgrade.noun} {new}."
     )
+    if upgrade.lines:
+        yield (
+            f"{number(len(upgrade.lines), 'line')} in broker.conf, listed below, "
+            f"{'keeps' if len(upgrade.lines) == 1 else 'keep'} today's load balancing."
+        )
 
 
 def _moving(before: RunEffects, after: RunEffects) -> str:
-    daily = not isnan(before.per_day) and not isnan(after.per_day)
-    if not before.moves and not after.moves:
-        return f"{_MOVING} as little as before: not once in {_span(after)}"
-    each = "a day" if daily else f"in {_span(after)}"
-    old, new = (_times(one.per_day if daily else float(one.moves)) for one in (before, after))
+    span = f"in the recorded {duration(round(after.summary.days * 86_400_000))}"
     if not after.moves:
-        return f"no longer {_MOVING} (today {old} {each})"
-    same = "as before" if old == new else f"instead of {old}"
-    return f"{_MOVING} {new} {each} {same}"
-
-
-def _span(one: RunEffects) -> str:
-    return f"the recorded {duration(round(one.summary.days * 86_400_000))}"
+        was = f", instead of {_times(before.moves)}" if before.moves else ", as today"
+        return f"not move {_GROUPS} {span}{was}"
+    same = "as today" if before.moves == after.moves else f"instead of {_times(before.moves)}"
+    return f"move {_GROUPS} {_times(after.moves)} {span}, {same}"
 
 
 def _evenness(before: RunEffects, after: RunEffects) -> str:
-    old, new = (f"{one.summary.mean_spread:.1f}" for one in (before, after))
-    between = "between the fullest and the emptiest broker"
-    if old == new:
-        return (
-            f"its brokers would be as even as before: {new} percentage points of load {between} "
-            "on average"
-        )
-    how = "more" if after.summary.mean_spread < before.summary.mean_spread else "less"
+    mean = after.summary.mean_spread
     return (
-        f"its brokers would be {how} even: {new} percentage points of load {between} on average "
-        f"instead of {old}"
+        f"its fullest and its emptiest broker would be {mean:.1f} percentage points of load apart "
+        f"on average{_compared(before.summary.mean_spread, mean)}"
     )
 
 
+def _compared(before: float, after: float, unit: str = "") -> str:
+    old, new = f"{before:.1f}", f"{after:.1f}"
+    return ", as today" if old == new else f" instead of {old}{unit}"
+
+
 def _times(value: float) -> str:
+    """`never`, `once`, `1,204 times`."""
     if value == 0:
         return "never"
-    if value == 1:
-        return "once"
-    shown = f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
-    return f"{shown} times"
+    return "once" if value == 1 else f"{value:,.0f} times"
 
 
 def _who(pair: StrategyPair) -> str:
     """What sheds and what places."""
     sheds, places = class_name(pair.shedding), class_name(pair.placement)
     if pair.shedding == pair.placement:
-        return f"{sheds} picks bundles and brokers"
-    return f"{sheds} picks bundles and {places} brokers"
+        return f"{sheds} picks bundles and their brokers"
+    return f"{sheds} picks bundles and {places} their brokers"
 
 
 def clock(ms: int) -> str:

@@ -23,14 +23,23 @@ def effect_rows(effects: Sequence[RunEffects]) -> list[list[str]]:
         ["moves", *(f"{one.moves:,}" for one in effects)],
         ["moves a day", *(_rate(one.per_day) for one in effects)],
         ["bundles moved", *(f"{one.bundles:,}" for one in effects)],
-        ["returned within an hour", *(count(one.summary.returns) for one in effects)],
-        ["traffic moved", *(_traffic(one) for one in effects)],
-        ["clients disturbed", *(count(one.clients) for one in effects)],
+        ["moved back within an hour", *(count(one.summary.returns) for one in effects)],
+        ["traffic of the moved bundles", *(_traffic(one) for one in effects)],
+        ["reconnects of clients", *(count(one.clients) for one in effects)],
         ["first move", *(_when(one.first_ms) for one in effects)],
         ["most in one round", *(_busiest(one) for one in effects)],
-        ["points between brokers, mean", *(figure(one.summary.mean_spread) for one in effects)],
-        ["points between brokers, end", *(figure(one.summary.last_spread) for one in effects)],
-        ["highest usage", *(figure(one.summary.highest_usage, " %") for one in effects)],
+        [
+            "load between fullest and emptiest broker, mean",
+            *(figure(one.summary.mean_spread, " points") for one in effects),
+        ],
+        [
+            "load between fullest and emptiest broker, end",
+            *(figure(one.summary.last_spread, " points") for one in effects),
+        ],
+        [
+            "highest load of any broker",
+            *(figure(one.summary.highest_usage, " %") for one in effects),
+        ],
     ]
 
 
@@ -48,8 +57,8 @@ def page_tables(effects: Sequence[RunEffects], upgrade: Upgrade) -> list[PageTab
     tables = [
         PageTable(
             f"What the {upgrade.noun} would do",
-            "Points are percentage points of load between the fullest and the emptiest broker. A "
-            "client is a producer or a consumer of a bundle that moves; it reconnects.",
+            "A broker's load is that of its fullest resource, in percent; points are percentage "
+            "points. A client is a producer or a consumer; it reconnects when its bundle moves.",
             heads,
             effect_rows(effects),
             [[] for _ in heads],

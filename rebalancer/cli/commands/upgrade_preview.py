@@ -135,15 +135,15 @@ def _show(plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]) -> None:
     for effects in clusters:
         name = f"{effects[0].run.cluster}: " if len(clusters) > 1 else ""
         console.show(
-            console.printable(name + headline(upgrade, effects[0], effects[1])),
+            console.printable(name + headline(upgrade, plan.of, effects[0], effects[1])),
             "",
             details(upgrade, effects[0], effects[1]),
             "",
             _table(effects),
         )
         _show_moves(upgrade, effects[1])
+    console.show("", *plan.remarks, *(f"{one}." for one in upgrade.remarks))
     _show_keys(upgrade)
-    console.show(*plan.remarks, *(f"{one}." for one in upgrade.remarks))
     _show_steps(upgrade)
     console.show("", NOT_SHOWN)
 
@@ -176,12 +176,11 @@ def _show_keys(upgrade: Upgrade) -> None:
     from rebalancer.analysis.upgrade_preview.tables import key_rows
 
     if not upgrade.omitted:
-        print("\nbroker.conf sets every key whose default changes: all keep their values.\n")
+        print("\nbroker.conf sets every key whose default changes: all keep their values.")
         return
     print(f"\nKeys that broker.conf leaves out, in Pulsar {upgrade.before} and {upgrade.after}:")
     for key, before, after, effect in key_rows(upgrade):
         print(f"  {key}: {before} -> {after}\n      {effect}")
-    print()
 
 
 def _show_steps(upgrade: Upgrade) -> None:
@@ -209,7 +208,7 @@ def _print_json(
     clusters = [
         {
             "cluster": effects[0].run.cluster,
-            "text": headline(upgrade, effects[0], effects[1]),
+            "text": headline(upgrade, plan.of, effects[0], effects[1]),
             "detail": details(upgrade, effects[0], effects[1]),
         }
         for effects in shown
@@ -250,8 +249,7 @@ def _write_html(
     upgrade = plan.upgrade
     page = preview_page(
         clusters,
-        upgrade,
-        plan.remarks,
+        plan,
         title=f"Upgrade of Pulsar {upgrade.before} to {upgrade.after}: {recording.name}",
         made_by=f"rebalancer upgrade-preview {recording.name} --from {upgrade.before} "
         f"--to {upgrade.after}",

@@ -160,8 +160,8 @@ _SHEDDING_EFFECTS: Mapping[str, str] = {
     "ThresholdShedder": "brokers above the average usage shed, each by itself",
 }
 _PLACEMENT_EFFECTS: Mapping[str, str] = {
-    "AvgShedder": "a bundle goes to the broker planned for it, or else to a random one instead of "
-    "by message rate",
+    "AvgShedder": "a bundle that AvgShedder moves goes where it planned, any other one to a random "
+    "broker instead of the one with the lowest message rate",
     "LeastLongTermMessageRate": "a bundle goes to the broker with the lowest message rate",
 }
 
@@ -181,8 +181,8 @@ def _other_effect(key: str, new: Value | None) -> tuple[bool, str]:
         case "dispatcherMaxReadBatchSize":
             return True, f"a dispatcher reads up to {new} entries at a time"
         case "dispatcherDispatchMessagesInSubscriptionThread":
-            own = "in a thread of its own" if new else "in the thread that calls it"
-            return True, f"each subscription dispatches its messages {own}"
+            own = "a thread of its own" if new else "the thread that reads them"
+            return True, f"the messages of a subscription are dispatched by {own}"
         case "loadManagerMigrationEnabled":
             return False, "a new key; it changes nothing while it is false"
     return True, "see the upgrade notes of Pulsar"
