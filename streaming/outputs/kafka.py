@@ -21,6 +21,9 @@ from streaming.sources.kafka import client_options
 #: Twice the largest round that the job writes. Kafka's default of 32 MiB fills where a micro-batch
 #: rejects many large records.
 _BUFFER_BYTES = 2 * LARGEST_ROUND
+#: With Kafka's 16 KiB, the record of a round is a batch of its own, and preparing compression costs
+#: more than compressing it.
+_BATCH_BYTES = 256 * 1024
 
 
 class KafkaOutput:
@@ -41,6 +44,8 @@ class KafkaOutput:
             "kafka.acks": "all",
             "kafka.enable.idempotence": "true",
             "kafka.compression.type": "zstd",
+            "kafka.compression.zstd.level": "1",
+            "kafka.batch.size": str(_BATCH_BYTES),
             "kafka.max.request.size": str(LARGEST_REQUEST_BYTES),
             "kafka.buffer.memory": str(_BUFFER_BYTES),
             # After this timeout the job retries, and checks first whether the topic still exists.

@@ -21,6 +21,7 @@ from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.size_limits import WireLimits
 from strategies.engine import EngineSettings
+from tests.quick_java import QUICK_JAVA
 
 PROJECT = Path(__file__).parents[2]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -41,8 +42,6 @@ EAGER = (
 #: Everything a run starts inherits this variable, so that nothing of it can hide, whatever session
 #: or parent it has.
 MARK = "TESTS_FAULTS_RUN"
-#: A Java that lives a minute or two: one compiler, and a collector without threads of its own.
-_SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _OFTEN_S, _SELDOM_S = 0.002, 0.5
 _WIDE = WireLimits(max_record_bytes=2**30)
 
@@ -211,7 +210,7 @@ def environment_of_a_short_run() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("REBALANCER_", "PYSPARK_"))
     }
-    java = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {_SHORT_RUN}".strip()
+    java = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {' '.join(QUICK_JAVA)}".strip()
     return kept | {"JDK_JAVA_OPTIONS": java, "REBALANCER_JOB__START_ATTEMPTS": "20"}
 
 

@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 
 from streaming.jars.download import MAVEN_CENTRAL, cache_folder, fetch, read_lock
+from tests.quick_java import QUICK_JAVA
 from tests.waiting import eventually
 
 HERE = Path(__file__).parent
@@ -34,8 +35,7 @@ _STOP_S = 60.0
 #: A broker gives itself a minute to hand its bundles over.
 _SHUT_DOWN_S = 180.0
 _LEAN = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
+    *QUICK_JAVA,
     "-Xss512k",
     "-Xshare:auto",
     "-Xlog:disable",

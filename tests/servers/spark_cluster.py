@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyspark
 
+from tests.quick_java import QUICK_JAVA
 from tests.servers.jvm import dying_with_us, free_ports, java
 from tests.waiting import eventually
 
@@ -22,7 +23,7 @@ _READY_S = 120.0
 _HOST = "127.0.0.1"
 _MARK = "TESTS_SPARK_PROCESS"
 _JAVA = "JDK_JAVA_OPTIONS"
-_LEAN = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k"
+_LEAN = " ".join([*QUICK_JAVA, "-Xss512k"])
 #: Executors of one core and a heap as small as Spark allows.
 _DEFAULTS = """
 spark.executor.memory 512m
