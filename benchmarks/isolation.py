@@ -220,14 +220,13 @@ def text(found: Isolation) -> str:
 
 def measured(plan: Plan) -> Isolation:
     """One run. Raises AssertionError if a byte of the other clusters differs."""
-    from tests.faults.real_job import PROJECT, RealJob, with_usual_java
+    from tests.faults.real_job import PROJECT, RealJob
     from tests.raising_strategy import WITH_RAISING
 
     settings = (f"round.interval_ms={1_000 * plan.pass_s}", *_RAISING)
-    environment = with_usual_java() | {"PYTHONPATH": str(PROJECT)}
     with (
         tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder,
-        RealJob(Path(folder), "avg", environment=environment) as job,
+        RealJob(Path(folder), "avg", environment={"PYTHONPATH": str(PROJECT)}) as job,
     ):
         job.program = ("benchmarks.raising_job",)
         engine = load(None, {}, (*job.assignments, *settings), WITH_RAISING).engine
