@@ -55,13 +55,13 @@ def steps(upgrade: Upgrade) -> tuple[NextStep, ...]:
     if upgrade.lines:
         found.append(
             NextStep(
-                "To keep today's load balancing, add these lines to broker.conf before the "
-                f"{upgrade.noun}:",
+                f"To keep the load balancing of Pulsar {upgrade.before}, add to broker.conf before "
+                f"the {upgrade.noun} what it does not set yet:",
                 "\n".join(upgrade.lines),
             )
         )
     else:
-        found.append(NextStep("No line in broker.conf is needed to keep today's load balancing."))
+        found.append(NextStep("No line in broker.conf is needed to keep the load balancing."))
     if upgrade.other_lines:
         found.append(
             NextStep(

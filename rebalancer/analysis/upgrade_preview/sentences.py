@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from math import isnan
 
@@ -14,19 +14,23 @@ from rebalancer.settings.broker_conf.upgrade import Upgrade
 
 #: What no run of a preview shows.
 NOT_SHOWN = (
-    "Not in these figures: where Pulsar first places a bundle that has no broker, splits, "
-    "namespaces that are created later, and dispatching."
+    "These figures leave out moves because brokers restart, where Pulsar first places a bundle "
+    "that has no broker, splits, namespaces that are created later, and dispatching."
 )
-_GROUPS = "groups of topics (bundles) between brokers"
 
 
 def headline(upgrade: Upgrade, settings: str, before: RunEffects, after: RunEffects) -> str:
-    """The first sentence: moves and evenness after the upgrade, and today. `settings`: whose they
-    are, as `default settings`.
+    """The first sentence: moves and evenness with both versions. `settings`: whose they are, as
+    `default settings`.
     """
+    new, old = f"Pulsar {upgrade.after}", f"Pulsar {upgrade.before}"
+    span = duration(round(after.summary.days * 86_400_000))
+    apart = [f"{one.summary.mean_spread:.1f}" for one in (after, before)]
+    points = "percentage points of load apart on average"
     return (
-        f"After the {upgrade.noun} from Pulsar {upgrade.before} to {upgrade.after}, with "
-        f"{settings}, your cluster would {_moving(before, after)}; {_evenness(before, after)}."
+        f"In a simulation of the recorded {span} of your cluster, with {settings}, "
+        f"{_moving(new, old, before.moves, after.moves)}; the fullest and the emptiest broker are "
+        f"{_both(new, old, apart, points)}."
     )
 
 
@@ -41,67 +45,59 @@ def is_short(*effects: RunEffects) -> bool:
 
 
 def _details(upgrade: Upgrade, before: RunEffects, after: RunEffects) -> Iterator[str]:
+    new, old = upgrade.after, upgrade.before
+    highest = [f"{one.summary.highest_usage:.1f} %" for one in (after, before)]
     if is_short(before, after):
         yield f"{number(after.run.rounds, 'round')} are too few to rely on."
     yield (
-        f"The highest load of any broker would be {after.summary.highest_usage:.1f} %"
-        f"{_compared(before.summary.highest_usage, after.summary.highest_usage, ' %')}."
+        f"The highest load of any broker is {_both(new, old, highest)}; load is that of a broker's "
+        "fullest resource: CPU, memory or network."
     )
     if not (isnan(before.clients) or isnan(after.clients)) and before.moves + after.moves:
-        was = "" if before.clients == after.clients else f" instead of {_times(before.clients)}"
+        reconnects = [_times(one.clients) for one in (after, before)]
         yield (
-            f"Producers and consumers would reconnect {_times(after.clients)}{was}: those of a "
-            "bundle do so when it moves."
+            "Producers and consumers reconnect, because their bundle moves, "
+            f"{_both(new, old, reconnects)}."
         )
     returns = after.summary.returns
     if not isnan(returns) and returns:
         yield (
-            f"{number(round(returns), 'move')} would take a bundle back within an hour (today "
-            f"{count(before.summary.returns)})."
+            f"With {new}, {number(round(returns), 'move')} "
+            f"{'takes' if returns == 1 else 'take'} a bundle back within an hour; with {old}, "
+            f"{count(before.summary.returns)}."
         )
     if after.busiest is not None and after.first_ms is not None:
         ts, most = after.busiest
         yield (
-            f"The first move would be at {clock(after.first_ms)} in the time of the recording; the "
-            f"round with the most moves would have {most}, at {clock(ts)}."
+            f"The first move of {new} is at {clock(after.first_ms)}, in the time of the recording; "
+            f"its largest round moves {number(most, 'bundle')}, at {clock(ts)}."
         )
-    old, new = (_who(pair) for pair in upgrade.pairs)
-    yield (
-        f"The strategies stay: {new}."
-        if old == new
-        else f"Today {old}; after the {upgrade.noun} {new}."
-    )
+    was, will = (_who(pair) for pair in upgrade.pairs)
+    yield f"With both, {will}." if was == will else f"With {old}, {was}; with {new}, {will}."
     if upgrade.lines:
         yield (
             f"{number(len(upgrade.lines), 'line')} in broker.conf, listed below, "
-            f"{'keeps' if len(upgrade.lines) == 1 else 'keep'} today's load balancing."
+            f"{'keeps' if len(upgrade.lines) == 1 else 'keep'} the load balancing of {old}."
         )
 
 
-def _moving(before: RunEffects, after: RunEffects) -> str:
-    span = f"in the recorded {duration(round(after.summary.days * 86_400_000))}"
-    if not after.moves:
-        was = f", instead of {_times(before.moves)}" if before.moves else ", as today"
-        return f"not move {_GROUPS} {span}{was}"
-    same = "as today" if before.moves == after.moves else f"instead of {_times(before.moves)}"
-    return f"move {_GROUPS} {_times(after.moves)} {span}, {same}"
+def _moving(new: str, old: str, before: int, after: int) -> str:
+    moved = "groups of topics (bundles) between brokers"
+    if before != after:
+        return f"{new} moves {moved} {_times(after)}, {old} {_times(before)}"
+    if not after:
+        return f"neither {new} nor {old} moves {moved}"
+    return f"{new} and {old} both move {moved} {_times(after)}"
 
 
-def _evenness(before: RunEffects, after: RunEffects) -> str:
-    mean = after.summary.mean_spread
-    return (
-        f"its fullest and its emptiest broker would be {mean:.1f} percentage points of load apart "
-        f"on average{_compared(before.summary.mean_spread, mean)}"
-    )
-
-
-def _compared(before: float, after: float, unit: str = "") -> str:
-    old, new = f"{before:.1f}", f"{after:.1f}"
-    return ", as today" if old == new else f" instead of {old}{unit}"
+def _both(new: str, old: str, figures: Sequence[str], what: str = "") -> str:
+    """A figure after and before, said once if it is the same."""
+    after, before = figures
+    first = f"{after} {what}".rstrip()
+    return f"{first} with both" if after == before else f"{first} with {new}, {before} with {old}"
 
 
 def _times(value: float) -> str:
-    """`never`, `once`, `1,204 times`."""
     if value == 0:
         return "never"
     return "once" if value == 1 else f"{value:,.0f} times"

@@ -12,7 +12,7 @@ from rebalancer.analysis.upgrade_preview.sentences import clock
 from rebalancer.settings.broker_conf.show import short_value
 from rebalancer.settings.broker_conf.upgrade import Upgrade
 
-_KEY_HEADS = ("key that broker.conf leaves out", "today", "later", "effect")
+_KEY_HEADS = ("key that broker.conf leaves out", "before", "after", "effect")
 
 
 def effect_rows(effects: Sequence[RunEffects]) -> list[list[str]]:
@@ -24,7 +24,7 @@ def effect_rows(effects: Sequence[RunEffects]) -> list[list[str]]:
         ["moves a day", *(_rate(one.per_day) for one in effects)],
         ["bundles moved", *(f"{one.bundles:,}" for one in effects)],
         ["moved back within an hour", *(count(one.summary.returns) for one in effects)],
-        ["traffic of the moved bundles", *(_traffic(one) for one in effects)],
+        ["traffic of all moves, in and out", *(_traffic(one) for one in effects)],
         ["reconnects of clients", *(count(one.clients) for one in effects)],
         ["first move", *(_when(one.first_ms) for one in effects)],
         ["most in one round", *(_busiest(one) for one in effects)],

@@ -178,7 +178,10 @@ def _show_keys(upgrade: Upgrade) -> None:
     if not upgrade.omitted:
         print("\nbroker.conf sets every key whose default changes: all keep their values.")
         return
-    print(f"\nKeys that broker.conf leaves out, in Pulsar {upgrade.before} and {upgrade.after}:")
+    print(
+        f"\nDefaults that change from Pulsar {upgrade.before} to {upgrade.after}, for keys that "
+        "broker.conf leaves out:"
+    )
     for key, before, after, effect in key_rows(upgrade):
         print(f"  {key}: {before} -> {after}\n      {effect}")
 
