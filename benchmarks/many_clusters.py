@@ -223,10 +223,8 @@ def _measure(run: _Run, topics: Mapping[str, str], plan: Plan, spark: SparkClust
     words = _words(run, topics, plan, progress)
     environment: Mapping[str, str] = with_usual_java()
     if spark is not None:
-        words, environment = (
-            [*words, *_on_workers(run, spark)],
-            {**environment, **spark.environment},
-        )
+        words += _on_workers(run, spark)
+        environment = {**environment, **spark.environment}
     with (
         RealJob(run.folder, "avg", environment=environment) as job,
         _most_memory(job, spark) as most,

@@ -8,7 +8,6 @@ jobs could share one.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from streaming.checkpoint.guard_file import (
     read_guard,
     write_guard,
 )
-from streaming.checkpoint.locks import LOCKS, sign_lock, take_lock
+from streaming.checkpoint.locks import LOCKS, locked, sign_lock
 from streaming.checkpoint.moved_aside import moved_aside
 from streaming.checkpoint.settings_changes import committed_batch, may_change
 from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
@@ -97,8 +96,7 @@ def guarded(
     settings, and move state aside. Raises CheckpointInUse, StateVersionError, SettingsError, and
     the errors of `next_epoch` and `warming`.
     """
-    lock = take_lock(folder, timeout_s)
-    try:
+    with locked(folder, timeout_s) as lock:
         aside = _other_format_aside(folder, guard) if keep and warming.minutes else None
         guard, change = _check_or_begin(folder, guard, next_epoch, warming)
         if change is not None and keep:
@@ -109,8 +107,6 @@ def guarded(
         if keep:
             sign_lock(lock)
         yield Held(lock, guard.epoch, change, guard.warm, aside)
-    finally:
-        os.close(lock)
 
 
 def other_settings(folder: Path, guard: Guard) -> list[str]:

@@ -9,7 +9,8 @@ import json
 import os
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +40,9 @@ class Holder:
     since_ms: int
 
 
-def take_lock(folder: Path, timeout_s: float) -> int:
-    """Makes the folder and locks it; returns the lock's file descriptor. `timeout_s`: longest wait
+@contextmanager
+def locked(folder: Path, timeout_s: float) -> Iterator[int]:
+    """Makes the folder and locks it; gives the lock's file descriptor. `timeout_s`: longest wait
     for a job that is just ending. Raises CheckpointInUse, SettingsError.
     """
     try:
@@ -55,10 +57,9 @@ def take_lock(folder: Path, timeout_s: float) -> int:
         ) from error
     try:
         _wait_for(lock, folder, timeout_s)
-    except BaseException:
+        yield lock
+    finally:
         os.close(lock)
-        raise
-    return lock
 
 
 def java_lock(folder: Path) -> Path:

@@ -38,12 +38,12 @@ def _verdict(clusters: Sequence[Sequence[RunEffects]], plan: PreviewPlan) -> Rep
     several = f"{first[0].run.cluster}: " if len(clusters) > 1 else ""
     said = [details(upgrade, first[0], first[1])]
     said += [
-        f"{effects[0].run.cluster}: {headline(upgrade, plan.of, effects[0], effects[1])}"
+        f"{effects[0].run.cluster}: {headline(upgrade, plan.settings, effects[0], effects[1])}"
         for effects in clusters[1:]
     ]
     return ReportVerdict(
         "unsure" if any(is_short(*effects) for effects in clusters) else "compared",
-        several + headline(upgrade, plan.of, first[0], first[1]),
+        several + headline(upgrade, plan.settings, first[0], first[1]),
         " ".join([*said, *plan.remarks, *(f"{one}." for one in upgrade.remarks), NOT_SHOWN]),
         steps(upgrade),
     )

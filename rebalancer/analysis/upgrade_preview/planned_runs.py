@@ -60,7 +60,7 @@ class PreviewPlan:
     warnings: tuple[str, ...] = ()
 
     @property
-    def of(self) -> str:
+    def settings(self) -> str:
         """Whose settings the first two runs have, in words."""
         return "default settings" if self.runs[0].of == "defaults" else "your broker.conf"
 

@@ -135,7 +135,7 @@ def _show(plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]) -> None:
     for effects in clusters:
         name = f"{effects[0].run.cluster}: " if len(clusters) > 1 else ""
         console.show(
-            console.printable(name + headline(upgrade, plan.of, effects[0], effects[1])),
+            console.printable(name + headline(upgrade, plan.settings, effects[0], effects[1])),
             "",
             details(upgrade, effects[0], effects[1]),
             "",
@@ -211,7 +211,7 @@ def _print_json(
     clusters = [
         {
             "cluster": effects[0].run.cluster,
-            "text": headline(upgrade, plan.of, effects[0], effects[1]),
+            "text": headline(upgrade, plan.settings, effects[0], effects[1]),
             "detail": details(upgrade, effects[0], effects[1]),
         }
         for effects in shown
