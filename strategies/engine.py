@@ -2,8 +2,7 @@
 module that changes cluster state, with `start_fold` before the first round.
 
 Deterministic: the same records in the same order, with the same settings and version, give equal
-events. The engine does not know micro-batches, wall clocks, timers or partitions (architecture:
-"Time and determinism").
+events. The engine does not know micro-batches, wall clocks, timers or partitions.
 """
 
 from __future__ import annotations
@@ -192,6 +191,8 @@ class Engine:
         self._shedder = settings.shedder()
         self._rules = rules_of(settings)
         self._bulkhead = settings.bulkhead
+        #: Whether moves that nothing shows are taken back at the end of a warm start.
+        self.takes_back = settings.entry.memory(settings.chosen).judges_moves
         self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
 
     def gate(self, store: StateStore) -> QuotaGate:

@@ -98,7 +98,8 @@ def columns(packed: bytes) -> Floats:
 
 class RecentMove(NamedTuple):
     """A bundle that the strategy decided to move, its traffic (bytes/s, messages/s in + out), and
-    the predicted changes of usage (fractions). `counted`: older samples of both brokers include it.
+    the predicted changes of usage (fractions). `counted`: older samples of both brokers include it;
+    `shown`: reports have shown that it was carried out.
     """
 
     bundle: str
@@ -110,6 +111,7 @@ class RecentMove(NamedTuple):
     source_loses: float
     destination_gains: float
     counted: bool = False
+    shown: bool = False
 
 
 class Episode(NamedTuple):
@@ -120,7 +122,7 @@ class Episode(NamedTuple):
     a row that brought less than a tenth of what they predicted; `caution`: factor of all limits, 1
     or more; `rests_until_ms`: no moves before this time; `error`: mean difference between predicted
     and seen usage after the last judged moves, None before the first; `idle_moves`: number of moves
-    of the idle rounds.
+    of the idle rounds; `planned`: number of the last moves when they were decided.
     """
 
     began_at_ms: int = -1
@@ -134,3 +136,4 @@ class Episode(NamedTuple):
     rests_until_ms: int = -1
     error: float | None = None
     idle_moves: int = 0
+    planned: int = 0

@@ -39,12 +39,7 @@ class EarlyRecord:
     @staticmethod
     def of(record: TelemetryRecord, far: bool) -> EarlyRecord:
         """Keeps the record."""
-        return EarlyRecord.of_packed(record.ts, pack_record(record), far)
-
-    @staticmethod
-    def of_packed(ts: int, packed: bytes, far: bool) -> EarlyRecord:
-        """Keeps a record that is packed already."""
-        return EarlyRecord(ts, zlib.compress(packed, 1), far)
+        return EarlyRecord(record.ts, zlib.compress(pack_record(record), 1), far)
 
     @property
     def record(self) -> TelemetryRecord:

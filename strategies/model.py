@@ -86,7 +86,8 @@ class BrokerLoad:
     `settling`: it took part in a move whose effect its newest report cannot show yet, so it must be
     neither source nor destination. `summary`: of `bundles`, if known without unpacking them;
     `count_bundles` likewise counts the bundles of a namespace. `reported_at_ms`: time of the
-    report; None = just now.
+    report; None = just now. `estimated`: moves that no report shows yet are counted into its
+    figures.
     """
 
     broker: str
@@ -97,6 +98,7 @@ class BrokerLoad:
     summary: TableSummary | None = None
     reported_at_ms: int | None = None
     count_bundles: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
+    estimated: bool = False
 
     @cached_property
     def bundles(self) -> BundleLoads:
@@ -111,7 +113,8 @@ class ClusterView:
     `recentlyUnloadedBundles`). `is_excluded`: whether the operator excludes the namespace of a
     bundle. `takers(bundle, source)`: the brokers that policies and filters allow; None where they
     forbid none. `even`: None where bundles are not spread by number.
-    `foreign_ms`: time of the newest move by something else, -1 without one.
+    `foreign_ms`: time of the newest move by something else, -1 without one. `command_ttl_ms`: how
+    long after its round a command may be carried out.
     `bundle_names`: every bundle with averages, in order of first appearance. It walks over all
     tables, so only Java's way to break ties uses it.
     """
@@ -131,6 +134,7 @@ class ClusterView:
     even: EvenDistribution | None = field(default=None, repr=False, compare=False)
     cool_down_ms: int = 0
     foreign_ms: int = -1
+    command_ttl_ms: int = 0
 
     @cached_property
     def bundle_names(self) -> Sequence[str]:

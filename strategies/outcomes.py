@@ -7,7 +7,7 @@ outcome counts, whichever of the two arrives first (decision record 0028).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -44,8 +44,8 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     if outcome.status in ("refused", "failed", "expired"):
         return replace(
             state,
-            in_flight=_without(outcome.bundle, state.in_flight),
-            cooling=_without(outcome.bundle, state.cooling),
+            in_flight=_without({outcome.bundle}, state.in_flight),
+            cooling=_without({outcome.bundle}, state.cooling),
         )
     destination = outcome.owner_after or move.destination
     for name in (move.source, destination):
@@ -54,7 +54,7 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
             store.put_broker(
                 replace(broker, judged_after_ms=max(broker.judged_after_ms, outcome.ts))
             )
-    others = _without(outcome.bundle, state.in_flight)
+    others = _without({outcome.bundle}, state.in_flight)
     arrived = replace(move, destination=destination, arrived=True)
     return replace(state, in_flight={**others, outcome.bundle: arrived})
 
@@ -89,6 +89,29 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
         orders=orders,
         spent=spent,
         rivals=commanded(state.rivals, result.commands),
+    )
+
+
+def without_unseen(state: ClusterState) -> ClusterState:
+    """The state without the moves that neither an outcome nor a report shows, at the end of a warm
+    start: no executor has their commands. Their bundles rest no longer, and the budget has their
+    part again.
+    """
+    unseen = {
+        bundle: move for bundle, move in state.in_flight.items() if not (move.left or move.arrived)
+    }
+    spent = state.spent
+    for bundle, move in unseen.items():
+        order = state.orders.get(bundle)
+        if order is not None and order.command_id == move.command_id:
+            spent = given_back(spent, order.issued_at_ms, order.throughput or 0.0)
+    return replace(
+        state,
+        in_flight=_without(unseen, state.in_flight),
+        cooling=_without(unseen, state.cooling),
+        orders=_without(unseen, state.orders),
+        spent=spent,
+        dropped=False,
     )
 
 
@@ -127,11 +150,11 @@ def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
         if flight is None or flight.command_id != order.command_id or flight.left:
             return state
         state = replace(state, spent=given_back(state.spent, order.issued_at_ms, order.throughput))
-        state = replace(state, in_flight=_without(bundle, state.in_flight))
+        state = replace(state, in_flight=_without({bundle}, state.in_flight))
     return replace(
         state,
-        cooling=_without(bundle, state.cooling),
-        orders=_without(bundle, state.orders),
+        cooling=_without({bundle}, state.cooling),
+        orders=_without({bundle}, state.orders),
         rehearsed={**state.rehearsed, order.command_id: Rehearsal(bundle, order, flight)},
     )
 
@@ -163,8 +186,8 @@ def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterStat
             **state.cooling,
             done.bundle: max(done.order.issued_at_ms, state.cooling.get(done.bundle, 0)),
         },
-        orders=_without(done.bundle, state.orders),
-        rehearsed=_without(outcome.command_id, state.rehearsed),
+        orders=_without({done.bundle}, state.orders),
+        rehearsed=_without({outcome.command_id}, state.rehearsed),
     )
 
 
@@ -175,8 +198,8 @@ def _answered(outcome: Outcome, state: ClusterState) -> ClusterState:
     order = state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
         return state
-    return replace(state, orders=_without(outcome.bundle, state.orders))
+    return replace(state, orders=_without({outcome.bundle}, state.orders))
 
 
-def _without(key: str, entries: Mapping[str, _T]) -> dict[str, _T]:
-    return {other: value for other, value in entries.items() if other != key}
+def _without(keys: Collection[str], entries: Mapping[str, _T]) -> dict[str, _T]:
+    return {other: value for other, value in entries.items() if other not in keys}

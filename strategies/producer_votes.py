@@ -20,6 +20,7 @@ from dataclasses import replace
 from strategies.clock import Clock, Stray
 from strategies.errors import SettingsError
 from strategies.model import LoadReport, OutcomeReport, Policies, Sweep, TelemetryRecord, Tombstone
+from strategies.quick_replace import quick_replace
 from strategies.reports import newest_report_ms
 from strategies.settings import RoundSettings
 from strategies.state import ClusterState
@@ -112,7 +113,7 @@ def kept_pace(
             if record.ts - ts > tolerance_of(settings)
         }
         return (
-            replace(state, trailing={}, overtaken=overtaken)
+            quick_replace(state, trailing={}, overtaken=overtaken)
             if state.trailing or state.overtaken
             else state
         )
@@ -120,7 +121,7 @@ def kept_pace(
         record, None, store.get_broker(record.broker), state
     ):
         return state
-    return replace(state, trailing={**state.trailing, record.broker: record.ts})
+    return quick_replace(state, trailing={**state.trailing, record.broker: record.ts})
 
 
 def followed(

@@ -10,6 +10,7 @@ from typing import Any
 from strategies.averages.bundle_averages import BundleHistory, Row, first_history, unpack_history
 from strategies.bundles.bundle_loads import TableSummary
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
+from strategies.quick_replace import quick_replace
 from strategies.rivals.ownership import Listing, listed, newest_entries
 from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
@@ -41,7 +42,7 @@ def accept_report(
         others = {name: ts for name, ts in state.gone.items() if name != report.broker}
         state = replace(state, joined=state.joined + 1, gone=others)
     if report.figures is not None and broker.reported_round != open_round:
-        state = replace(state, reported=state.reported + 1)
+        state = quick_replace(state, reported=state.reported + 1)
     table = broker.table
     if report.bundles is not None and report.digest != broker.bundles_digest:
         table, state = _take_table(report, report.bundles, broker.bundles_at_ms, state, store)
@@ -174,7 +175,8 @@ def _owners_watched(
     listing = Listing(
         report.broker, report.ts, before, report.bundles.names, seen_ms, report.started_ms
     )
-    return replace(state, rivals=listed(state.rivals, listing))
+    rivals = listed(state.rivals, listing)
+    return state if rivals is state.rivals else quick_replace(state, rivals=rivals)
 
 
 def _take_in(

@@ -137,6 +137,8 @@ def view_of(
     moves = {**given.in_flight, **leaving}
     in_flight = moves if rules.by_mode.counts_moves else {}
     figures = _as_if_arrived({state.broker: state.figures for state in live}, in_flight)
+    estimated = {one.destination for one in in_flight.values()}
+    estimated |= {one.source for one in in_flight.values() if not one.left}
     brokers = tuple(
         BrokerLoad(
             broker=state.broker,
@@ -147,6 +149,7 @@ def view_of(
             settling=rules.by_mode.counts_moves and state.sampled_at_ms <= state.judged_after_ms,
             summary=state.table,
             reported_at_ms=state.reported_at_ms,
+            estimated=state.broker in estimated,
         )
         for state in live
         if state.broker not in draining
@@ -164,6 +167,7 @@ def view_of(
         is_excluded=is_excluded,
         policies=_with_ids(policies_of(given)) if rules.isolation_by_id else policies_of(given),
         foreign_ms=max((move.ts for move in given.rivals.moves), default=-1),
+        command_ttl_ms=rules.round.command_ttl_ms,
     )
 
 

@@ -1,31 +1,18 @@
-"""The state of one cluster between two records, and its versioned bytes."""
+"""The state of one cluster between two records."""
 
 from __future__ import annotations
 
-import json
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from strategies.bulkhead.quota import EMPTY, Bulkhead
-from strategies.bulkhead.quota import from_tree as bulkhead_from
-from strategies.bulkhead.quota import to_tree as bulkhead_to
 from strategies.clock import Clock, Stray
-from strategies.errors import StateVersionError
-from strategies.intents.state import NO_INTENTS, Intents, intents_from
+from strategies.intents.state import NO_INTENTS, Intents
 from strategies.limits.budget import Spent
-from strategies.load_history import Episode, RecentMove
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
 from strategies.move_cost import MeasuredPause
-from strategies.rivals.state import NO_RIVALS, Rivals, from_tree, to_tree
-from strategies.shallow import compact_json, shallow
-
-#: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses
-#: older bytes.
-STATE_VERSION = 3
-_ZLIB = "zlib"
+from strategies.rivals.state import NO_RIVALS, Rivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +74,11 @@ class Gained:
     round: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClusterState:
-    """State of one cluster, without its brokers. Times in ms since the epoch."""
+    """State of one cluster, without its brokers. Times in ms since the epoch. Without slots, for
+    `quick_replace`.
+    """
 
     #: The cluster's time; None before the first record that counts.
     clock: Clock | None = None
@@ -149,130 +138,6 @@ class ClusterState:
     pauses: tuple[MeasuredPause, ...] = ()
     #: Its quota of records.
     bulkhead: Bulkhead = EMPTY
-
-
-def to_bytes(state: ClusterState) -> bytes:
-    """Versioned bytes of a cluster's state; equal states give equal bytes."""
-    tree = shallow(state)
-    del tree["bulkhead"]
-    if state.bulkhead != EMPTY:
-        tree["bulkhead"] = bulkhead_to(state.bulkhead)
-    if state.clock is not None:  # in a separate key, which versions before 0.2 ignore
-        tree["clock"] = shallow(state.clock)
-        tree["clock_run"] = tree["clock"].pop("run")
-    if state.rivals == NO_RIVALS:
-        del tree["rivals"]
-    else:
-        tree["rivals"] = to_tree(state.rivals)
-    if not state.pauses:
-        del tree["pauses"]  # as in versions that measured none
-    tree["early"] = None if state.early is None else list(map(_early_to_list, state.early))
-    if state.intents == NO_INTENTS:
-        del tree["intents"]  # as in versions before intents
-    else:
-        early = list(map(_early_to_list, state.intents.early))
-        tree["intents"] = {**shallow(state.intents), "early": early}
-    return compact_json({"version": STATE_VERSION, **tree})
-
-
-def _early_to_list(one: EarlyRecord) -> list[Any]:
-    return [one.ts, b64encode(one.compressed).decode("ascii"), one.far, _ZLIB]
-
-
-def _early(ts: int, kept: str, far: bool, form: str = "") -> EarlyRecord:
-    """`form`: empty in states of versions that did not compress."""
-    data = b64decode(kept)
-    return EarlyRecord(ts, data, far) if form == _ZLIB else EarlyRecord.of_packed(ts, data, far)
-
-
-def from_bytes(data: bytes) -> ClusterState:
-    """Inverse of `to_bytes`. Raises StateVersionError for bytes of a version that cannot be
-    continued.
-    """
-    tree = json.loads(data)
-    version = tree.pop("version", None)
-    if version != STATE_VERSION:
-        raise StateVersionError(
-            f"the state was written in format {version}, this version reads format "
-            f"{STATE_VERSION}: "
-            "start with a new checkpoint folder, or continue with the version that wrote it"
-        )
-    in_flight = {bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()}
-    return ClusterState(
-        clock=None
-        if tree["clock"] is None
-        else Clock(**tree["clock"], run=tree.get("clock_run", 0)),
-        early=None if tree["early"] is None else tuple(_early(*one) for one in tree["early"]),
-        in_flight=in_flight,
-        orders=_orders(tree, in_flight),
-        rehearsed={id_: _rehearsal(one) for id_, one in tree.get("rehearsed", {}).items()},
-        departed={
-            bundle: Departed(tuple(gone["row"]), gone["round"])
-            for bundle, gone in tree["departed"].items()
-        },
-        gained={bundle: Gained(**gain) for bundle, gain in tree["gained"].items()},
-        # Written since 0.2; in a state without them, no clock strays.
-        sweep=tree.get("sweep", -1),
-        strays={name: Stray(**stray) for name, stray in tree.get("strays", {}).items()},
-        voters=tree.get("voters", 0),
-        trailing=tree.get("trailing", {}),
-        overtaken=tree.get("overtaken", {}),
-        intents=_intents(tree.get("intents")),
-        rivals=from_tree(tree.get("rivals", {})),
-        pauses=tuple(MeasuredPause(*one) for one in tree.get("pauses", ())),
-        bulkhead=bulkhead_from(tree.get("bulkhead", {})),
-        memory=_memory(tree["memory"]),
-        **{
-            name: tree[name]
-            for name in (
-                "round",
-                "round_at_ms",
-                "sweep_at_ms",
-                "joined",
-                "live",
-                "reported",
-                "cooling",
-                "missing",
-                "gone",
-                "policies",
-                "advised",
-            )
-        },
-        spent=tuple(Spent(**one) for one in tree["spent"]),
-    )
-
-
-def _intents(tree: Mapping[str, Any] | None) -> Intents:
-    if tree is None:
-        return NO_INTENTS
-    return intents_from(tree, tuple(_early(*one) for one in tree["early"]))
-
-
-def _memory(tree: Mapping[str, Any]) -> ClusterMemory:
-    """Memory about the cluster; states of versions before SteadyShedder have no moves."""
-    typed = {
-        "rotation": tuple(tree.get("rotation", ())),
-        "moves": tuple(RecentMove(*one) for one in tree.get("moves", ())),
-        "episode": Episode(*tree.get("episode", ())),
-    }
-    return ClusterMemory(**{**tree, **typed})
-
-
-def _orders(tree: Mapping[str, Any], in_flight: Mapping[str, InFlight]) -> dict[str, Order]:
-    """The orders of a state; a state of 0.1.0 has none, so its moves under way become orders,
-    without their part of the budget.
-    """
-    if "orders" in tree:
-        return {bundle: Order(**order) for bundle, order in tree["orders"].items()}
-    return {
-        bundle: Order(move.command_id, move.issued_at_ms, move.expires_at_ms, 0.0)
-        for bundle, move in in_flight.items()
-    }
-
-
-def _rehearsal(tree: Mapping[str, Any]) -> Rehearsal:
-    return Rehearsal(
-        tree["bundle"],
-        Order(**tree["order"]),
-        None if tree["flight"] is None else InFlight(**tree["flight"]),
-    )
+    #: Commands of a warm start were dropped, and have not been taken back yet; only where the
+    #: strategy judges its moves.
+    dropped: bool = False

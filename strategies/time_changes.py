@@ -18,6 +18,7 @@ from strategies.producer_votes import (
     tolerance_of,
     untimed,
 )
+from strategies.quick_replace import quick_replace
 from strategies.rivals.state import at_another_time
 from strategies.settings import RoundSettings
 from strategies.state import ClusterState
@@ -48,16 +49,16 @@ def timed(
         state = moved(state, record.ts, settings)
     if abs(lead) <= tolerance:
         state = kept_pace(record, returned(record, state, store), store, settings)
-        return record, replace(state, clock=judged), verdict
+        return record, quick_replace(state, clock=judged), verdict
     if verdict in ("moved-on", "moved-back"):
-        return record, replace(state, clock=judged), verdict
+        return record, quick_replace(state, clock=judged), verdict
     state = strayed(record, state, store, settings, used=abs(lead) <= settings.max_clock_jump_ms)
     other = None if verdict == "ahead" else followed(record, state, store, settings)
     if other is not None:
         return record, other, "believed"
     return (
         in_time(record, clock.now_ms) if verdict == "leads" else record,
-        replace(state, clock=judged),
+        quick_replace(state, clock=judged),
         verdict,
     )
 

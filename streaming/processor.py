@@ -25,12 +25,14 @@ from strategies.bulkhead.quota import Aside
 from strategies.engine import Engine, EngineSettings
 from strategies.forgetting import forget_ms
 from strategies.model import LoadReport
+from strategies.outcomes import without_unseen
 from strategies.reports import newest_report_ms
 from strategies.store import StateStore
 from streaming.decode import Decoded, ReadRows
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.raised_log import log_once
 from streaming.state.connection import leave_open
+from streaming.state.frozen import Freezer
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
 from streaming.state.vanished import Patience
@@ -51,6 +53,7 @@ PUBLISH_ALL: Mapping[int, int] = MappingProxyType({})
 #: Cache of this process, which Spark reuses for the next micro-batch. 256 MiB are about 15,000
 #: brokers with 100 bundles each.
 _KEPT = StoreCache(256 * 2**20)
+_FREEZER = Freezer()
 
 
 class ClusterProcessor(StatefulProcessor):
@@ -94,7 +97,10 @@ class ClusterProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         with rare_collections():
-            return iter(self._handled(key[0], rows))
+            found = self._handled(key[0], rows)
+        if self._kept is None:
+            _FREEZER.after_batch()
+        return iter(found)
 
     def _handled(self, number: int, rows: Iterator[Any]) -> list[Row]:
         tally = BatchTally(per_broker=self._metrics.per_broker) if self._metrics.listen else None
@@ -168,6 +174,9 @@ def fold(
     """
     seen, gate = FoldNotes() if seen is None else seen, engine.gate(store)
     for one in records:
+        published = is_published(one, until)
+        if published and engine.takes_back:
+            end_of_window(store)
         found, earlier = _opened(one, gate)
         rows = [] if earlier is None else [aside_row(earlier, one.cluster)]
         if found is None:
@@ -176,9 +185,18 @@ def fold(
             if isinstance(found.record, LoadReport):
                 seen.brokers[found.record.broker] = None
             rows += _rows(engine, found, store, key)
-        if is_published(one, until):
+        if published:
             yield from rows
+        elif engine.takes_back and any(row.kind == "commands" for row in rows):
+            store.put_cluster(replace(store.get_cluster(), dropped=True))
     gate.close()
+
+
+def end_of_window(store: StateStore) -> None:
+    """Takes back what a warm start has dropped, before the first record that is published."""
+    state = store.get_cluster()
+    if state.dropped:
+        store.put_cluster(without_unseen(state))
 
 
 def _opened(one: Decoded, gate: QuotaGate) -> tuple[Decoded | None, Aside | None]:

@@ -4,10 +4,9 @@ reaches the state when something depends on it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from strategies.bulkhead.quota import Aside, UnreadRecord, admit, admits_one_more, counted_bytes
 from strategies.bulkhead.settings import BulkheadSettings
+from strategies.quick_replace import quick_replace
 from strategies.store import StateStore
 
 
@@ -33,12 +32,13 @@ class QuotaGate:
         bulkhead = state.bulkhead.with_more(*self._more)
         self._more = (0, 0)
         bulkhead, admitted, earlier = admit(bulkhead, arrival, state.live, self._settings)
-        self._store.put_cluster(replace(state, bulkhead=bulkhead))
+        self._store.put_cluster(quick_replace(state, bulkhead=bulkhead))
         return admitted, earlier
 
     def close(self) -> None:
         """Brings the counts into the state."""
         if self._more != (0, 0):
             state = self._store.get_cluster()
-            self._store.put_cluster(replace(state, bulkhead=state.bulkhead.with_more(*self._more)))
+            bulkhead = state.bulkhead.with_more(*self._more)
+            self._store.put_cluster(quick_replace(state, bulkhead=bulkhead))
             self._more = (0, 0)

@@ -13,9 +13,8 @@ the most that a broker writes to ZooKeeper by default, count three times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from strategies.bulkhead.settings import BulkheadSettings
 
@@ -184,25 +183,6 @@ def _added(aside: Aside | None, arrival: UnreadRecord) -> Aside:
         bytes=aside.bytes + arrival.size,
         last=arrival.place,
     )
-
-
-def to_tree(bulkhead: Bulkhead) -> dict[str, Any]:
-    """As plain values, for the state's bytes."""
-    aside = None if bulkhead.aside is None else list(astuple(bulkhead.aside))
-    windows = [[one.minute, one.records, one.bytes] for one in bulkhead.windows]
-    return {"windows": windows, "aside": aside, "left_out": bulkhead.left_out}
-
-
-def from_tree(tree: Mapping[str, Any]) -> Bulkhead:
-    """The inverse of `to_tree`; `EMPTY` for a state of an older version, which has none."""
-    if not tree:
-        return EMPTY
-    aside = tree["aside"]
-    if aside is not None:
-        records, size_of_all, first, last, ts, size = aside
-        aside = Aside(records, size_of_all, tuple(first), tuple(last), ts, size)
-    windows = tuple(QuotaWindow(*one) for one in tree["windows"])
-    return Bulkhead(windows, aside, tree["left_out"])
 
 
 def _shown(place: Place) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from strategies.intents.contract import ENDED, IntentStatus, RollPhase
 from strategies.log_start import EarlyRecord
@@ -232,17 +232,3 @@ def from_statuses(said: tuple[IntentStatus, ...]) -> Intents:
             )
     ended = tuple(one for one in said if one.state in ENDED)
     return Intents(drains, roll, ended)
-
-
-def intents_from(tree: Mapping[str, Any], early: tuple[EarlyRecord, ...]) -> Intents:
-    """The intents of a state's JSON; `early`: its early records, already read."""
-    drains = {broker: _drain(one) for broker, one in tree["drains"].items()}
-    roll = None if tree["roll"] is None else Roll(**tree["roll"])
-    ended = tuple(IntentStatus(**one) for one in tree["ended"])
-    return Intents(drains, roll, ended, tree["seen"], early)
-
-
-def _drain(tree: Mapping[str, Any]) -> Drain:
-    seen = tuple((ts, left) for ts, left in tree["seen"])
-    answers, gone = Answers(**tree["answers"]), tuple(tree["gone"])
-    return Drain(**{**tree, "seen": seen, "answers": answers, "gone": gone})

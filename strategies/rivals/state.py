@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from strategies.shallow import shallow
-
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
@@ -64,9 +62,9 @@ class Suspect:
     passes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rivals:
-    """Evidence and findings. Times in ms since the epoch."""
+    """Evidence and findings. Times in ms since the epoch. Without slots, for `quick_replace`."""
 
     #: Since when sweeps follow each other without a gap; -1 before the first.
     watching_ms: int = -1
@@ -103,41 +101,11 @@ class Rivals:
 NO_RIVALS = Rivals()
 
 
-def to_tree(rivals: Rivals) -> dict[str, Any]:
-    """The fields that do not have their default."""
-    empty = shallow(NO_RIVALS)
-    return {name: value for name, value in shallow(rivals).items() if value != empty[name]}
-
-
 def used_by_rounds(rivals: Rivals) -> list[Any]:
     """What a round knows, without the evidence, as JSON values."""
     moves = [(one.bundle, one.source, one.destination, one.ts) for one in rivals.moves]
     rest = (rivals.yielding_ms, rivals.settled_ms, rivals.again, rivals.leader, rivals.shedding)
     return [moves, *rest]
-
-
-def from_tree(tree: Mapping[str, Any]) -> Rivals:
-    """Inverse of `to_tree`."""
-    typed: dict[str, Any] = {
-        **{
-            name: {bundle: Sighting(**one) for bundle, one in tree.get(name, {}).items()}
-            for name in ("left", "arrived")
-        },
-        "ours": {
-            bundle: tuple(OwnMove(**one) for one in some)
-            for bundle, some in tree.get("ours", {}).items()
-        },
-        "suspects": tuple(
-            Suspect(**{**one, "move": ForeignMove(**one["move"])})
-            for one in tree.get("suspects", ())
-        ),
-        **{
-            name: tuple(ForeignMove(**one) for one in tree.get(name, ()))
-            for name in ("news", "moves")
-        },
-        "against_ms": tuple(tree.get("against_ms", ())),
-    }
-    return Rivals(**{**tree, **typed})
 
 
 def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:

@@ -16,9 +16,9 @@ from sinks.topics.files.segments import sync_folder
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import StateVersionError
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
-from strategies.state import STATE_VERSION
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.settings import JobSettings
+from streaming.state.cluster_bytes import STATE_VERSION
 
 GUARD = "rebalancer.json"
 DRAFT = "rebalancer.draft"

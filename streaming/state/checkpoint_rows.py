@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from strategies.state import to_bytes
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
+from streaming.state.cluster_bytes import to_bytes
 from streaming.state.rows import HEAD, row_name, unpack_head
 from streaming.state.shards import shard_of
 from streaming.state.store import Row, Rows, ShardStore, SparkStore

@@ -72,10 +72,24 @@ class CompactedLog(Generic[K, V]):
         return True
 
     def _take(self, number: int, entry: LogEntry[K, V]) -> None:
+        """Thousands of items in each micro-batch: a loop without calls of its own."""
         self._items[number] = len(entry)
-        self._newest[number] = {}
+        self._newest[number] = dict.fromkeys(entry)
+        newest, where, values, weight = self._newest, self._where, self.values, self._weight
         for name, value in entry.items():
-            self._note(name, value, number)
+            earlier = where.get(name)
+            if earlier is not None:
+                newest[earlier].pop(name, None)
+            where[name] = number
+            replaced = values.get(name)
+            if replaced is not None:
+                self.total_weight -= weight(replaced)
+            if value is not None:
+                values[name] = value
+                self.total_weight += weight(value)
+            elif replaced is not None:
+                del values[name]
+            self._on_change(name, value)
 
     def write(self, changed: LogEntry[K, V]) -> tuple[dict[int, LogEntry[K, V]], list[int]]:
         """Applies changes; returns the entries to write, by number, and the numbers of the entries
@@ -100,20 +114,6 @@ class CompactedLog(Generic[K, V]):
         for number, entry in fresh.items():
             self._take(number, entry)
         return fresh
-
-    def _note(self, name: K, value: V | None, number: int) -> None:
-        earlier = self._where.get(name)
-        if earlier is not None:
-            self._newest[earlier].pop(name, None)
-        self._where[name] = number
-        self._newest[number][name] = None
-        replaced = self.values.pop(name, None) if value is None else self.values.get(name)
-        if replaced is not None:
-            self.total_weight -= self._weight(replaced)
-        if value is not None:
-            self.values[name] = value
-            self.total_weight += self._weight(value)
-        self._on_change(name, value)
 
     def _cut(self, items: LogEntry[K, V]) -> Iterator[dict[K, V | None]]:
         some: dict[K, V | None] = {}

@@ -18,11 +18,12 @@ from pyspark.sql import functions as F
 
 from strategies.errors import StateVersionError
 from strategies.forgetting import is_forgotten
-from strategies.state import ClusterState, from_bytes
+from strategies.state import ClusterState
 from strategies.store import BrokerState
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, ROWS_VERSION, read_guard
 from streaming.state.checkpoint_rows import spark_for, state_rows
+from streaming.state.cluster_bytes import from_bytes
 from streaming.state.rows import (
     BROKERS,
     CLUSTERS,
@@ -32,7 +33,7 @@ from streaming.state.rows import (
     Owned,
     named_row,
     unpack_brokers,
-    unpack_clusters,
+    unpack_bytes,
     unpack_head,
 )
 
@@ -154,10 +155,14 @@ def state_of(shards: Iterable[Mapping[tuple[str, int], bytes]]) -> CheckpointSta
 
 
 def _clusters(head: Head, packed: Mapping[tuple[str, int], bytes]) -> dict[str, ClusterState]:
-    newest: dict[str, bytes | None] = {}
+    newest: dict[Owned, bytes | None] = {}
     for entry in head.clusters:
-        newest |= unpack_clusters(packed[CLUSTERS, entry])
-    return {name: from_bytes(state) for name, state in newest.items() if state is not None}
+        newest |= unpack_bytes(packed[CLUSTERS, entry])
+    fields: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
+    for (cluster, name), value in newest.items():
+        if value is not None:
+            fields[cluster][name] = value
+    return {cluster: from_bytes(some) for cluster, some in fields.items()}
 
 
 def _broker_rows(
@@ -169,7 +174,10 @@ def _broker_rows(
         newest |= unpack_brokers(packed[BROKERS, entry])
     for (cluster, _), broker in newest.items():
         if broker is not None:
-            yield (cluster, broker.order), _row(cluster, clusters[cluster], broker)
+            yield (
+                (cluster, broker.order),
+                _row(cluster, clusters.get(cluster, ClusterState()), broker),
+            )
 
 
 def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateRow:

@@ -22,8 +22,8 @@ V = TypeVar("V")
 
 STATE_KEY = StructType([StructField("name", StringType())])
 STATE_VALUE = StructType([StructField("packed", BinaryType())])
-#: Parts of a state: the head of a shard, and the entries of three compacted logs, of its clusters,
-#: of their brokers, and of these brokers' bundle tables.
+#: Parts of a state: the head of a shard, and the entries of three compacted logs, of its clusters'
+#: fields, of their brokers, and of these brokers' bundle tables.
 HEAD, CLUSTERS, BROKERS, TABLES = "head", "clusters", "brokers", "tables"
 
 #: Larger rows are compressed: less for Spark's Java to copy and to write (docs/decisions/0277). The
@@ -32,7 +32,7 @@ _LARGEST_PLAIN, _LEVEL = 2**12, -1
 #: How a compressed row begins, and no packed map or array.
 _COMPRESSED = zstandard.FRAME_HEADER
 
-#: A broker or a table of a broker: cluster, name.
+#: A field of a cluster's state, a broker, or a table of a broker: cluster, name.
 Owned = tuple[str, str]
 
 
@@ -58,16 +58,14 @@ def named_row(name: str) -> tuple[str, int]:
     return part, int(entry)
 
 
-def pack(value: Head | Mapping[str, bytes | None]) -> bytes:
-    """The head, or an entry of the clusters (cluster → versioned bytes, `strategies.state`), as
-    bytes; None marks a removed cluster.
-    """
-    return _compact(msgspec.msgpack.encode(value))
+def pack(head: Head) -> bytes:
+    """The head as bytes."""
+    return _compact(msgspec.msgpack.encode(head))
 
 
 def pack_owned(entry: Mapping[Owned, BrokerState | None] | Mapping[Owned, bytes | None]) -> bytes:
-    """An entry of the brokers or of the tables as bytes (cluster → name → value); None marks a
-    removed one.
+    """An entry of the clusters' fields, of the brokers or of the tables as bytes (cluster → name →
+    value); None marks a removed one.
     """
     nested: dict[str, dict[str, object]] = {}
     for (cluster, name), value in entry.items():
@@ -88,9 +86,8 @@ def _plain(packed: bytes) -> bytes:
 
 
 _HEAD = msgspec.msgpack.Decoder(Head)
-_CLUSTERS = msgspec.msgpack.Decoder(dict[str, bytes | None])
 _BROKERS = msgspec.msgpack.Decoder(dict[str, dict[str, BrokerState | None]])
-_TABLES = msgspec.msgpack.Decoder(dict[str, dict[str, bytes | None]])
+_BYTES = msgspec.msgpack.Decoder(dict[str, dict[str, bytes | None]])
 
 
 def unpack_head(packed: bytes) -> Head:
@@ -98,19 +95,14 @@ def unpack_head(packed: bytes) -> Head:
     return _HEAD.decode(_plain(packed))
 
 
-def unpack_clusters(packed: bytes) -> dict[str, bytes | None]:
-    """Inverse of `pack`."""
-    return _CLUSTERS.decode(_plain(packed))
-
-
 def unpack_brokers(packed: bytes) -> dict[Owned, BrokerState | None]:
     """Inverse of `pack_owned`; fields of type float are floats, even if integers were packed."""
     return _flat(_BROKERS.decode(_plain(packed)))
 
 
-def unpack_tables(packed: bytes) -> dict[Owned, bytes | None]:
-    """Inverse of `pack_owned`."""
-    return _flat(_TABLES.decode(_plain(packed)))
+def unpack_bytes(packed: bytes) -> dict[Owned, bytes | None]:
+    """Inverse of `pack_owned` for fields of clusters, and for tables."""
+    return _flat(_BYTES.decode(_plain(packed)))
 
 
 def _flat(nested: Mapping[str, Mapping[str, V]]) -> dict[Owned, V]:

@@ -10,8 +10,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from strategies.errors import StateVersionError
 from strategies.forgetting import can_be_forgotten, forget
-from strategies.state import ClusterState, from_bytes, to_bytes
+from strategies.state import ClusterState
 from strategies.store import BrokerState
+from streaming.state.cluster_bytes import changed_bytes, from_bytes
 from streaming.state.compacted_log import CompactedLog
 from streaming.state.rows import (
     BROKERS,
@@ -24,14 +25,14 @@ from streaming.state.rows import (
     pack_owned,
     row_name,
     unpack_brokers,
-    unpack_clusters,
+    unpack_bytes,
     unpack_head,
-    unpack_tables,
 )
 from streaming.state.vanished import Patience, Watch, watched
 
 Row = tuple[Any, ...]
 V = TypeVar("V")
+Changes = dict[Owned, V | None]
 
 #: Maximum number of brokers, and of bytes of tables or clusters, in one row of state: Java copies a
 #: row several times, and collects larger arrays only with the whole heap.
@@ -102,6 +103,9 @@ class ByCluster(Generic[V]):
     def __init__(self) -> None:
         self._values: dict[str, dict[str, V]] = {}
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
     def of(self, cluster: str) -> Mapping[str, V]:
         return self._values.get(cluster, {})
 
@@ -133,10 +137,9 @@ class SparkStore:
         self.changed_brokers: dict[str, BrokerState | None] = {}
         self.changed_tables: dict[str, bytes | None] = {}
 
-    @property
-    def changed_cluster(self) -> ClusterState | None:
-        """The new state of the cluster; None if it is as before."""
-        return None if self._cluster == self._before else self._cluster
+    def changed_fields(self, known: Mapping[str, bytes]) -> dict[str, bytes | None]:
+        """The bytes of the fields of the cluster's state that changed. `known`: those before."""
+        return changed_bytes(self._before, self._cluster, known)
 
     def get_broker(self, broker: str) -> BrokerState | None:
         if broker in self.changed_brokers:
@@ -206,16 +209,19 @@ class ShardStore:
     """The state of all clusters of one shard."""
 
     def __init__(self) -> None:
+        self._fields_of = ByCluster[bytes]()
         self._brokers_of, self._tables_of = ByCluster[BrokerState](), ByCluster[bytes]()
-        self._clusters = CompactedLog[str, bytes](len, _BYTES_PER_ENTRY, _new_entry)
+        self._clusters = CompactedLog[Owned, bytes](
+            len, _BYTES_PER_ENTRY, _new_entry, self._note_field
+        )
         self._brokers = CompactedLog[Owned, BrokerState](
             _one, _BROKERS_PER_ENTRY, _new_entry, self._brokers_of.note
         )
         self._tables = CompactedLog[Owned, bytes](
             len, _BYTES_PER_ENTRY, _new_entry, self._tables_of.note
         )
-        # Cluster → its bytes and their meaning, which is found once.
-        self._read: dict[str, tuple[bytes, ClusterState]] = {}
+        # Cluster → the meaning of its bytes, which is found once.
+        self._read: dict[str, ClusterState] = {}
         self._open: dict[str, SparkStore] = {}
         self._watch = Watch()
 
@@ -226,7 +232,7 @@ class ShardStore:
 
     def clusters(self) -> list[str]:
         """Names of the clusters that have a state, as of the last `flush`."""
-        return list(self._clusters.values)
+        return list(self._fields_of)
 
     def cluster(self, name: str) -> SparkStore:
         """The store of one cluster; the same one until the next `flush`. Raises
@@ -239,13 +245,14 @@ class ShardStore:
         return self._open[name]
 
     def _state(self, name: str) -> ClusterState:
-        packed = self._clusters.values.get(name)
-        if packed is None:
-            return ClusterState()
-        known = self._read.get(name)
-        if known is None or known[0] is not packed:
-            known = self._read[name] = packed, from_bytes(packed)
-        return known[1]
+        if name not in self._read:
+            self._read[name] = from_bytes(self._fields_of.of(name))
+        return self._read[name]
+
+    def _note_field(self, name: Owned, packed: bytes | None) -> None:
+        if self._fields_of.of(name[0]).get(name[1]) is not packed:
+            self._fields_of.note(name, packed)
+            self._read.pop(name[0], None)
 
     def drop_vanished(self, now_ms: int, patience: Patience) -> list[str]:
         """After the records of a micro-batch: drops what can be dropped of clusters that vanished,
@@ -258,7 +265,7 @@ class ShardStore:
         return [] if line is None else list(self._dropped(line))
 
     def _dropped(self, line_ms: int) -> Iterator[str]:
-        silent = [name for name in self._clusters.values if name not in self._open]
+        silent = [name for name in self._fields_of if name not in self._open]
         for name in silent:
             if can_be_forgotten(self._state(name), line_ms):
                 self.cluster(name).forget()
@@ -267,26 +274,27 @@ class ShardStore:
     def flush(self, rows: Rows) -> None:
         """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
         clusters, brokers, tables = self._changed()
+        states = {name: store.get_cluster() for name, store in self._open.items()}
         self._open = {}
         if not (clusters or brokers or tables):
             return
-        _write(self._clusters, clusters, rows, CLUSTERS, pack)
+        _write(self._clusters, clusters, rows, CLUSTERS, pack_owned)
+        self._read |= states
         _write(self._brokers, brokers, rows, BROKERS, pack_owned)
         _write(self._tables, tables, rows, TABLES, pack_owned)
         rows.put(pack(self._head()), HEAD)
 
     def _changed(
         self,
-    ) -> tuple[dict[str, bytes | None], dict[Owned, BrokerState | None], dict[Owned, bytes | None]]:
-        clusters: dict[str, bytes | None] = {}
-        brokers: dict[Owned, BrokerState | None] = {}
-        tables: dict[Owned, bytes | None] = {}
+    ) -> tuple[Changes[bytes], Changes[BrokerState], Changes[bytes]]:
+        clusters: Changes[bytes] = {}
+        brokers: Changes[BrokerState] = {}
+        tables: Changes[bytes] = {}
         for name, store in self._open.items():
             brokers |= {(name, broker): state for broker, state in store.changed_brokers.items()}
             tables |= {(name, broker): table for broker, table in store.changed_tables.items()}
-            if (state := store.changed_cluster) is not None:
-                clusters[name] = packed = to_bytes(state)
-                self._read[name] = packed, state
+            fields = store.changed_fields(self._fields_of.of(name))
+            clusters |= {(name, field): packed for field, packed in fields.items()}
         return clusters, brokers, tables
 
     def _head(self) -> Head:
@@ -306,13 +314,13 @@ class ShardStore:
         self._watch = head.watch
         return (
             self._clusters.follow(
-                head.clusters, lambda entry: unpack_clusters(rows.there(CLUSTERS, entry))
+                head.clusters, lambda entry: unpack_bytes(rows.there(CLUSTERS, entry))
             )
             and self._brokers.follow(
                 head.brokers, lambda entry: unpack_brokers(rows.there(BROKERS, entry))
             )
             and self._tables.follow(
-                head.tables, lambda entry: unpack_tables(rows.there(TABLES, entry))
+                head.tables, lambda entry: unpack_bytes(rows.there(TABLES, entry))
             )
         )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fleet import Fleet
-from benchmarks.many_clusters import Scale, records, text
+from benchmarks.many_clusters import Plan, Scale, records, text
 
 
 def run_of(clusters: int, partitions: int, ms_per_report: float) -> Scale:
@@ -29,6 +29,11 @@ def test_clusters_report_side_by_side_and_then_close_their_rounds() -> None:
     assert {one["cluster"] for one in read[:3]} == {"cluster-0000", "cluster-0001", "cluster-0002"}
     assert [one["kind"] for one in read[-3:]] == ["sweep"] * 3
     assert len({str(one["report"]["lastStats"]) for one in read[:3]}) == 3
+
+
+def test_all_sizes_have_as_many_records_and_the_largest_some_passes() -> None:
+    assert Plan(clusters=(10, 1_000), brokers=50, records=51_000, passes=3).counted == 153_000
+    assert Plan(clusters=(10,), brokers=50, records=51_000, passes=3).counted == 51_000
 
 
 def test_the_largest_size_is_compared_with_the_smallest_of_the_same_spark() -> None:

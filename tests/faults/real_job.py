@@ -74,8 +74,10 @@ class RealJob:
         strategy: str = "threshold",
         max_records_per_batch: int = 5_000,
         environment: Mapping[str, str] = {},
+        *,
+        usual: bool = False,
     ) -> None:
-        """`environment` is added to that of the process."""
+        """`environment` is added to that of the process; `usual`: the strategy's own settings."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.engine = eager(strategy)
@@ -83,7 +85,7 @@ class RealJob:
         self.telemetry_uri = file_topic_uri(folder / "telemetry")
         self.log = folder / "job.log"
         self.assignments = (
-            *EAGER,
+            *(() if usual else EAGER),
             f"shedding.strategy={strategy}",
             f"job.checkpoint={self.checkpoint}",
             f"job.max_records_per_batch={max_records_per_batch}",

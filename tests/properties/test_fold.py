@@ -34,8 +34,9 @@ from strategies.model import (
 )
 from strategies.outcomes import learn_outcome
 from strategies.packing import pack_record, unpack_record
-from strategies.state import ClusterState, from_bytes, to_bytes
+from strategies.state import ClusterState
 from strategies.store import BrokerState, InMemoryStore
+from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.properties.legal import seeds
 from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves
 
@@ -49,7 +50,7 @@ class ByteStore:
     brokers_: dict[str, bytes] = field(default_factory=dict)
     tables: dict[str, bytes] = field(default_factory=dict)
     owned: dict[str, bytes] = field(default_factory=dict)
-    cluster: bytes = to_bytes(ClusterState())
+    cluster: dict[str, bytes] = field(default_factory=dict)
 
     def get_broker(self, broker: str) -> BrokerState | None:
         return _broker(self.brokers_[broker]) if broker in self.brokers_ else None

@@ -21,10 +21,10 @@ from strategies.bulkhead.quota import EMPTY, UnreadRecord, admit
 from strategies.bulkhead.settings import BulkheadSettings
 from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
-from strategies.state import from_bytes, to_bytes
 from strategies.store import InMemoryStore
 from streaming.decode import decoding
 from streaming.processor import by_cluster, fold
+from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.telemetry_lines import line, load_report, sweep
 
 QUOTA = BulkheadSettings(

@@ -19,8 +19,8 @@ from strategies.intents.settings import DrainSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, Event, Rejection, Round
 from strategies.packing import pack_record, unpack_record
-from strategies.state import to_bytes
 from strategies.store import InMemoryStore
+from streaming.state.cluster_bytes import to_bytes
 from tests.properties.roll_lives import Decided, RollLife
 from tests.properties.roll_promises import RollPromises
 
@@ -55,7 +55,7 @@ def published(event: Event) -> bytes:
             return f"{event.code} {event.text}".encode()
 
 
-def replayed(life: RollLife) -> Iterator[bytes]:
+def replayed(life: RollLife) -> Iterator[bytes | dict[str, bytes]]:
     """What a fresh engine publishes of the recorded telemetry, and the state after it."""
     engine, store = Engine(life.settings), InMemoryStore()
     for one in life.rounds:

@@ -16,8 +16,8 @@ from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.settings import SteadySettings
-from strategies.state import from_bytes, to_bytes
 from strategies.store import InMemoryStore
+from streaming.state.cluster_bytes import from_bytes, to_bytes
 from streaming.state.rows import pack_owned, unpack_brokers
 from tests.properties.costly import costly
 from tests.properties.drawn_lives import DrawnCluster, Form, Life, some_settings

@@ -7,27 +7,39 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import cache
 from itertools import islice
 from math import isclose
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
 
-from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, RoundAnswer, closed_loop
+from rebalancer.settings.load import load as settings_of
+from rebalancer.simulation.closed_loop import (
+    EngineDecider,
+    PolledCluster,
+    RoundAnswer,
+    closed_loop,
+    outcome_reports,
+)
 from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.scenarios.catalog import load
 from sinks.plain_loop import PlainLoop
-from sinks.wire.codec import decode
+from sinks.wire.codec import decode, decode_command
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.budget import HOUR_MS
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, Event, OutcomeReport, Rejection, Round, TelemetryRecord
+from strategies.outcomes import without_unseen
+from strategies.shedding.avg.settings import AvgSettings
+from strategies.shedding.contract import StrategyMemory
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold.settings import ThresholdSettings
@@ -35,8 +47,9 @@ from strategies.shedding.transfer.settings import TransferSettings
 from strategies.store import InMemoryStore
 from strategies.warm_start import MOST_SAMPLES, faded_after, warm_window_ms
 from streaming.decode import Decoded
-from streaming.processor import fold
+from streaming.processor import end_of_window, fold
 from tests.properties.recordings import MINUTE_MS, some_records
+from tests.unit.uneven_log import EAGER, uneven
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "data" / "recordings").glob("*.jsonl.gz"))
 #: Rounds that are compared, after the boundary.
@@ -58,8 +71,8 @@ CHANGED_TO = {
     "transfer": EngineSettings("transfer", shedding=TransferSettings(target_std=0.08)),
     "steady": EngineSettings("steady"),
 }
-#: SteadyShedder judges the effect of its moves, and never forgets those that nobody carried out.
-#: Its levels of load fade over days, so that last digits differ.
+#: Ten levels of load of SteadyShedder may last for days, so that last digits differ, and where load
+#: stays uneven, it decides moves that nobody carries out in another rhythm (0255).
 _FADING = [name for name in SHEDDERS if name != "steady"]
 #: T0 is a Wednesday.
 _ANOTHER_DAY = "Mon 00:00-00:01"
@@ -208,6 +221,28 @@ def test_after_a_folder_is_lost_in_a_simulated_day(strategy: str) -> None:
 
 
 @pytest.mark.heavy
+def test_what_another_strategy_leaves_is_no_worse_for_steady_with_memory_than_without() -> None:
+    """In the window, SteadyShedder decides moves that nobody carries out. Once it judged these, and
+    the same cluster stayed 16 points apart for two hours.
+    """
+    steady, window = EngineSettings("steady"), warm_window_ms(EngineSettings("steady"))
+    scenario = load("calm-day", {"machines": _MACHINES, "traffic": _WAVES}).scenario
+    cluster, before = PolledCluster(drawn_world(scenario, 4), "day"), Recorder(CHANGED_TO["avg"])
+    *_, last = islice(closed_loop(cluster, before), 900)
+    records = [*before.records, *outcome_reports(last.outcomes)]
+    late = [one for one in records if one.ts >= last.round.ts - window]
+    assert 100 < len(late) < len(records)
+    memory, empty = InMemoryStore(), InMemoryStore()
+    assert not list(fold(Engine(steady), offsets(late), memory, until={0: len(late)}))
+    end_of_window(memory)
+    loops = (
+        closed_loop(deepcopy(cluster), EngineDecider(steady, store)) for store in (memory, empty)
+    )
+    warmed, cold = (fmean(one.round.spread.range for one in islice(loop, 120)) for loop in loops)
+    assert warmed <= cold
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize("known", [True, False])
 def test_the_moves_of_the_job_before_are_not_those_of_a_rival(known: bool) -> None:
     """A job that has no commands of its own in its memory knows them by their outcomes."""
@@ -236,14 +271,87 @@ def test_of_a_recording_all_after_a_random_record_is_published_and_nothing_befor
     for number, line in enumerate(lines):
         rows = loop.feed(Position("t", 0, number), line)
         all_along += rows if number >= until else []
-    some = [
-        Decoded(0, number, 0, record.cluster, record, b"")
-        for number, line in enumerate(lines)
-        for record in [decode(line, b"")]
-    ]
-    found = list(fold(Engine(settings), some, InMemoryStore(), until={0: until}))
+    found = list(fold(Engine(settings), topic(lines), InMemoryStore(), until={0: until}))
     assert found == all_along
     assert any(row.kind == "rounds" for row in found)
+
+
+def topic(lines: Sequence[bytes]) -> list[Decoded]:
+    """The records of a topic, as the job reads them."""
+    return offsets([decode(line, b"") for line in lines])
+
+
+def offsets(records: Sequence[TelemetryRecord]) -> list[Decoded]:
+    return [
+        Decoded(0, number, 0, record.cluster, record, b"") for number, record in enumerate(records)
+    ]
+
+
+def _judges(settings: AvgSettings) -> StrategyMemory:
+    return replace(SHEDDERS["avg"].memory(settings), judges_moves=True)
+
+
+def eager(*, judges_moves: bool) -> Engine:
+    """An AvgShedder that commands at once, as one that judges the effect of its moves or not."""
+    judging = SHEDDERS.extended(replace(SHEDDERS["avg"], name="judging", memory=_judges))
+    strategy = "judging" if judges_moves else "avg"
+    settings = settings_of(flags=EAGER).engine
+    return Engine(replace(settings, strategy=strategy, shedders=judging))
+
+
+def test_only_steady_judges_the_effect_of_its_moves() -> None:
+    judging = [name for name in SHEDDERS if Engine(EngineSettings(name)).takes_back]
+    assert judging == ["steady"]
+
+
+@pytest.mark.parametrize("judges_moves", [True, False])
+def test_dropped_commands_are_taken_back_only_where_the_strategy_judges_moves(
+    judges_moves: bool,
+) -> None:
+    """Bundles that a round of the window has named rest no longer; elsewhere they do, as after a
+    round that was published.
+    """
+    engine, some = eager(judges_moves=judges_moves), topic(uneven(rounds=2))
+    first, second = moves_by_round(list(fold(engine, some, InMemoryStore())))
+    warmed = list(fold(engine, some, InMemoryStore(), until={0: len(some) // 2}))
+    assert first
+    assert not second & first
+    assert moves_by_round(warmed) == [first if judges_moves else second]
+
+
+def test_commands_that_were_published_are_not_taken_back() -> None:
+    store = InMemoryStore()
+    list(fold(eager(judges_moves=True), topic(uneven(rounds=2)), store))
+    state = store.get_cluster()
+    assert state.in_flight
+    assert not state.dropped
+
+
+def test_moves_that_reports_show_are_not_taken_back() -> None:
+    """The job before had commanded them too: its executor has carried them out in the window."""
+    some, store = topic(uneven(rounds=1)), InMemoryStore()
+    assert not list(fold(eager(judges_moves=True), some, store, until={0: len(some)}))
+    state = store.get_cluster()
+    shown, *others = state.in_flight
+    assert others
+    assert state.dropped
+    seen = replace(state.in_flight[shown], arrived=True)
+    kept = without_unseen(replace(state, in_flight={**state.in_flight, shown: seen}))
+    assert [*kept.in_flight] == [*kept.cooling] == [*kept.orders] == [shown]
+    assert [one.bundles for one in kept.spent] == [1]
+    assert not kept.dropped
+
+
+def moves_by_round(rows: Sequence[OutputRow]) -> list[set[str]]:
+    """The bundles that each published round moves."""
+    found, moved = [], set[str]()
+    for row in rows:
+        if row.kind == "commands":
+            moved.add(decode_command(row.value).bundle)
+        else:
+            found.append(moved)
+            moved = set()
+    return found
 
 
 def test_the_window_follows_the_settings() -> None:

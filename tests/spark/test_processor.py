@@ -31,7 +31,7 @@ from streaming.decode import ReadRows, decoding, packer, unpacking
 from streaming.outputs.output_counts import KINDS
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
-from streaming.state.rows import BROKERS, TABLES, named_row, unpack_brokers, unpack_tables
+from streaming.state.rows import BROKERS, TABLES, named_row, unpack_brokers, unpack_bytes
 from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.spark.workshop import Workshop, eager, recording, uneven
@@ -94,7 +94,7 @@ class Decided:
         )
 
     def tables(self) -> list[str]:
-        return sorted(name for packed in self._values(TABLES) for _, name in unpack_tables(packed))
+        return sorted(name for packed in self._values(TABLES) for _, name in unpack_bytes(packed))
 
     def _values(self, part: str) -> list[bytes]:
         rows = self._tester.peekMapState("state", (0,))

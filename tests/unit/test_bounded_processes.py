@@ -140,6 +140,7 @@ BOUNDS: Mapping[str, str] = {
     "streaming/state/reader.py CheckpointState.forgotten": CALL,
     "streaming/state/store.py ByCluster._values": STATE,
     "streaming/state/store.py ShardStore._brokers_of": STATE,
+    "streaming/state/store.py ShardStore._fields_of": STATE,
     "streaming/state/store.py ShardStore._open": CALL,
     "streaming/state/store.py ShardStore._read": STATE,
     "streaming/state/store.py ShardStore._tables_of": STATE,

@@ -18,8 +18,9 @@ from strategies.model import BrokerMemory, ClusterMemory, Command, OutcomeStatus
 from strategies.move_cost import MoveCost
 from strategies.rivals.state import Rivals
 from strategies.settings import RoundSettings
-from strategies.state import ClusterState, to_bytes
+from strategies.state import ClusterState
 from strategies.store import BrokerState, InMemoryStore
+from streaming.state.cluster_bytes import to_bytes
 from tests.unit.intent_builders import drain, undrain
 from tests.unit.little_cluster import LittleCluster
 from tests.unit.telemetry_builders import report
@@ -96,6 +97,7 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "rivals": INSIDE,
         "pauses": Bound("the 64 newest", lambda _: 64),
         "bulkhead": INSIDE,
+        "dropped": FIXED,
     },
     Bulkhead: {
         "windows": Bound("8 minutes", lambda _: 8),
@@ -333,7 +335,8 @@ def size_of(store: InMemoryStore) -> int:
     tables = [*store._tables.items(), *store._owned.items()]
     # The 64 newest pauses take weeks to come together.
     state = replace(store.get_cluster(), pauses=())
-    return len(to_bytes(state)) + sum(len(name) + len(row) for name, row in tables)
+    rows = [*to_bytes(state).items(), *tables]
+    return sum(len(name) + len(row) for name, row in rows)
 
 
 def values(store: InMemoryStore) -> Iterator[tuple[type, str, Any]]:

@@ -15,7 +15,7 @@ from strategies.model import Command, Event, OutcomeStatus, Round, TelemetryReco
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
-from strategies.state import ClusterState, from_bytes, to_bytes
+from strategies.state import ClusterState
 from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import bundle, fold_all, outcome, report, sweep
 from tests.unit.test_round_stories import with_topics
@@ -227,16 +227,3 @@ def test_what_a_dry_run_answered_is_forgotten_when_no_executor_can_act_on_it_any
     for _ in range(12):
         cluster.round({}, None)
     assert cluster.state.rehearsed == {}
-
-
-def test_a_state_that_an_earlier_version_kept_goes_on() -> None:
-    """It names neither orders nor rehearsals."""
-    cluster = Cluster()
-    (first,) = cluster.round()
-    state = cluster.state
-    kept = to_bytes(replace(state, orders={}, rehearsed={}))
-    older = kept.replace(b',"orders":{},"rehearsed":{}', b"")
-    assert older != kept
-    cluster.store.put_cluster(from_bytes(older))
-    cluster.answer(first, "dry-run")
-    assert first.bundle in names(cluster.round())

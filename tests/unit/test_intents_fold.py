@@ -8,8 +8,8 @@ from strategies.engine import Engine, EngineSettings
 from strategies.intents.contract import Intent
 from strategies.intents.state import NO_INTENTS
 from strategies.model import Event, Rejection, Round, TelemetryRecord
-from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import InMemoryStore
+from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.intent_builders import drain, id_of, of_roll, roll, undrain
 from tests.unit.telemetry_builders import T0, fold_all, report, sweep
 
@@ -112,11 +112,6 @@ def test_the_state_survives_its_bytes() -> None:
     waiting = InMemoryStore()
     fold_all(ENGINE, [drain(1, 0, "a:1")], waiting)
     assert from_bytes(to_bytes(waiting.get_cluster())) == waiting.get_cluster()
-
-
-def test_a_state_without_intents_has_the_bytes_of_earlier_versions() -> None:
-    assert b"intents" not in to_bytes(ClusterState())
-    assert from_bytes(to_bytes(ClusterState())).intents == NO_INTENTS
 
 
 def test_a_log_whose_time_goes_back_keeps_the_drains() -> None:

@@ -4,15 +4,16 @@ way to a checkpoint.
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import replace
+from math import inf, isnan, nan
 
 import numpy as np
 import pytest
 
 from strategies.clock import Clock
 from strategies.errors import StateVersionError
+from strategies.load_history import Episode, RecentMove
 from strategies.log_start import EarlyRecord
 from strategies.model import (
     ClusterMemory,
@@ -25,17 +26,9 @@ from strategies.model import (
 )
 from strategies.move_cost import MoveCost
 from strategies.packing import pack_record, unpack_record
-from strategies.state import (
-    STATE_VERSION,
-    ClusterState,
-    Departed,
-    Gained,
-    InFlight,
-    Order,
-    Rehearsal,
-    from_bytes,
-    to_bytes,
-)
+from strategies.quick_replace import quick_replace
+from strategies.state import ClusterState, Departed, Gained, InFlight, Order, Rehearsal
+from streaming.state.cluster_bytes import changed_bytes, from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
 
 
@@ -105,18 +98,23 @@ def test_half_a_report_survives_packing() -> None:
     assert again.figures == half.figures
 
 
+MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5, counted=True, shown=True)
+EPISODE = Episode(1, 2, idle_moves=3, planned=4)
+
+
 def full_state() -> ClusterState:
     return ClusterState(
         clock=Clock(5, 6, 7),
-        early=(EarlyRecord.of_packed(7, b"\xff\x00", True),),
+        early=(EarlyRecord(7, b"\xff\x00", True),),
         round=4,
         in_flight={"b": InFlight("id", "a:1", None, 1, 2, 0.25, True)},
         cooling={"b": 3},
         departed={"d": Departed((1.0, 0.1), 2)},
         gained={"g": Gained("a:1", 3)},
         missing={"x:1": "timed out"},
-        memory=ClusterMemory(2, {"p": "a:1"}, {"scores": 32}),
+        memory=ClusterMemory(2, {"p": "a:1"}, {"scores": 32}, moves=(MOVE,), episode=EPISODE),
         policies="{}",
+        dropped=True,
         orders={"b": Order("id", 1, 2, 3.5), "s": Order("split", 1, 2, None)},
         rehearsed={
             "dry": Rehearsal(
@@ -132,18 +130,46 @@ def test_a_clusters_state_survives_its_bytes() -> None:
     assert from_bytes(to_bytes(ClusterState())) == ClusterState()
 
 
-def test_a_state_of_a_version_that_did_not_compress_early_records_goes_on() -> None:
-    record = sweep(5)
-    early = EarlyRecord.of(record, far=True)
-    state = json.loads(to_bytes(ClusterState(early=(early,))))
-    state["early"] = [[record.ts, b64encode(pack_record(record)).decode(), True]]
+def test_odd_figures_survive_to_the_bit() -> None:
+    """JSON has no such numbers."""
+    odd = ClusterState(departed={"d": Departed((inf, -0.0, 5e-324, 0.1 + 0.2), 2)})
+    kept = from_bytes(to_bytes(odd)).departed["d"].row
+    assert [number.hex() for number in kept] == [number.hex() for number in odd.departed["d"].row]
+    unknown = ClusterState(departed={"d": Departed((nan,), 2)})
+    assert isnan(from_bytes(to_bytes(unknown)).departed["d"].row[0])
 
-    assert from_bytes(json.dumps(state).encode()) == ClusterState(early=(early,))
-    assert early.record == record
+
+def test_a_damaged_state_is_refused_with_a_next_step() -> None:
+    whole = to_bytes(full_state())
+    for damaged in ({"orders": whole["orders"][:-1]}, {"order": b"\x80"}, {"round": b"\xc0"}):
+        with pytest.raises(StateVersionError, match=r"damaged \(.*\): restore the checkpoint"):
+            from_bytes({**whole, **damaged})
 
 
-def test_state_of_another_version_is_refused_with_a_next_step() -> None:
-    with pytest.raises(StateVersionError, match=r"format 99.*new checkpoint folder"):
-        from_bytes(
-            to_bytes(ClusterState()).replace(f'"version":{STATE_VERSION}'.encode(), b'"version":99')
-        )
+def after(known: Mapping[str, bytes], changed: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    """What is stored after a change."""
+    return {name: one for name, one in {**known, **changed}.items() if one is not None}
+
+
+def test_only_fields_that_change_are_written_and_empty_ones_are_removed() -> None:
+    before = full_state()
+    known = to_bytes(before)
+    later = quick_replace(before, round=5, cooling={}, orders=dict(before.orders))
+    changed = changed_bytes(before, later, known)
+    assert changed == {"round": b"\x05", "cooling": None}
+    assert from_bytes(after(known, changed)) == later
+
+
+def test_of_a_logs_first_records_only_new_ones_are_written() -> None:
+    records = tuple(EarlyRecord(ts, bytes(100), False) for ts in range(12))
+    before, later = ClusterState(early=records[:11]), ClusterState(early=records)
+    known = to_bytes(before)
+    assert from_bytes(known) == before
+    changed = changed_bytes(before, later, known)
+    assert [*changed] == ["early/0011"]
+    assert from_bytes(after(known, changed)) == later
+    closed = changed_bytes(later, ClusterState(early=None, round=1), after(known, changed))
+    assert sorted(name for name, packed in closed.items() if packed is None) == sorted(
+        to_bytes(later)
+    )
+    assert from_bytes(after(to_bytes(later), closed)) == ClusterState(early=None, round=1)

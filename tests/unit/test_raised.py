@@ -12,8 +12,8 @@ from strategies.engine import Engine, EngineSettings
 from strategies.errors import StateVersionError
 from strategies.model import Rejection, Round, Skip, TelemetryRecord
 from strategies.raised import RecordChanges, check_plain, raised_text
-from strategies.state import to_bytes
 from strategies.store import BrokerState, InMemoryStore, StateStore
+from streaming.state.cluster_bytes import to_bytes
 from tests.raising_strategy import WITH_RAISING, RaisingSettings
 from tests.unit.little_cluster import LittleCluster
 from tests.unit.telemetry_builders import T0, fold_all, report, sweep

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from strategies.engine import EngineSettings
@@ -11,7 +9,7 @@ from strategies.intents.settings import DrainSettings
 from strategies.rivals.ownership import Listing, listed
 from strategies.rivals.settings import RivalSettings
 from strategies.rivals.state import Rivals, Sighting
-from strategies.state import from_bytes, to_bytes
+from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.intent_builders import drain
 from tests.unit.little_cluster import LittleCluster, spread_out
 from tests.unit.rival_stories import PASS_S, A, B, C, Life, three_brokers
@@ -283,13 +281,6 @@ class TestState:
         assert from_bytes(to_bytes(state)) == state
         assert state.rivals.suspects
         assert state.rivals.moves
-
-    def test_a_state_of_an_older_version_has_none(self) -> None:
-        life = three_brokers()
-        state = life.store.get_cluster()
-        old = to_bytes(state).replace(b'"rivals":', b'"unknown_to_old":')
-        assert b'"unknown_to_old":' in old
-        assert from_bytes(old) == replace(state, rivals=type(state.rivals)())
 
 
 class TestRests:

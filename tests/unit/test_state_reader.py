@@ -16,11 +16,12 @@ from strategies.engine import EngineSettings
 from strategies.errors import StateVersionError
 from strategies.forgetting import remains
 from strategies.model import BrokerMemory, Figures, Traffic
-from strategies.state import ClusterState, to_bytes
+from strategies.state import ClusterState
 from strategies.store import BrokerState
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.settings import JobSettings
+from streaming.state.cluster_bytes import to_bytes
 from streaming.state.reader import (
     BrokerStateRow,
     CheckpointState,
@@ -48,9 +49,14 @@ def a_shard(
         {(cluster, name): broker for cluster in clusters for name, broker in entry.items()}
         for entry in entries
     ]
+    fields = {
+        (cluster, name): packed
+        for cluster, state in clusters.items()
+        for name, packed in to_bytes(state).items()
+    }
     return {
         (HEAD, 0): pack(head),
-        (CLUSTERS, 7): pack({name: to_bytes(state) for name, state in clusters.items()}),
+        (CLUSTERS, 7): pack_owned(fields),
         **{(BROKERS, number): pack_owned(entry) for number, entry in enumerate(brokers)},
     }
 

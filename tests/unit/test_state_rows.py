@@ -17,9 +17,8 @@ from streaming.state.rows import (
     pack_owned,
     row_name,
     unpack_brokers,
-    unpack_clusters,
+    unpack_bytes,
     unpack_head,
-    unpack_tables,
 )
 
 
@@ -61,22 +60,18 @@ def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
 def test_heads_clusters_and_tables_come_back() -> None:
     head = Head((2**63 - 1, 0), (), (5,))
     assert unpack_head(pack(head)) == head
-    clusters = {"c": b"state", "a/b": None}
-    assert unpack_clusters(pack(clusters)) == clusters
+    fields = {("c", "clock"): b"state", ("a/b", "clock"): None}
+    assert unpack_bytes(pack_owned(fields)) == fields
     tables = {("c", "b:1"): b"table", ("c", "b:1/owned"): b"all", ("a/b", "b:1"): None}
-    assert unpack_tables(pack_owned(tables)) == tables
+    assert unpack_bytes(pack_owned(tables)) == tables
 
 
-def test_a_large_row_is_compressed_and_comes_back_as_one_of_an_earlier_version_does() -> None:
+def test_a_large_row_is_compressed_and_comes_back_as_a_plain_one_does() -> None:
     text = b"tenant/namespace/0x00000000_0x00100000" * 30_000
-    clusters: dict[str, bytes | None] = {"c": text}
     tables: dict[Owned, bytes | None] = {("c", "b:1"): text}
-    assert len(pack(clusters)) < 2**18
     assert len(pack_owned(tables)) < 2**18
-    assert unpack_clusters(pack(clusters)) == clusters
-    assert unpack_tables(pack_owned(tables)) == tables
-    assert unpack_clusters(msgspec.msgpack.encode(clusters)) == clusters
-    assert unpack_tables(msgspec.msgpack.encode({"c": {"b:1": text}})) == tables
+    assert unpack_bytes(pack_owned(tables)) == tables
+    assert unpack_bytes(msgspec.msgpack.encode({"c": {"b:1": text}})) == tables
 
 
 def test_names_of_rows_can_be_told_apart() -> None:

@@ -19,7 +19,7 @@ def history(*usages: float, changed_at: int = 0) -> LoadHistory:
 
 
 def move(bundle: str, source: str, destination: str, at: int = 0) -> RecentMove:
-    return RecentMove(bundle, source, destination, MINUTE_MS * at, 1e5, 1e2, 0.1, 0.1, True)
+    return RecentMove(bundle, source, destination, MINUTE_MS * at, 1e5, 1e2, 0.1, 0.1, True, True)
 
 
 #: Two moves that should have cut a spread of 40 points to 10.
@@ -66,3 +66,19 @@ def test_a_bundle_returns_to_any_broker_that_it_left() -> None:
     assert returns((there, on, move("y", "b", "a"))) == 0
     assert returns((there, on, back)) == 1
     assert returns((there, move("x", "b", "a"), there)) == 2
+
+
+def test_a_plan_that_was_carried_out_in_part_is_judged_by_what_this_part_was_to_bring() -> None:
+    """Of a plan from 40 to 10 points, one move of 4 points was carried out: 2 points are no more
+    than a tenth of the plan, and half of the move. The second broker remains as full as before.
+    """
+    two, usual = ASKED._replace(planned=2), history(0.3, 0.3, 0.3, 0.3)
+    small = move("x", "a", "b")._replace(source_loses=0.04, destination_gains=0.0)
+    before = {"a": history(0.66, 0.66, 0.68, 0.68), "b": usual}
+    useless = {"a": history(0.66, 0.66, 0.7, 0.7), "b": usual}
+
+    def judged(histories: dict[str, LoadHistory]) -> int:
+        return judged_moves(two, histories, (small,), 3 * MINUTE_MS).idle_rounds
+
+    assert [judged(before), judged(useless)] == [0, 1]
+    assert judged({**useless, "c": history(0.7, 0.7, 0.7, 0.7)}) == 0

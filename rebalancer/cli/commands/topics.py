@@ -33,7 +33,7 @@ def root() -> None:
     """Create the topics of the settings on Kafka and Pulsar."""
 
 
-@app.command(short_help="Create the missing ones of the five topics.")
+@app.command(short_help="Create the topics that are missing.")
 def create(
     *,
     partitions: Annotated[
@@ -68,7 +68,7 @@ def create(
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Create the missing ones of the five topics on Kafka or Pulsar; existing ones stay unchanged.
+    """Create the topics that are missing on Kafka or Pulsar; existing ones stay unchanged.
 
     No topic is compacted: the key of a record is its cluster, so compaction would delete all but
     the newest record of each cluster. On Pulsar, where replication is set on the namespace, one

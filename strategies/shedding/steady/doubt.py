@@ -31,8 +31,8 @@ def judged_moves(
     foreign_ms: int = -1,
 ) -> Episode:
     """The episode after the effect of its last moves has been compared with the prediction; the
-    same one while samples are missing, and once it has been compared. `foreign_ms`: the newest move
-    by something else, which may have undone these.
+    same one while reports do not show all of them or samples are missing, and once it has been
+    compared. `foreign_ms`: the newest move by something else, which may have undone these.
     """
     if episode.judged:
         return episode
@@ -42,18 +42,22 @@ def judged_moves(
     )
     if not involved:  # no move was commanded, or its brokers left
         return episode._replace(judged=True)
-    if any(len(judged(histories[name])) < _SAMPLES for name in involved):
+    if not all(move.shown for move in last) or any(
+        len(judged(histories[name])) < _SAMPLES for name in involved
+    ):
         return episode
     usages = {
         name: load.usage for name, one in histories.items() if (load := load_of(one)) is not None
     }
     ends = max(usages, key=usages.__getitem__), min(usages, key=usages.__getitem__)
     cut = episode.spread_before - (usages[ends[0]] - usages[ends[1]])
-    predicted = episode.spread_before - episode.spread_predicted
+    whole = episode.spread_before - episode.spread_predicted
+    predicted = _cut_of_part(last, histories) if len(last) < episode.planned else whole
     errors = [_error(histories[name]) for name in involved]
     known = [error for error in errors if error is not None]
     episode = episode._replace(judged=True, error=sum(known) / len(known) if known else None)
-    if foreign_ms >= episode.last_at_ms:
+    # Of a plan that was carried out in part, the rest may have been to bring nearly all of it.
+    if foreign_ms >= episode.last_at_ms or predicted < USELESS * whole:
         return episode
     if any(_has_other_traffic(histories[name], episode.last_at_ms) for name in (*involved, *ends)):
         return episode
@@ -74,9 +78,45 @@ def judged_moves(
     return episode._replace(rests_until_ms=now_ms + rest_ms)
 
 
+def without_lost(
+    episode: Episode, before: Sequence[RecentMove], made: Sequence[RecentMove]
+) -> Episode:
+    """The episode as if its last plan had not been decided, once no move of it remains that had
+    counted as done before.
+    """
+    was_counted = any(move.counted for move in last_moves(episode, before))
+    if not was_counted or last_moves(episode, made):
+        return episode
+    if episode.began_at_ms < episode.last_at_ms:  # it was a follow-up
+        return episode._replace(judged=True, followed_up=False)
+    return episode._replace(judged=True, began_at_ms=-1)
+
+
 def last_moves(episode: Episode, moves: Sequence[RecentMove]) -> list[RecentMove]:
     """The moves of the episode's last plan."""
     return [one for one in moves if one.at_ms == episode.last_at_ms]
+
+
+def _cut_of_part(moves: Sequence[RecentMove], histories: Mapping[str, LoadHistory]) -> float:
+    """The predicted cut of the spread by moves of which others of their plan were not carried out:
+    by the older samples, which include these moves.
+    """
+    at_ms = moves[0].at_ms
+    after = {
+        name: sum(one.usage for one in older) / len(older)
+        for name, history in histories.items()
+        if (older := [one for one in history.samples if one.at_ms <= at_ms][-_SAMPLES:])
+    }
+    before = dict(after)
+    for move in moves:
+        for name, change in (
+            (move.source, -move.source_loses),
+            (move.destination, move.destination_gains),
+        ):
+            if name in before:
+                before[name] -= change
+    spreads = (max(usages.values()) - min(usages.values()) for usages in (before, after) if usages)
+    return next(spreads, 0.0) - next(spreads, 0.0)
 
 
 def _has_other_traffic(history: LoadHistory, moved_at_ms: int) -> bool:

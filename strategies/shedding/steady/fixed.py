@@ -13,6 +13,7 @@ from operator import attrgetter
 
 from strategies.load_history import Episode, LoadHistory, RecentMove
 from strategies.model import NO_MEMORY, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.rivals.ownership import AGE_MS
 from strategies.round_figures import Certificate, Forecast
 from strategies.settings import Weights
 from strategies.shedding.memory import with_histories
@@ -21,12 +22,12 @@ from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
-from strategies.shedding.steady.doubt import judged_moves, last_moves
+from strategies.shedding.steady.doubt import judged_moves, last_moves, without_lost
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, followed, widest_gap
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
-from strategies.shedding.steady.samples import counted, recorded
+from strategies.shedding.steady.samples import counted, recorded, uncounted
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 from strategies.usage import weighted_usages
 
@@ -62,7 +63,8 @@ class SteadyShedder:
         }
         loads = [load for load in view.brokers if load.broker in usage]
         lost = sorted(load.broker for load in view.brokers if load.broker not in usage)
-        remembered, moves = self._settled(loads, memory, view)
+        remembered, made = self._settled(loads, memory, view)
+        moves = resting(made, view.now_ms, self.settings.rest_minutes)
         period_ms = 1000.0 * self.settings.sample_seconds
         histories = {
             load.broker: recorded(
@@ -71,7 +73,8 @@ class SteadyShedder:
             for load in loads
         }
         compared = {name: histories[name] for name in compared_brokers(usage)}
-        episode = followed(memory.cluster.episode, remembered, histories, view.now_ms)
+        episode = without_lost(memory.cluster.episode, memory.cluster.moves, made)
+        episode = followed(episode, remembered, histories, view.now_ms)
         episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = _Round(
             view,
@@ -97,10 +100,11 @@ class SteadyShedder:
 
     def _settled(
         self, loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView
-    ) -> tuple[dict[str, LoadHistory], tuple[RecentMove, ...]]:
-        """The histories with the moves of the last round counted in, and the moves whose bundles
-        still rest. A move that limits, filters or an executor refused is dropped: its bundle does
-        not cool down. One that was refused later, or never approved, no longer counts.
+    ) -> tuple[dict[str, LoadHistory], list[RecentMove]]:
+        """The histories with the moves of the last round counted in, and these moves with those
+        before. A move that limits, filters or an executor refused is dropped: its bundle does
+        not cool down. One that was refused later, or that no executor has carried out in time, no
+        longer counts.
         """
         histories = {
             load.broker: kept
@@ -110,23 +114,43 @@ class SteadyShedder:
         moves, brokers = list[RecentMove](), {one.broker: one for one in view.brokers}
         for move in memory.cluster.moves:
             rests = view.now_ms - move.at_ms >= view.cool_down_ms
-            made = move.bundle in view.cooling or (move.counted and rests) or _shows(move, brokers)
-            if made != move.counted:
-                for name, sign in ((move.source, -1), (move.destination, 1)):
-                    if name in histories:
-                        histories[name] = counted(histories[name], move, sign if made else -sign)
+            waits = move.bundle in view.cooling or (move.counted and rests)
+            shown = (move.shown and waits) or _shown(move, brokers)
+            if shown is False:
+                made = waits and not _is_lost(move, brokers[move.source], view)
+            else:  # its cool-down may end before the next round
+                made = True
+            for name, sign in ((move.source, -1), (move.destination, 1)):
+                if name in histories and made and not move.counted:
+                    histories[name] = counted(histories[name], move, sign)
+                elif name in histories and move.counted and not made:
+                    histories[name] = uncounted(
+                        histories[name],
+                        move,
+                        sign,
+                        move.at_ms + view.command_ttl_ms,
+                        brokers[name].figures.bundle_count,
+                    )
             if made:
-                moves.append(move._replace(counted=True))
-        return histories, resting(moves, view.now_ms, self.settings.rest_minutes)
+                moves.append(move._replace(counted=True, shown=move.shown or shown is True))
+        return histories, moves
 
 
-def _shows(move: RecentMove, brokers: Mapping[str, BrokerLoad]) -> bool:
-    """Whether reports show a decided move: its cool-down may end before the next round."""
+def _shown(move: RecentMove, brokers: Mapping[str, BrokerLoad]) -> bool | None:
+    """Whether reports show that a decided move was carried out; None without a report of its
+    source.
+    """
     source, destination = (
         name in brokers and move.bundle in brokers[name].bundles.names
         for name in (move.source, move.destination)
     )
-    return destination or not source
+    return destination or (not source if move.source in brokers else None)
+
+
+def _is_lost(move: RecentMove, source: BrokerLoad, view: ClusterView) -> bool:
+    """Whether the command for a move was not carried out, if this report does not show it."""
+    reported_at_ms = view.now_ms if source.reported_at_ms is None else source.reported_at_ms
+    return reported_at_ms >= move.at_ms + view.command_ttl_ms + AGE_MS
 
 
 def resting(
@@ -325,4 +349,5 @@ def _after_moves(
         spread_before=spread_of(cluster.brokers.usage) / 100,
         spread_predicted=plan.spread / 100,
         judged=False,
+        planned=len(plan.moves),
     )

@@ -17,11 +17,11 @@ from strategies.shedding.steady.settings import SteadySettings
 
 
 def quiet(settings: SteadySettings) -> QuietScreen:
-    """Finds rounds without a gap that counts; none while moves are waiting to be judged."""
+    """Finds rounds without a gap that counts; none while moves wait to be shown or judged."""
 
     def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
         cluster, skips, kept = memory.cluster, list[tuple[Skip, ...]](), None
-        if not cluster.episode.judged or any(not one.counted for one in cluster.moves):
+        if not cluster.episode.judged or any(not one.shown for one in cluster.moves):
             return skips, memory
         for now_ms, usage, histories in _advanced(rounds, memory, settings):
             compared = {name: histories[name] for name in compared_brokers(usage)}

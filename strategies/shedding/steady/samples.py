@@ -9,6 +9,7 @@ from statistics import median
 
 import numpy as np
 
+from strategies.bundles.bundle_loads import Floats
 from strategies.load_history import (
     LARGEST,
     ROW_BYTES,
@@ -67,7 +68,9 @@ def recorded(
         traffic.msg_throughput_in + traffic.msg_throughput_out,
         traffic.msg_rate_in + traffic.msg_rate_out,
     )
-    return continued(old, load, broker.figures.bundle_count, broker.fresh, period_ms)
+    new = continued(old, load, broker.figures.bundle_count, broker.fresh, period_ms)
+    # Costs are learned from measured figures only.
+    return new._replace(packed_levels=old.packed_levels) if broker.estimated else new
 
 
 def continued(
@@ -116,15 +119,35 @@ def counted(history: LoadHistory, move: RecentMove, sign: int) -> LoadHistory:
     """The history with a move counted in: all samples become what they would have been after it.
     `sign`: −1 for the source, +1 for the destination.
     """
-    usage = move.destination_gains if sign > 0 else move.source_loses
-    figures = columns(history.packed_samples).copy()
-    more = sign * np.array([usage, move.throughput, move.msg_rate])
-    figures[:, 1:] = np.maximum(0.0, figures[:, 1:] + more)
+    figures = _shifted(columns(history.packed_samples), move, sign)
     return history._replace(
         packed_samples=figures.tobytes(),
         changed_at_ms=max(history.changed_at_ms, move.at_ms),
         bundles=max(0, history.bundles + sign),
     )
+
+
+def uncounted(
+    history: LoadHistory, move: RecentMove, sign: int, until_ms: int, bundles: int
+) -> LoadHistory:
+    """The history of a broker with `bundles` bundles without a move that was not carried out.
+    Samples between the move and `until_ms` are estimates that include it, and go; `sign`: as when
+    it was counted in.
+    """
+    figures = columns(history.packed_samples)
+    before = figures[figures[:, 0] <= move.at_ms]
+    later = figures[figures[:, 0] >= until_ms]
+    samples = _shifted(before, move, sign, -1).tobytes() + later.tobytes()
+    return history._replace(packed_samples=samples, bundles=bundles)
+
+
+def _shifted(figures: Floats, move: RecentMove, sign: int, times: int = 1) -> Floats:
+    """Samples of a source (`sign` −1) or a destination (+1) with a move added this many times."""
+    usage = move.destination_gains if sign > 0 else move.source_loses
+    more = sign * times * np.array([usage, move.throughput, move.msg_rate])
+    shifted = figures.copy()
+    shifted[:, 1:] = np.maximum(0.0, figures[:, 1:] + more)
+    return shifted
 
 
 def judged(history: LoadHistory) -> Sequence[LoadSample]:

@@ -23,7 +23,8 @@ def memory(settings: SteadySettings) -> StrategyMemory:
     """
     rest_ms = round(60_000 * settings.rest_minutes)
     samples = max(SAMPLES, round(LEVELS * LEVEL_WEIGHT))
-    return StrategyMemory(samples=samples, decisions_ms=max(rest_ms, LONGEST_REST_MS))
+    decisions_ms = max(rest_ms, LONGEST_REST_MS)
+    return StrategyMemory(samples=samples, decisions_ms=decisions_ms, judges_moves=True)
 
 
 STEADY = SheddingStrategy(
