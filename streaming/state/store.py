@@ -245,8 +245,11 @@ class ShardStore:
         return self._open[name]
 
     def _state(self, name: str) -> ClusterState:
+        fields = self._fields_of.of(name)
+        if not fields:  # a made-up name leaves nothing
+            return ClusterState()
         if name not in self._read:
-            self._read[name] = from_bytes(self._fields_of.of(name))
+            self._read[name] = from_bytes(fields)
         return self._read[name]
 
     def _note_field(self, name: Owned, packed: bytes | None) -> None:
@@ -279,7 +282,7 @@ class ShardStore:
         if not (clusters or brokers or tables):
             return
         _write(self._clusters, clusters, rows, CLUSTERS, pack_owned)
-        self._read |= states
+        self._read |= {name: one for name, one in states.items() if self._fields_of.of(name)}
         _write(self._brokers, brokers, rows, BROKERS, pack_owned)
         _write(self._tables, tables, rows, TABLES, pack_owned)
         rows.put(pack(self._head()), HEAD)
