@@ -8,51 +8,50 @@ entries to write, and takes them as arguments after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 #: Obsolete items are kept until their number exceeds that of the newest items by this.
 _SLACK = 64
 
-LogEntry = Mapping[K, V | None]
+#: Cluster → name → value; None means that the name is removed.
+LogEntry = Mapping[str, Mapping[str, V | None]]
 
 
-class CompactedLog(Generic[K, V]):
-    """Names and their newest values. An entry holds names and values; the value None means that the
-    name is removed.
-    """
+class CompactedLog(Generic[V]):
+    """Names within clusters, and their newest values."""
 
     def __init__(
-        self,
-        weight: Callable[[V], int],
-        entry_weight: int,
-        new_entry: Callable[[], int],
-        note: Callable[[K, V | None], object] = lambda _name, _value: None,
+        self, weight: Callable[[V], int], entry_weight: int, new_entry: Callable[[], int]
     ) -> None:
         """`weight`: weight of a value; an entry is full at `entry_weight`. `new_entry`: returns a
-        number that no entry has ever had. `note`: called with every name and its newest value, as
-        they change.
+        number that no entry has ever had.
         """
         self._weight, self._entry_weight, self._new_entry = weight, entry_weight, new_entry
-        self._on_change = note
-        #: The newest value of every name that is not removed.
-        self.values: dict[K, V] = {}
+        #: Cluster → name → newest value, without removed names and without empty clusters.
+        self.values: dict[str, dict[str, V]] = {}
         #: Weight of all these values together.
         self.total_weight = 0
-        # Entry → number of its items, and the names whose newest item it holds; both by age, oldest
-        # first.
+        # Stored entries by number, oldest first: the names of their items by cluster, the number of
+        # items, of these the newest ones of their names, and of these the ones with a value.
+        self._names: dict[int, dict[str, tuple[str, ...]]] = {}
         self._items: dict[int, int] = {}
-        self._newest: dict[int, dict[K, None]] = {}
-        self._where: dict[K, int] = {}
+        self._newest: dict[int, int] = {}
+        self._newest_values: dict[int, int] = {}
+        # Cluster → name → the entry of its newest item.
+        self._where: dict[str, dict[str, int]] = {}
 
     @property
     def entries(self) -> list[int]:
         """Numbers of the stored entries, oldest first."""
-        return list(self._items)
+        return list(self._names)
 
-    def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[K, V]]) -> bool:
+    def of(self, cluster: str) -> Mapping[str, V]:
+        """The newest values of a cluster by name."""
+        return self.values.get(cluster, {})
+
+    def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[V]]) -> bool:
         """Applies the entries that another log, once equal to this one, has written since;
         `entries`: its stored ones, oldest first.
 
@@ -60,99 +59,117 @@ class CompactedLog(Generic[K, V]):
         content is then invalid.
         """
         kept = set(entries)
-        known = [number for number in self._items if number in kept]
+        known = [number for number in self._names if number in kept]
         if known != list(entries[: len(known)]):
             return False
         for number in entries[len(known) :]:
             self._take(number, read(number))
-        for number in [number for number in self._items if number not in kept]:
+        for number in [number for number in self._names if number not in kept]:
             if self._newest[number]:
                 return False
             self._drop(number)
         return True
 
-    def _take(self, number: int, entry: LogEntry[K, V]) -> None:
-        """Thousands of items in each micro-batch: a loop without calls of its own."""
-        self._items[number] = len(entry)
-        self._newest[number] = dict.fromkeys(entry)
-        newest, where, values, weight = self._newest, self._where, self.values, self._weight
-        for name, value in entry.items():
-            earlier = where.get(name)
-            if earlier is not None:
-                newest[earlier].pop(name, None)
-            where[name] = number
-            replaced = values.get(name)
-            if replaced is not None:
-                self.total_weight -= weight(replaced)
-            if value is not None:
-                values[name] = value
-                self.total_weight += weight(value)
-            elif replaced is not None:
-                del values[name]
-            self._on_change(name, value)
+    def _take(self, number: int, entry: LogEntry[V]) -> None:
+        """Thousands of items in each micro-batch: a loop with few calls of its own."""
+        newest, newest_values, weight = self._newest, self._newest_values, self._weight
+        self._names[number] = {cluster: tuple(some) for cluster, some in entry.items()}
+        self._items[number] = newest[number] = sum(map(len, entry.values()))
+        newest_values[number] = 0
+        for cluster, some in entry.items():
+            where = self._where.setdefault(cluster, {})
+            values = self.values.setdefault(cluster, {})
+            for name, value in some.items():
+                earlier, replaced = where.get(name), values.get(name)
+                if earlier is not None:
+                    newest[earlier] -= 1
+                if replaced is not None:
+                    self.total_weight -= weight(replaced)
+                    if earlier is not None:
+                        newest_values[earlier] -= 1
+                where[name] = number
+                if value is not None:
+                    values[name] = value
+                    self.total_weight += weight(value)
+                    newest_values[number] += 1
+                elif replaced is not None:
+                    del values[name]
+            if not values:
+                del self.values[cluster]
 
-    def write(self, changed: LogEntry[K, V]) -> tuple[dict[int, LogEntry[K, V]], list[int]]:
+    def write(self, changed: LogEntry[V]) -> tuple[dict[int, LogEntry[V]], list[int]]:
         """Applies changes; returns the entries to write, by number, and the numbers of the entries
         to delete.
         """
-        before = list(self._items)
-        fresh = self._append(
-            {
-                name: value
-                for name, value in changed.items()
-                if value is not None or name in self._where
-            }
-        )
+        before = self.entries
+        fresh = self._append(changed)
         self._drop_superseded()
         fresh |= self._append(self._take_oldest())
-        return {number: entry for number, entry in fresh.items() if number in self._items}, [
-            number for number in before if number not in self._items
+        return {number: entry for number, entry in fresh.items() if number in self._names}, [
+            number for number in before if number not in self._names
         ]
 
-    def _append(self, items: LogEntry[K, V]) -> dict[int, LogEntry[K, V]]:
-        fresh: dict[int, LogEntry[K, V]] = {self._new_entry(): entry for entry in self._cut(items)}
+    def _append(self, items: LogEntry[V]) -> dict[int, LogEntry[V]]:
+        fresh: dict[int, LogEntry[V]] = {self._new_entry(): entry for entry in self._cut(items)}
         for number, entry in fresh.items():
             self._take(number, entry)
         return fresh
 
-    def _cut(self, items: LogEntry[K, V]) -> Iterator[dict[K, V | None]]:
-        some: dict[K, V | None] = {}
-        weight = 0
-        for name, value in items.items():
-            some[name] = value
-            weight += 0 if value is None else self._weight(value)
-            if weight >= self._entry_weight:
-                yield some
-                some, weight = {}, 0
-        if some:
-            yield some
+    def _cut(self, items: LogEntry[V]) -> Iterator[dict[str, dict[str, V | None]]]:
+        """Parts that are full, without removals of unknown names."""
+        part: dict[str, dict[str, V | None]] = {}
+        weight, weigh = 0, self._weight
+        for cluster, some in items.items():
+            where, there = self._where.get(cluster, {}), dict[str, V | None]()
+            for name, value in some.items():
+                if value is not None:
+                    weight += weigh(value)
+                elif name not in where:
+                    continue
+                there[name] = value
+                if weight >= self._entry_weight:
+                    yield {**part, cluster: there}
+                    part, there, weight = {}, {}, 0
+            if there:
+                part[cluster] = there
+        if part:
+            yield part
 
     def _drop_superseded(self) -> None:
-        for number in [number for number, names in self._newest.items() if not names]:
+        for number in [number for number in self._names if not self._newest[number]]:
             self._drop(number)
         # The removal of a name must be kept as long as an older entry could restore the name.
-        while self._items and self.values.keys().isdisjoint(self._newest[next(iter(self._items))]):
-            self._drop(next(iter(self._items)))
+        while self._names and not self._newest_values[next(iter(self._names))]:
+            self._drop(next(iter(self._names)))
 
-    def _take_oldest(self) -> dict[K, V]:
+    def _take_oldest(self) -> dict[str, dict[str, V]]:
         """Removes the oldest entries until few obsolete items remain; returns the current items of
         the removed entries.
 
         The caller writes these items again, on average at most once per item.
         """
-        taken: dict[K, V] = {}
-        stored = sum(self._items.values())
-        while stored > 2 * len(self.values) + _SLACK:
-            oldest = next(iter(self._items))
-            alive = {
-                name: self.values[name] for name in self._newest[oldest] if name in self.values
-            }
-            stored -= self._items[oldest] - len(alive)
-            taken |= alive
-            self._drop(oldest)
+        taken: dict[str, dict[str, V]] = {}
+        stored, most = sum(self._items.values()), 2 * sum(self._newest_values.values()) + _SLACK
+        while stored > most:
+            oldest = next(iter(self._names))
+            stored -= self._items[oldest] - self._newest_values[oldest]
+            for cluster, names in self._drop(oldest).items():
+                values = self.of(cluster)
+                if current := {name: values[name] for name in names if name in values}:
+                    taken.setdefault(cluster, {}).update(current)
         return taken
 
-    def _drop(self, number: int) -> None:
-        for name in self._newest.pop(number):
-            del self._where[name]
-        del self._items[number]
+    def _drop(self, number: int) -> dict[str, list[str]]:
+        """Removes an entry; returns the names whose newest item it holds."""
+        names, newest = self._names.pop(number), self._newest.pop(number)
+        del self._items[number], self._newest_values[number]
+        found: dict[str, list[str]] = {}
+        for cluster, some in names.items() if newest else ():
+            where = self._where[cluster]
+            if here := [name for name in some if where.get(name) == number]:
+                found[cluster] = here
+            for name in here:
+                del where[name]
+            if not where:
+                del self._where[cluster]
+        return found

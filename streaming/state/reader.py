@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JError
@@ -24,18 +25,20 @@ from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, ROWS_VERSION, read_guard
 from streaming.state.checkpoint_rows import spark_for, state_rows
 from streaming.state.cluster_bytes import from_bytes
+from streaming.state.compacted_log import LogEntry
 from streaming.state.rows import (
     BROKERS,
     CLUSTERS,
     HEAD,
     TABLES,
     Head,
-    Owned,
     named_row,
     unpack_brokers,
     unpack_bytes,
     unpack_head,
 )
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,29 +158,34 @@ def state_of(shards: Iterable[Mapping[tuple[str, int], bytes]]) -> CheckpointSta
 
 
 def _clusters(head: Head, packed: Mapping[tuple[str, int], bytes]) -> dict[str, ClusterState]:
-    newest: dict[Owned, bytes | None] = {}
-    for entry in head.clusters:
-        newest |= unpack_bytes(packed[CLUSTERS, entry])
-    fields: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
-    for (cluster, name), value in newest.items():
-        if value is not None:
-            fields[cluster][name] = value
-    return {cluster: from_bytes(some) for cluster, some in fields.items()}
+    newest = _newest(unpack_bytes(packed[CLUSTERS, entry]) for entry in head.clusters)
+    return {cluster: from_bytes(fields) for cluster, fields in newest.items()}
 
 
 def _broker_rows(
     head: Head, packed: Mapping[tuple[str, int], bytes], clusters: Mapping[str, ClusterState]
 ) -> Iterator[tuple[tuple[str, int], BrokerStateRow]]:
     """Rows with their place: cluster, order of first appearance."""
-    newest: dict[Owned, BrokerState | None] = {}
-    for entry in head.brokers:
-        newest |= unpack_brokers(packed[BROKERS, entry])
-    for (cluster, _), broker in newest.items():
-        if broker is not None:
+    newest = _newest(unpack_brokers(packed[BROKERS, entry]) for entry in head.brokers)
+    for cluster, brokers in newest.items():
+        for broker in brokers.values():
             yield (
                 (cluster, broker.order),
                 _row(cluster, clusters.get(cluster, ClusterState()), broker),
             )
+
+
+def _newest(entries: Iterable[LogEntry[V]]) -> dict[str, dict[str, V]]:
+    """Cluster → name → newest value. `entries`: oldest first."""
+    found: defaultdict[str, dict[str, V | None]] = defaultdict(dict)
+    for entry in entries:
+        for cluster, some in entry.items():
+            found[cluster] |= some
+    there = {
+        cluster: {name: value for name, value in some.items() if value is not None}
+        for cluster, some in found.items()
+    }
+    return {cluster: some for cluster, some in there.items() if some}
 
 
 def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateRow:

@@ -9,7 +9,7 @@ brokers. Raise `checkpoint.ROWS_VERSION` with every change that makes older rows
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 import zstandard
@@ -17,8 +17,6 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from strategies.store import BrokerState
 from streaming.state.vanished import Watch
-
-V = TypeVar("V")
 
 STATE_KEY = StructType([StructField("name", StringType())])
 STATE_VALUE = StructType([StructField("packed", BinaryType())])
@@ -31,9 +29,6 @@ HEAD, CLUSTERS, BROKERS, TABLES = "head", "clusters", "brokers", "tables"
 _LARGEST_PLAIN, _LEVEL = 2**12, -1
 #: How a compressed row begins, and no packed map or array.
 _COMPRESSED = zstandard.FRAME_HEADER
-
-#: A field of a cluster's state, a broker, or a table of a broker: cluster, name.
-Owned = tuple[str, str]
 
 
 class Head(NamedTuple):
@@ -63,14 +58,11 @@ def pack(head: Head) -> bytes:
     return _compact(msgspec.msgpack.encode(head))
 
 
-def pack_owned(entry: Mapping[Owned, BrokerState | None] | Mapping[Owned, bytes | None]) -> bytes:
+def pack_entry(entry: Mapping[str, Mapping[str, BrokerState | bytes | None]]) -> bytes:
     """An entry of the clusters' fields, of the brokers or of the tables as bytes (cluster → name →
     value); None marks a removed one.
     """
-    nested: dict[str, dict[str, object]] = {}
-    for (cluster, name), value in entry.items():
-        nested.setdefault(cluster, {})[name] = value
-    return _compact(msgspec.msgpack.encode(nested))
+    return _compact(msgspec.msgpack.encode(entry))
 
 
 def _compact(packed: bytes) -> bytes:
@@ -95,17 +87,11 @@ def unpack_head(packed: bytes) -> Head:
     return _HEAD.decode(_plain(packed))
 
 
-def unpack_brokers(packed: bytes) -> dict[Owned, BrokerState | None]:
-    """Inverse of `pack_owned`; fields of type float are floats, even if integers were packed."""
-    return _flat(_BROKERS.decode(_plain(packed)))
+def unpack_brokers(packed: bytes) -> dict[str, dict[str, BrokerState | None]]:
+    """Inverse of `pack_entry`; fields of type float are floats, even if integers were packed."""
+    return _BROKERS.decode(_plain(packed))
 
 
-def unpack_bytes(packed: bytes) -> dict[Owned, bytes | None]:
-    """Inverse of `pack_owned` for fields of clusters, and for tables."""
-    return _flat(_BYTES.decode(_plain(packed)))
-
-
-def _flat(nested: Mapping[str, Mapping[str, V]]) -> dict[Owned, V]:
-    return {
-        (cluster, name): value for cluster, some in nested.items() for name, value in some.items()
-    }
+def unpack_bytes(packed: bytes) -> dict[str, dict[str, bytes | None]]:
+    """Inverse of `pack_entry` for fields of clusters, and for tables."""
+    return _BYTES.decode(_plain(packed))

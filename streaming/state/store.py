@@ -4,9 +4,9 @@ which then writes the changes of all its clusters back once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from secrets import randbits
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 from strategies.errors import StateVersionError
 from strategies.forgetting import can_be_forgotten, forget
@@ -20,9 +20,8 @@ from streaming.state.rows import (
     HEAD,
     TABLES,
     Head,
-    Owned,
     pack,
-    pack_owned,
+    pack_entry,
     row_name,
     unpack_brokers,
     unpack_bytes,
@@ -31,13 +30,11 @@ from streaming.state.rows import (
 from streaming.state.vanished import Patience, Watch, watched
 
 Row = tuple[Any, ...]
-V = TypeVar("V")
-Changes = dict[Owned, V | None]
 
 #: Maximum number of brokers, and of bytes of tables or clusters, in one row of state: Java copies a
 #: row several times, and collects larger arrays only with the whole heap.
 _BROKERS_PER_ENTRY = 2_000
-_BYTES_PER_ENTRY = 2**19
+_BYTES_PER_ENTRY = 3 * 2**18
 _ENTRY_BITS = 63
 
 
@@ -83,10 +80,6 @@ def _new_entry() -> int:
     return randbits(_ENTRY_BITS)
 
 
-def _one(_: object) -> int:
-    return 1
-
-
 def _time_of(store: SparkStore) -> int | None:
     clock = store.get_cluster().clock
     return None if clock is None else clock.now_ms
@@ -95,29 +88,6 @@ def _time_of(store: SparkStore) -> int | None:
 def _owned(broker: str) -> str:
     """The name of a broker's owned bundles among the tables; no name of a broker has a slash."""
     return f"{broker}/owned"
-
-
-class ByCluster(Generic[V]):
-    """What a log holds, by cluster: name → newest value."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, dict[str, V]] = {}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def of(self, cluster: str) -> Mapping[str, V]:
-        return self._values.get(cluster, {})
-
-    def note(self, name: Owned, value: V | None) -> None:
-        """Takes over a change of the log."""
-        cluster, name_there = name
-        if value is not None:
-            self._values.setdefault(cluster, {})[name_there] = value
-        elif cluster in self._values:
-            self._values[cluster].pop(name_there, None)
-            if not self._values[cluster]:
-                del self._values[cluster]
 
 
 class SparkStore:
@@ -209,17 +179,9 @@ class ShardStore:
     """The state of all clusters of one shard."""
 
     def __init__(self) -> None:
-        self._fields_of = ByCluster[bytes]()
-        self._brokers_of, self._tables_of = ByCluster[BrokerState](), ByCluster[bytes]()
-        self._clusters = CompactedLog[Owned, bytes](
-            len, _BYTES_PER_ENTRY, _new_entry, self._note_field
-        )
-        self._brokers = CompactedLog[Owned, BrokerState](
-            _one, _BROKERS_PER_ENTRY, _new_entry, self._brokers_of.note
-        )
-        self._tables = CompactedLog[Owned, bytes](
-            len, _BYTES_PER_ENTRY, _new_entry, self._tables_of.note
-        )
+        self._clusters = CompactedLog[bytes](len, _BYTES_PER_ENTRY, _new_entry)
+        self._brokers = CompactedLog[BrokerState](bool, _BROKERS_PER_ENTRY, _new_entry)  # each is 1
+        self._tables = CompactedLog[bytes](len, _BYTES_PER_ENTRY, _new_entry)
         # Cluster → the meaning of its bytes, which is found once.
         self._read: dict[str, ClusterState] = {}
         self._open: dict[str, SparkStore] = {}
@@ -232,7 +194,7 @@ class ShardStore:
 
     def clusters(self) -> list[str]:
         """Names of the clusters that have a state, as of the last `flush`."""
-        return list(self._fields_of)
+        return list(self._clusters.values)
 
     def cluster(self, name: str) -> SparkStore:
         """The store of one cluster; the same one until the next `flush`. Raises
@@ -240,22 +202,17 @@ class ShardStore:
         """
         if name not in self._open:
             self._open[name] = SparkStore(
-                self._state(name), self._brokers_of.of(name), self._tables_of.of(name)
+                self._state(name), self._brokers.of(name), self._tables.of(name)
             )
         return self._open[name]
 
     def _state(self, name: str) -> ClusterState:
-        fields = self._fields_of.of(name)
+        fields = self._clusters.of(name)
         if not fields:  # a made-up name leaves nothing
             return ClusterState()
         if name not in self._read:
             self._read[name] = from_bytes(fields)
         return self._read[name]
-
-    def _note_field(self, name: Owned, packed: bytes | None) -> None:
-        if self._fields_of.of(name[0]).get(name[1]) is not packed:
-            self._fields_of.note(name, packed)
-            self._read.pop(name[0], None)
 
     def drop_vanished(self, now_ms: int, patience: Patience) -> list[str]:
         """After the records of a micro-batch: drops what can be dropped of clusters that vanished,
@@ -268,7 +225,7 @@ class ShardStore:
         return [] if line is None else list(self._dropped(line))
 
     def _dropped(self, line_ms: int) -> Iterator[str]:
-        silent = [name for name in self._fields_of if name not in self._open]
+        silent = [name for name in self.clusters() if name not in self._open]
         for name in silent:
             if can_be_forgotten(self._state(name), line_ms):
                 self.cluster(name).forget()
@@ -276,29 +233,23 @@ class ShardStore:
 
     def flush(self, rows: Rows) -> None:
         """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
-        clusters, brokers, tables = self._changed()
-        states = {name: store.get_cluster() for name, store in self._open.items()}
-        self._open = {}
-        if not (clusters or brokers or tables):
+        stores, self._open = self._open, {}
+        fields = {
+            name: store.changed_fields(self._clusters.of(name)) for name, store in stores.items()
+        }
+        brokers = {name: store.changed_brokers for name, store in stores.items()}
+        tables = {name: store.changed_tables for name, store in stores.items()}
+        if not any(map(any, (fields.values(), brokers.values(), tables.values()))):
             return
-        _write(self._clusters, clusters, rows, CLUSTERS, pack_owned)
-        self._read |= {name: one for name, one in states.items() if self._fields_of.of(name)}
-        _write(self._brokers, brokers, rows, BROKERS, pack_owned)
-        _write(self._tables, tables, rows, TABLES, pack_owned)
+        _write(self._clusters, fields, rows, CLUSTERS)
+        for name, store in stores.items():
+            if name in self._clusters.values:
+                self._read[name] = store.get_cluster()
+            else:
+                self._read.pop(name, None)
+        _write(self._brokers, brokers, rows, BROKERS)
+        _write(self._tables, tables, rows, TABLES)
         rows.put(pack(self._head()), HEAD)
-
-    def _changed(
-        self,
-    ) -> tuple[Changes[bytes], Changes[BrokerState], Changes[bytes]]:
-        clusters: Changes[bytes] = {}
-        brokers: Changes[BrokerState] = {}
-        tables: Changes[bytes] = {}
-        for name, store in self._open.items():
-            brokers |= {(name, broker): state for broker, state in store.changed_brokers.items()}
-            tables |= {(name, broker): table for broker, table in store.changed_tables.items()}
-            fields = store.changed_fields(self._fields_of.of(name))
-            clusters |= {(name, field): packed for field, packed in fields.items()}
-        return clusters, brokers, tables
 
     def _head(self) -> Head:
         return Head(
@@ -316,9 +267,7 @@ class ShardStore:
         """
         self._watch = head.watch
         return (
-            self._clusters.follow(
-                head.clusters, lambda entry: unpack_bytes(rows.there(CLUSTERS, entry))
-            )
+            self._clusters.follow(head.clusters, lambda entry: self._fields(entry, rows))
             and self._brokers.follow(
                 head.brokers, lambda entry: unpack_brokers(rows.there(BROKERS, entry))
             )
@@ -326,6 +275,12 @@ class ShardStore:
                 head.tables, lambda entry: unpack_bytes(rows.there(TABLES, entry))
             )
         )
+
+    def _fields(self, entry: int, rows: Rows) -> dict[str, dict[str, bytes | None]]:
+        fields = unpack_bytes(rows.there(CLUSTERS, entry))
+        for cluster in fields:
+            self._read.pop(cluster, None)
+        return fields
 
 
 class StoreCache:
@@ -378,14 +333,10 @@ class StoreCache:
 
 
 def _write(
-    log: CompactedLog[Any, Any],
-    changed: Mapping[Any, Any],
-    rows: Rows,
-    part: str,
-    packing: Callable[[Any], bytes],
+    log: CompactedLog[Any], changed: Mapping[str, Mapping[str, Any]], rows: Rows, part: str
 ) -> None:
     fresh, old = log.write(changed)
     for entry, values in fresh.items():
-        rows.put(packing(values), part, entry)
+        rows.put(pack_entry(values), part, entry)
     for entry in old:
         rows.remove(part, entry)

@@ -18,7 +18,7 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.settings import SteadySettings
 from strategies.store import InMemoryStore
 from streaming.state.cluster_bytes import from_bytes, to_bytes
-from streaming.state.rows import pack_owned, unpack_brokers
+from streaming.state.rows import pack_entry, unpack_brokers
 from tests.properties.costly import costly
 from tests.properties.drawn_lives import DrawnCluster, Form, Life, some_settings
 from tests.properties.legal import WEIGHTS, seeds
@@ -80,8 +80,8 @@ def test_the_state_survives_encoding(seed: int, brokers: int, bundles: int, roun
 def reopened(store: InMemoryStore) -> InMemoryStore:
     """The state as Spark stores and reads it."""
     found = InMemoryStore()
-    packed = pack_owned({("c", one.broker): one for one in store.brokers()})
-    for (_, name), broker in unpack_brokers(packed).items():
+    packed = pack_entry({"c": {one.broker: one for one in store.brokers()}})
+    for name, broker in unpack_brokers(packed)["c"].items():
         assert broker is not None
         found.put_broker(broker)
         table = store.get_table(name)

@@ -90,11 +90,11 @@ class Decided:
 
     def brokers(self) -> list[str]:
         return sorted(
-            name for packed in self._values(BROKERS) for _, name in unpack_brokers(packed)
+            name for packed in self._values(BROKERS) for name in unpack_brokers(packed)["c"]
         )
 
     def tables(self) -> list[str]:
-        return sorted(name for packed in self._values(TABLES) for _, name in unpack_bytes(packed))
+        return sorted(name for packed in self._values(TABLES) for name in unpack_bytes(packed)["c"])
 
     def _values(self, part: str) -> list[bytes]:
         rows = self._tester.peekMapState("state", (0,))

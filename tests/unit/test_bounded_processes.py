@@ -40,7 +40,7 @@ PLACES = (
     "rebalancer/cli/watch",
     "streaming",
 )
-GROWING = frozenset({"dict", "list", "set", "deque", "defaultdict", "Counter", "ByCluster"})
+GROWING = frozenset({"dict", "list", "set", "deque", "defaultdict", "Counter"})
 
 CALL = "one call, pass or micro-batch: the next one begins without it"
 LISTED = "brokers that the cluster lists"
@@ -133,17 +133,15 @@ BOUNDS: Mapping[str, str] = {
     "streaming/sources/pulsar_plan.py PulsarPlanner._stop_at": PARTITIONS,
     "streaming/state/checkpoint_rows.py MemoryVariable.rows": CALL,
     "streaming/state/compacted_log.py CompactedLog._items": "items of the log, and as many again",
+    "streaming/state/compacted_log.py CompactedLog._names": "items of the log, and as many again",
     "streaming/state/compacted_log.py CompactedLog._newest": "items of the log, and as many again",
+    "streaming/state/compacted_log.py CompactedLog._newest_values": "items of the log",
     "streaming/state/compacted_log.py CompactedLog._where": "items of the log, and as many again",
     "streaming/state/compacted_log.py CompactedLog.values": STATE,
     "streaming/state/reader.py CheckpointState.brokers": CALL,
     "streaming/state/reader.py CheckpointState.forgotten": CALL,
-    "streaming/state/store.py ByCluster._values": STATE,
-    "streaming/state/store.py ShardStore._brokers_of": STATE,
-    "streaming/state/store.py ShardStore._fields_of": STATE,
     "streaming/state/store.py ShardStore._open": CALL,
     "streaming/state/store.py ShardStore._read": STATE,
-    "streaming/state/store.py ShardStore._tables_of": STATE,
     "streaming/state/store.py SparkStore.changed_brokers": CALL,
     "streaming/state/store.py SparkStore.changed_tables": CALL,
     "streaming/state/store.py StoreCache._sizes": "the bytes of the cache; one shard at least",

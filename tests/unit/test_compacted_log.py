@@ -4,6 +4,7 @@ newest ones, and little else.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from copy import deepcopy
 from itertools import count
 from random import Random
@@ -20,11 +21,15 @@ def weigh(_: int) -> int:
     return 1
 
 
+def items_in(entry: LogEntry[int]) -> int:
+    return sum(map(len, entry.values()))
+
+
 class Kept:
     """Entries as Spark would keep them, and the journal that writes them."""
 
     def __init__(self, entry_weight: int = 1_000) -> None:
-        self.entries: dict[int, LogEntry[str, int]] = {}
+        self.entries: dict[int, LogEntry[int]] = {}
         self.written = 0
         numbers = count()
         # Copies of a function are the function: whoever strays from here does not take numbers that
@@ -33,20 +38,23 @@ class Kept:
         self.journal = self._empty()
 
     def write(self, **changed: int | None) -> None:
+        self.write_all({"c": changed})
+
+    def write_all(self, changed: LogEntry[int]) -> None:
         fresh, gone = self.journal.write(changed)
         assert not fresh.keys() & set(gone)
-        self.written += sum(map(len, fresh.values()))
+        self.written += sum(map(items_in, fresh.values()))
         self.entries |= fresh
         for number in gone:
             del self.entries[number]
         assert self.journal.entries == sorted(self.entries)
 
-    def read_again(self) -> CompactedLog[str, int]:
+    def read_again(self) -> CompactedLog[int]:
         journal = self._empty()
         assert journal.follow(self.journal.entries, self.entries.__getitem__)
         return journal
 
-    def _empty(self) -> CompactedLog[str, int]:
+    def _empty(self) -> CompactedLog[int]:
         return CompactedLog(weigh, self._entry_weight, self._new_entry)
 
 
@@ -54,8 +62,8 @@ def test_what_one_batch_has_changed_is_one_entry() -> None:
     kept = Kept()
     kept.write(a=1, b=2)
     kept.write(b=3)
-    assert kept.entries == {0: {"a": 1, "b": 2}, 1: {"b": 3}}
-    assert kept.read_again().values == kept.journal.values == {"a": 1, "b": 3}
+    assert kept.entries == {0: {"c": {"a": 1, "b": 2}}, 1: {"c": {"b": 3}}}
+    assert kept.read_again().values == kept.journal.values == {"c": {"a": 1, "b": 3}}
 
 
 def test_a_batch_without_changes_writes_nothing() -> None:
@@ -69,7 +77,7 @@ def test_an_entry_goes_when_everything_in_it_is_older() -> None:
     kept.write(a=1, b=1)
     kept.write(c=1)
     kept.write(a=2, b=2)
-    assert kept.entries == {1: {"c": 1}, 2: {"a": 2, "b": 2}}
+    assert kept.entries == {1: {"c": {"c": 1}}, 2: {"c": {"a": 2, "b": 2}}}
 
 
 def test_what_is_gone_does_not_come_back_from_an_older_entry() -> None:
@@ -77,9 +85,9 @@ def test_what_is_gone_does_not_come_back_from_an_older_entry() -> None:
     kept.write(a=1, b=1)
     kept.write(a=2)
     kept.write(a=None)
-    assert kept.read_again().values == {"b": 1}
+    assert kept.read_again().values == {"c": {"b": 1}}
     kept.write(b=2)
-    assert kept.entries == {3: {"b": 2}}
+    assert kept.entries == {3: {"c": {"b": 2}}}
 
 
 @pytest.mark.parametrize(("names", "oldest_is_kept"), [(35, True), (34, False)])
@@ -89,7 +97,7 @@ def test_twice_what_is_new_and_64_items_more_may_be_kept(names: int, oldest_is_k
     kept.write(**{f"n{i}": i for i in range(names)})
     kept.write(**dict.fromkeys([f"n{i}" for i in range(33)]))
     assert (0 in kept.entries) is oldest_is_kept
-    assert kept.read_again().values == {f"n{i}": i for i in range(33, names)}
+    assert kept.read_again().of("c") == {f"n{i}": i for i in range(33, names)}
 
 
 def test_what_was_never_there_leaves_no_trace_when_it_goes() -> None:
@@ -101,40 +109,43 @@ def test_what_was_never_there_leaves_no_trace_when_it_goes() -> None:
 def test_an_entry_does_not_grow_without_limit() -> None:
     kept = Kept(entry_weight=3)
     kept.write(**{f"n{i}": i for i in range(8)})
-    assert [len(entry) for entry in kept.entries.values()] == [3, 3, 2]
+    assert [items_in(entry) for entry in kept.entries.values()] == [3, 3, 2]
 
 
 @pytest.mark.parametrize("seed", DRAWS)
 def test_whatever_happens_the_newest_values_are_kept_and_old_ones_do_not_pile_up(seed: int) -> None:
-    draw, model, asked = Random(seed), dict[str, int](), 0
-    kept = Kept(draw.choice([2, 10, 1_000]))
+    draw, model, asked = Random(seed), dict[str, dict[str, int]](), 0
+    kept, clusters = Kept(draw.choice([2, 10, 1_000])), draw.choice(["c", "abc"])
     for step in range(200):
-        names = [
-            f"n{draw.randrange(draw.choice([3, 40, 300]))}" for _ in range(draw.choice([1, 5, 100]))
-        ]
-        changed = {name: None if draw.random() < 0.1 else step for name in names}
-        model = {name: value for name, value in {**model, **changed}.items() if value is not None}
-        kept.write(**changed)
-        asked += len(changed)
+        changed = defaultdict[str, dict[str, int | None]](dict)
+        for _ in range(draw.choice([1, 5, 100])):
+            name = f"n{draw.randrange(draw.choice([3, 40, 300]))}"
+            changed[draw.choice(clusters)][name] = None if draw.random() < 0.1 else step
+        for cluster, some in changed.items():
+            newest = {**model.get(cluster, {}), **some}
+            there = {name: value for name, value in newest.items() if value is not None}
+            model = {name: one for name, one in {**model, cluster: there}.items() if one}
+        kept.write_all(changed)
+        asked += items_in(changed)
         assert kept.journal.values == model
-        assert kept.journal.total_weight == len(model)
+        assert kept.journal.total_weight == items_in(model)
         if step % 10 == 0:
             assert kept.read_again().values == model
         if draw.random() < 0.05:
             kept.journal = kept.read_again()
-    lying = sum(map(len, kept.entries.values()))
-    assert lying <= 2 * len(model) + 64
+    lying = sum(map(items_in, kept.entries.values()))
+    assert lying <= 2 * items_in(model) + 64
     assert kept.written <= 2 * asked
 
 
 # What another journal has written since
 
 
-def follow(behind: CompactedLog[str, int], kept: Kept) -> tuple[bool, list[int]]:
+def follow(behind: CompactedLog[int], kept: Kept) -> tuple[bool, list[int]]:
     """Whether it could, and which entries it had to read."""
     read: list[int] = []
 
-    def entry(number: int) -> LogEntry[str, int]:
+    def entry(number: int) -> LogEntry[int]:
         read.append(number)
         return kept.entries[number]
 
@@ -148,7 +159,7 @@ def test_only_entries_that_are_new_are_read() -> None:
     kept.write(b=2)
     kept.write(c=None)
     assert follow(behind, kept) == (True, [1, 2])
-    assert behind.values == {"a": 1, "b": 2}
+    assert behind.of("c") == {"a": 1, "b": 2}
     assert follow(behind, kept) == (True, [])
 
 
@@ -193,7 +204,7 @@ def test_one_that_lacks_an_entry_between_two_that_it_has_is_of_no_use() -> None:
     kept.write(a=1)
     kept.write(b=1)
     kept.write(c=1)
-    behind = CompactedLog[str, int](weigh, 1_000, lambda: 9)
+    behind = CompactedLog[int](weigh, 1_000, lambda: 9)
     assert behind.follow([0, 2], kept.entries.__getitem__)
     assert not behind.follow([0, 1, 2], kept.entries.__getitem__)
 

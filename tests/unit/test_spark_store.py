@@ -4,6 +4,7 @@ only if Spark has the same.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -290,6 +291,19 @@ def test_keeping_a_shard_looks_at_no_other_shard_however_many_are_kept() -> None
     for shard in range(100):
         worker.keep(shard, CountedShard(shard))
     assert measured == list(range(100))
+
+
+def test_a_name_of_a_cluster_that_leaves_no_state_leaves_nothing_in_a_worker() -> None:
+    """Rejected records have the names that their sender made up."""
+    store, rows = ShardStore(), with_brokers("b1").attempt().rows()
+    store.cluster("c").put_cluster(ClusterState(round=1))
+    store.flush(rows)
+    before = pickle.dumps(store)
+    for number in range(50):
+        store.cluster(f"made-up-{number}").get_cluster()
+        store.cluster(f"made-up-{number}").remove_broker("b1")
+    store.flush(rows)
+    assert pickle.dumps(store) == before
 
 
 @pytest.mark.parametrize("seed", DRAWS)

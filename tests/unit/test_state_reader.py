@@ -29,7 +29,7 @@ from streaming.state.reader import (
     read_state,
     state_of,
 )
-from streaming.state.rows import BROKERS, CLUSTERS, HEAD, Head, pack, pack_owned
+from streaming.state.rows import BROKERS, CLUSTERS, HEAD, Head, pack, pack_entry
 
 
 def a_broker(name: str, order: int, digest: str = "d") -> BrokerState:
@@ -45,19 +45,12 @@ def a_shard(
 ) -> dict[tuple[str, int], bytes]:
     """Every entry holds the same brokers of all clusters."""
     head = Head((7,), tuple(range(len(entries))), ())
-    brokers = [
-        {(cluster, name): broker for cluster in clusters for name, broker in entry.items()}
-        for entry in entries
-    ]
-    fields = {
-        (cluster, name): packed
-        for cluster, state in clusters.items()
-        for name, packed in to_bytes(state).items()
-    }
+    brokers = [dict.fromkeys(clusters, entry) for entry in entries]
+    fields = {cluster: to_bytes(state) for cluster, state in clusters.items()}
     return {
         (HEAD, 0): pack(head),
-        (CLUSTERS, 7): pack_owned(fields),
-        **{(BROKERS, number): pack_owned(entry) for number, entry in enumerate(brokers)},
+        (CLUSTERS, 7): pack_entry(fields),
+        **{(BROKERS, number): pack_entry(entry) for number, entry in enumerate(brokers)},
     }
 
 

@@ -9,12 +9,12 @@ import msgspec
 from strategies.bundles.bundle_loads import TableSummary
 from strategies.model import BrokerMemory, Figures, Resource, Traffic
 from strategies.store import BrokerState
+from streaming.state.compacted_log import LogEntry
 from streaming.state.rows import (
     Head,
-    Owned,
     named_row,
     pack,
-    pack_owned,
+    pack_entry,
     row_name,
     unpack_brokers,
     unpack_bytes,
@@ -33,18 +33,18 @@ def a_broker(memory: BrokerMemory) -> BrokerState:
 
 def test_brokers_come_back_as_they_were_and_those_that_are_gone_stand_beside() -> None:
     bare = replace(a_broker(BrokerMemory()), figures=Figures())
-    entry = {
-        ("c", "b:1"): a_broker(BrokerMemory()),
-        ("d", "b:1"): a_broker(BrokerMemory(0.1, 0.5, 3, 0, 1e6, 12)),
-        ("c", "b:3"): None,
-        ("a/b", "b:4"): bare,
+    entry: LogEntry[BrokerState] = {
+        "c": {"b:1": a_broker(BrokerMemory()), "b:3": None},
+        "d": {"b:1": a_broker(BrokerMemory(0.1, 0.5, 3, 0, 1e6, 12))},
+        "a/b": {"b:4": bare},
     }
-    for some in ({}, {("c", "b:3"): None}, entry):
-        assert unpack_brokers(pack_owned(some)) == some
+    removed: LogEntry[BrokerState] = {"c": {"b:3": None}}
+    for some in ({}, removed, entry):
+        assert unpack_brokers(pack_entry(some)) == some
 
 
 def test_values_stand_under_their_names_so_that_any_reader_of_messagepack_finds_them() -> None:
-    read = msgspec.msgpack.decode(pack_owned({("c", "b:1"): a_broker(BrokerMemory(ewma=0.25))}))
+    read = msgspec.msgpack.decode(pack_entry({"c": {"b:1": a_broker(BrokerMemory(ewma=0.25))}}))
     broker = read["c"]["b:1"]
     assert (broker["memory"]["ewma"], broker["figures"]["traffic"]["msg_rate_in"]) == (0.25, 1.0)
 
@@ -52,7 +52,7 @@ def test_values_stand_under_their_names_so_that_any_reader_of_messagepack_finds_
 def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
     """A usage of 5 must read 5.0 after a restart too, or the bytes of a round would differ."""
     broker = BrokerState("b:1", 0, 1, 1, 1, 1, 1, 1, "", "", Figures(cpu=Resource(5, 100)))
-    assert str(unpack_brokers(pack_owned({("c", "b:1"): broker}))["c", "b:1"]) == str(
+    assert str(unpack_brokers(pack_entry({"c": {"b:1": broker}}))["c"]["b:1"]) == str(
         replace(broker, figures=Figures(cpu=Resource(5.0, 100.0)))
     )
 
@@ -60,18 +60,18 @@ def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
 def test_heads_clusters_and_tables_come_back() -> None:
     head = Head((2**63 - 1, 0), (), (5,))
     assert unpack_head(pack(head)) == head
-    fields = {("c", "clock"): b"state", ("a/b", "clock"): None}
-    assert unpack_bytes(pack_owned(fields)) == fields
-    tables = {("c", "b:1"): b"table", ("c", "b:1/owned"): b"all", ("a/b", "b:1"): None}
-    assert unpack_bytes(pack_owned(tables)) == tables
+    fields: LogEntry[bytes] = {"c": {"clock": b"state"}, "a/b": {"clock": None}}
+    assert unpack_bytes(pack_entry(fields)) == fields
+    tables: LogEntry[bytes] = {"c": {"b:1": b"table", "b:1/owned": b"all"}, "a/b": {"b:1": None}}
+    assert unpack_bytes(pack_entry(tables)) == tables
 
 
 def test_a_large_row_is_compressed_and_comes_back_as_a_plain_one_does() -> None:
     text = b"tenant/namespace/0x00000000_0x00100000" * 30_000
-    tables: dict[Owned, bytes | None] = {("c", "b:1"): text}
-    assert len(pack_owned(tables)) < 2**18
-    assert unpack_bytes(pack_owned(tables)) == tables
-    assert unpack_bytes(msgspec.msgpack.encode({"c": {"b:1": text}})) == tables
+    tables = {"c": {"b:1": text}}
+    assert len(pack_entry(tables)) < 2**18
+    assert unpack_bytes(pack_entry(tables)) == tables
+    assert unpack_bytes(msgspec.msgpack.encode(tables)) == tables
 
 
 def test_names_of_rows_can_be_told_apart() -> None:
