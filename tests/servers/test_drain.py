@@ -121,7 +121,8 @@ def test_a_drained_broker_goes_and_no_client_notices(at: Scene) -> None:
     assert nothing_was_lost(traffic)
     assert drained_by_commands_alone(at.loop, victim)
     for name in ("SIGTERM", "SIGKILL"):
-        assert seen[f"{name} after the drain"].clients == []
+        assert seen[f"{name} after the drain"].cut_off(victim) == []
+        assert seen[f"{name} without a drain"].cut_off(victim)
     # A broker that may hand its few bundles over does so quickly.
     assert seen["SIGKILL without a drain"].clients
 

@@ -236,7 +236,12 @@ def ends_well(roll: Rolling, folder: Path) -> None:
         print(f"{one.broker} killed: {disturbance(traffic, one.since, one.until)}")
     print("moves:", pauses(loop.outcomes(), traffic, roll.users.topics))
     assert nothing_was_lost(traffic)
-    assert supervisor.killed or not any(one.clients for one in seen)
+    cut_off = [
+        f"{one.broker} was restarted: {client}"
+        for one, figures in zip(supervisor.restarted, seen, strict=True)
+        for client in figures.cut_off(one.broker)
+    ]
+    assert supervisor.killed or cut_off == []
     assert supervisor.restarts == dict.fromkeys(brokers, 1)
     assert most_at_a_time(supervisor.restarted) == 1
     assert every_command_has_one_outcome(given, loop)

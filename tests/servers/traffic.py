@@ -2,10 +2,10 @@
 until SIGTERM; SIGUSR1 changes the rates to the plan's later ones.
 
 Every topic has a producer that numbers its messages, and a consumer. The log says of each message
-when it was sent, when the broker acknowledged it, and when the consumer had it;
-`tests.servers.traffic_log` reads it. READY is said when brokers have had time to measure the
-traffic. After SIGTERM no more is sent, and the process ends when every acknowledged message has
-been received, or nothing has come for some seconds.
+when it was sent, when the broker acknowledged it, and when the consumer had it; what the library
+says of its connections is in a log beside it. `tests.servers.traffic_log` reads both. READY is said
+when brokers have had time to measure the traffic. After SIGTERM no more is sent, and the process
+ends when every acknowledged message has been received, or nothing has come for some seconds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from tests.servers.connections import connections_log
 
 if TYPE_CHECKING:
     import pulsar
@@ -145,12 +147,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGUSR1, lambda *_: changed.set())
     login = pulsar.AuthenticationToken(plan["token"]) if plan["token"] else None
-    client = pulsar.Client(
-        plan["url"], authentication=login, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    )
+    log = Path(sys.argv[2])
+    said = connections_log(log)
+    said.unlink(missing_ok=True)  # the library would add to it
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(said))
+    client = pulsar.Client(plan["url"], authentication=login, logger=logger)
     # The log is closed last: callbacks write to it until the client is closed.
-    with Path(sys.argv[2]).open("w", encoding="utf-8") as log, closing(client):
-        traffic = Traffic(client, plan["rates"], plan["message_bytes"], log)
+    with log.open("w", encoding="utf-8") as out, closing(client):
+        traffic = Traffic(client, plan["rates"], plan["message_bytes"], out)
         traffic.send_until(stop, changed, list(plan["later"].values()))
         traffic.wait_for_the_rest()
     return 0

@@ -1,5 +1,5 @@
-"""What producers and consumers saw: messages lost or doubled, and how long a topic paused while its
-bundle moved.
+"""What producers and consumers saw: messages lost or doubled, how long a topic paused while its
+bundle moved, and which brokers disconnected them.
 """
 
 from __future__ import annotations
@@ -10,14 +10,27 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from strategies.model import Outcome
+from tests.servers.connections import Connection, connections_log, read_connections
 
 _NS = 1_000_000
 #: Around a move: a pause may outlast the executor's look at where the bundle is.
 _BEFORE_MS, _AFTER_MS = 100, 5_000
 #: A client notices a pause of this length.
 LONG_MS = 1_000.0
+
+
+class Pause(NamedTuple):
+    """From when a message was sent until it was acknowledged and delivered; ms since the epoch."""
+
+    since: float
+    until: float
+
+    @property
+    def ms(self) -> float:
+        return self.until - self.since
 
 
 @dataclass
@@ -65,25 +78,30 @@ class TopicLog:
             first.setdefault(number, at)
         return first
 
-    def pause_ms(self, since: float, until: float) -> float:
-        """The longest time that a message took to its acknowledgement or its first delivery, among
-        those that were sent then or were under way; 0 without any. The time between two messages of
-        a slow producer is no pause.
+    def longest_pause(self, since: float, until: float) -> Pause:
+        """The message that took longest to its acknowledgement or its first delivery, among those
+        that were sent then or were under way; one that took no time without any. The time between
+        two messages of a slow producer is no pause.
         """
         arrivals = self.arrivals()
         under_way = (
-            (sent, max(acked, arrivals.get(number, acked)))
+            Pause(sent, max(acked, arrivals.get(number, acked)))
             for number, (sent, acked) in self.sent.items()
             if sent <= until
         )
-        return max((end - sent for sent, end in under_way if end >= since), default=0.0)
+        return max(
+            (one for one in under_way if one.until >= since),
+            key=lambda one: one.ms,
+            default=Pause(since, since),
+        )
 
 
 @dataclass(frozen=True)
 class TrafficLog:
-    """All topics by name."""
+    """All topics by name, and the connections of their clients."""
 
     topics: Mapping[str, TopicLog]
+    connections: Sequence[Connection] = ()
 
     @property
     def acknowledged(self) -> int:
@@ -106,12 +124,16 @@ class TrafficLog:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What clients noticed of something between two times. `pauses`: topic → its longest pause, ms;
-    `errors`: topic → messages that its producer was told are not kept.
+    """What clients noticed of something between two times, ms since the epoch. `pauses`: topic →
+    its longest one; `errors`: topic → when its producer was told that a message is not kept;
+    `connections`: of all topics.
     """
 
-    pauses: Mapping[str, float]
-    errors: Mapping[str, int]
+    since: float
+    until: float
+    pauses: Mapping[str, Pause]
+    errors: Mapping[str, Sequence[float]]
+    connections: Sequence[Connection]
 
     @property
     def clients(self) -> list[str]:
@@ -119,30 +141,67 @@ class Disturbance:
         return [
             topic
             for topic, pause in self.pauses.items()
-            if pause >= LONG_MS or self.errors[topic] > 0
+            if pause.ms >= LONG_MS or self.errors[topic]
         ]
 
     @property
     def longest_ms(self) -> float:
-        return max(self.pauses.values())
+        return max(pause.ms for pause in self.pauses.values())
+
+    def cut_off(self, broker: str) -> list[str]:
+        """The connections that this broker still had then, and ended: those from before, and those
+        that came and went meanwhile. Each with its topic and its times after the beginning.
+        """
+        return [
+            f"{one.topic}: its {self._told(one)}"
+            for one in self.connections
+            if one.host == broker.rpartition(":")[0]
+            if one.until >= self.since and (one.since < self.since or one.until <= self.until)
+        ]
 
     def __str__(self) -> str:
-        return (
-            f"{len(self.clients)} of {len(self.pauses)} topics saw an error or a pause of "
-            f"{LONG_MS / 1000:g} s or more; errors {sum(self.errors.values())}; longest pause "
-            f"{self.longest_ms:.0f} ms, median of the topics' longest "
-            f"{median(self.pauses.values()):.0f} ms"
+        pauses = [pause.ms for pause in self.pauses.values()]
+        total = (
+            f"{len(self.clients)} of {len(pauses)} topics saw an error or a pause of "
+            f"{LONG_MS / 1000:g} s or more; errors {sum(map(len, self.errors.values()))}; longest "
+            f"pause {self.longest_ms:.0f} ms, median of the topics' longest {median(pauses):.0f} ms"
         )
+        return "\n    ".join([total, *map(self._detail, self.clients)])
+
+    def _detail(self, topic: str) -> str:
+        """When, for how long, and where its clients were meanwhile; times after the beginning."""
+        pause, errors = self.pauses[topic], [self._after(at) for at in self.errors[topic]]
+        there = [
+            self._told(one)
+            for one in self.connections
+            if one.topic == topic and one.since <= pause.until and one.until >= pause.since
+        ]
+        return (
+            f"{topic}: {pause.ms:.0f} ms from {self._after(pause.since)}, errors at {errors}; "
+            f"{'; '.join(there)}"
+        )
+
+    def _told(self, one: Connection) -> str:
+        return (
+            f"{one.client} was on {one.host} from {self._after(one.since)} to "
+            f"{self._after(one.until)}"
+        )
+
+    def _after(self, at: float) -> str:
+        return f"{at - self.since:+.0f} ms"
 
 
 def disturbance(traffic: TrafficLog, since: float, until: float) -> Disturbance:
     """Between two times, ms since the epoch."""
     return Disturbance(
-        {name: topic.pause_ms(since, until) for name, topic in traffic.topics.items()},
+        since,
+        until,
+        {name: topic.longest_pause(since, until) for name, topic in traffic.topics.items()},
         {
-            name: sum(since <= at <= until for at in topic.failed)
+            name: [at for at in topic.failed if since <= at <= until]
             for name, topic in traffic.topics.items()
         },
+        traffic.connections,
     )
 
 
@@ -182,7 +241,7 @@ def pauses(outcomes: Sequence[Outcome], traffic: TrafficLog, topics: Mapping[str
 
 
 def read_traffic(file: Path, names: Sequence[str]) -> TrafficLog:
-    """The log of `tests.servers.traffic` for topics in the plan's order."""
+    """The logs of `tests.servers.traffic` for topics in the plan's order."""
     topics: defaultdict[int, TopicLog] = defaultdict(TopicLog)
     for line in file.read_text("utf-8").splitlines():
         kind, topic, number, *times = line.split()
@@ -194,4 +253,5 @@ def read_traffic(file: Path, names: Sequence[str]) -> TrafficLog:
                 topics[int(topic)].received.append((int(times[0]) / _NS, int(number)))
             case _:
                 topics[int(topic)].failed.append(int(times[1]) / _NS)
-    return TrafficLog({name: topics[index] for index, name in enumerate(names)})
+    connections = read_connections(connections_log(file))
+    return TrafficLog({name: topics[index] for index, name in enumerate(names)}, connections)
