@@ -170,14 +170,15 @@ class Disturbance:
 
     def _detail(self, topic: str) -> str:
         """When, for how long, and where its clients were meanwhile; times after the beginning."""
-        pause, errors = self.pauses[topic], [self._after(at) for at in self.errors[topic]]
+        pause, errors = self.pauses[topic], self.errors[topic]
         there = [
             self._told(one)
             for one in self.connections
             if one.topic == topic and one.since <= pause.until and one.until >= pause.since
         ]
         return (
-            f"{topic}: {pause.ms:.0f} ms from {self._after(pause.since)}, errors at {errors}; "
+            f"{topic}: {pause.ms:.0f} ms from {self._after(pause.since)}; {len(errors)} errors"
+            f"{''.join(f', the first at {self._after(at)}' for at in errors[:1])}; "
             f"{'; '.join(there)}"
         )
 
