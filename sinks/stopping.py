@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, cast
@@ -19,6 +20,16 @@ class Stop(threading.Event):
 
     by = ""
 
+    def is_set(self) -> bool:
+        return bool(self.by) or super().is_set()
+
+    def ask(self, by: str) -> None:
+        """Sets it from the handler of a signal. Another thread does so: the handler interrupts the
+        main thread, which may hold the lock of this event, in `wait`, and would wait for itself.
+        """
+        self.by = by
+        start_new_thread(self.set, ())
+
 
 @contextmanager
 def stopping(stop: Stop | None = None) -> Iterator[Stop]:
@@ -28,8 +39,7 @@ def stopping(stop: Stop | None = None) -> Iterator[Stop]:
     stop = stop or Stop()
 
     def ask(number: int, _frame: Any) -> None:
-        stop.by = signal.Signals(number).name
-        stop.set()
+        stop.ask(signal.Signals(number).name)
         signal.signal(number, before[number])
 
     before = {int(number): signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from sinks.stopping import stopping
 from tests.servers.connections import connections_log
 
 if TYPE_CHECKING:
@@ -143,8 +144,7 @@ def main() -> int:
     import pulsar
 
     plan = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    stop, changed = threading.Event(), threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    changed = threading.Event()
     signal.signal(signal.SIGUSR1, lambda *_: changed.set())
     login = pulsar.AuthenticationToken(plan["token"]) if plan["token"] else None
     log = Path(sys.argv[2])
@@ -153,7 +153,7 @@ def main() -> int:
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(said))
     client = pulsar.Client(plan["url"], authentication=login, logger=logger)
     # The log is closed last: callbacks write to it until the client is closed.
-    with log.open("w", encoding="utf-8") as out, closing(client):
+    with stopping() as stop, log.open("w", encoding="utf-8") as out, closing(client):
         traffic = Traffic(client, plan["rates"], plan["message_bytes"], out)
         traffic.send_until(stop, changed, list(plan["later"].values()))
         traffic.wait_for_the_rest()
