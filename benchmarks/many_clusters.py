@@ -101,12 +101,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         chosen.passes,
     )
     rows: list[Scale] = []
+    code = 0
     try:
-        rows.extend(measured(plan))
+        for row in measured(plan):
+            say(f"{row.ms_per_report:.3f} ms per report")
+            rows.append(row)
     except KeyboardInterrupt:
-        say("interrupted: nothing is printed")
-        sys.exit(130)
+        say(f"interrupted: {len(rows)} complete runs are printed")
+        code = 130
     print(json.dumps({"v": 1, "runs": list(map(asdict, rows))}) if chosen.json else text(rows))
+    sys.exit(code)
 
 
 def measured(plan: Plan) -> Iterator[Scale]:

@@ -35,7 +35,7 @@ from strategies.engine import Engine
 from strategies.store import InMemoryStore
 from streaming.decode import decoding
 from streaming.job import run_job
-from streaming.metrics import JobMetrics
+from streaming.job_metrics import JobMetrics
 from streaming.outputs.facts import BatchTally, read_facts
 from streaming.outputs.output_counts import Written
 from streaming.processor import FoldNotes, fold, newest_accepted_ms

@@ -12,8 +12,8 @@ from sinks.wire.output_rows import OutputRow, aside_row, event_row, rejected_row
 from sinks.wire.peek import peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
-from strategies.bulkhead.gate import QuotaGate
 from strategies.bulkhead.quota import UnreadRecord
+from strategies.bulkhead.quota_gate import QuotaGate
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import WireError
 from strategies.store import InMemoryStore

@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from strategies.apply_record import apply_record
-from strategies.bulkhead.gate import QuotaGate
 from strategies.bulkhead.quota import OVER_QUOTA
+from strategies.bulkhead.quota_gate import QuotaGate
 from strategies.bulkhead.settings import BulkheadSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.forgetting import begin_again, is_away
 from strategies.intents.contract import Intent
 from strategies.intents.fold import fold_early, fold_intent
 from strategies.intents.progress import without_passed
@@ -63,6 +62,7 @@ from strategies.start_fold import StartFold
 from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
 from strategies.time_changes import clock_rejection, forget_everything_timed, set_back, timed
+from strategies.vanished_clusters import begin_again, is_away
 
 #: Number of rounds for which the averages of a bundle that left a broker are kept for the broker
 #: that takes it.

@@ -12,7 +12,7 @@ from rebalancer.analysis.live.views import ViewSettings
 from rebalancer.serve.app import LivePage, routes_of
 from rebalancer.serve.deciding import NO_KEY, Deciding
 from rebalancer.serve.documents import assets
-from rebalancer.serve.guard import LOOPBACK_NAMES, App, RequestGuard
+from rebalancer.serve.request_check import LOOPBACK_NAMES, App, RequestGuard
 from rebalancer.serve.signing_in import NO_TOKENS, SigningIn
 from rebalancer.serve.tokens import FailureLimit, Sessions, TokenBook, read_tokens
 from rebalancer.serve.viewer_news import ViewerNews

@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from rebalancer.serve.guard import App
+from rebalancer.serve.request_check import App
 from rebalancer.serve.viewer_news import ViewerNews
 from sinks.metrics.settings import ListenAddress
 from strategies.errors import SettingsError, SinkError

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rebalancer.serve.guard import LARGEST_BODY
+from rebalancer.serve.request_check import LARGEST_BODY
 from rebalancer.serve.tokens import LOCAL_VIEWER, FailureLimit, Sessions, TokenBook, Viewer
 
 COOKIE = "rebalancer_session"

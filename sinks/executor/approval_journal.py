@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sinks.executor.journal import Journal, Received
-from sinks.wire.plans import command_digest
+from sinks.wire.command_digest import command_digest
 from sinks.wire.position import Position
 from strategies.approvals import (
     Approval,

@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from strategies.errors import StateVersionError
-from strategies.forgetting import is_forgotten
 from strategies.state import ClusterState
 from strategies.store import BrokerState
+from strategies.vanished_clusters import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, ROWS_VERSION, read_guard
 from streaming.state.checkpoint_rows import spark_for, state_rows

@@ -9,9 +9,9 @@ from secrets import randbits
 from typing import Any, Protocol
 
 from strategies.errors import StateVersionError
-from strategies.forgetting import can_be_forgotten, forget
 from strategies.state import ClusterState
 from strategies.store import BrokerState
+from strategies.vanished_clusters import can_be_forgotten, forget
 from streaming.state.cluster_bytes import changed_bytes, from_bytes
 from streaming.state.compacted_log import CompactedLog
 from streaming.state.rows import (

@@ -38,7 +38,7 @@ from strategies.engine import EngineSettings
 from strategies.intents.contract import Intent, IntentAction
 from strategies.model import Outcome, OutcomeStatus, Sweep
 from streaming.decode import decoding
-from streaming.metrics import JobMetrics
+from streaming.job_metrics import JobMetrics
 from streaming.outputs.facts import FACTS, read_facts
 from streaming.outputs.output_counts import Written
 from streaming.processor import ClusterProcessor

@@ -17,7 +17,7 @@ from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.page import PageMetrics
-from streaming.metrics import JobMetrics
+from streaming.job_metrics import JobMetrics
 from tests.monitoring.boards import BOARDS, Expression, expressions, metrics_in, panels
 from tests.monitoring.promtool import ROOT, RULES
 from tests.monitoring.pulsar_series import NEW, OLD

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from strategies import model
 from strategies.engine import Engine, EngineSettings
-from strategies.forgetting import DAY_MS, can_be_forgotten
 from strategies.model import Event, TelemetryRecord
 from strategies.store import InMemoryStore
+from strategies.vanished_clusters import DAY_MS, can_be_forgotten
 from streaming.state.store import StoreCache
 from tests.properties.costly import costly
 from tests.properties.legal import seeds

@@ -19,7 +19,7 @@ from sinks.metrics.liveness import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from strategies.round_state import STATES
 from streaming.job import run_job
-from streaming.metrics import JobMetrics
+from streaming.job_metrics import JobMetrics
 from streaming.progress import BatchProgress
 from tests.set_words import set_words
 from tests.spark.workshop import Workshop, eager, recording, uneven

@@ -6,7 +6,7 @@ import itertools
 
 from sinks.secret_file import Secret
 from sinks.wire.codec import encode_approval, encode_command
-from sinks.wire.plans import command_digest
+from sinks.wire.command_digest import command_digest
 from sinks.wire.signing import SigningKey
 from strategies.approvals import Approval, ApprovalAction, ApprovedCommand, plan_id
 from strategies.model import Command

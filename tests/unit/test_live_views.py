@@ -16,8 +16,8 @@ from rebalancer.analysis.live.plan_views import PlanSettings, plans
 from rebalancer.analysis.live.search import answer
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
 from rebalancer.analysis.status import CollectionPass
+from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
-from sinks.wire.plans import command_digest
 from strategies.approvals import ApprovalOutcome
 from strategies.intents.contract import IntentStatus
 from tests.live_topics import MadeUpCluster

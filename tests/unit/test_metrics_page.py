@@ -21,7 +21,7 @@ from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.notifier import NotifierMetrics
 from sinks.metrics.page import PageMetrics
-from streaming.metrics import JobMetrics
+from streaming.job_metrics import JobMetrics
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "METRICS.md").read_text("utf-8")

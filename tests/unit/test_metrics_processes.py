@@ -20,7 +20,7 @@ from sinks.metrics.liveness import Liveness
 from sinks.wire.output_rows import OutputRow
 from strategies.intents.contract import LASTING
 from strategies.round_state import STATES
-from streaming.metrics import JobMetrics
+from streaming.job_metrics import JobMetrics
 from streaming.outputs.facts import (
     BatchFacts,
     BatchTally,

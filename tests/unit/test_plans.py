@@ -17,7 +17,7 @@ from rebalancer.analysis.plans import (
     plans_of,
 )
 from sinks.wire.codec import encode_command
-from sinks.wire.plans import command_digest
+from sinks.wire.command_digest import command_digest
 from strategies.approvals import (
     Approval,
     ApprovalOutcome,

@@ -14,10 +14,10 @@ from rebalancer.cli.commands.state import forgotten_line
 from strategies.clock import Clock
 from strategies.engine import EngineSettings
 from strategies.errors import StateVersionError
-from strategies.forgetting import remains
 from strategies.model import BrokerMemory, Figures, Traffic
 from strategies.state import ClusterState
 from strategies.store import BrokerState
+from strategies.vanished_clusters import remains
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.settings import JobSettings

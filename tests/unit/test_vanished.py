@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from strategies.clock import Clock
-from strategies.forgetting import DAY_MS, remains
 from strategies.model import Figures
 from strategies.state import ClusterState
 from strategies.store import BrokerState
+from strategies.vanished_clusters import DAY_MS, remains
 from streaming.state.store import ShardStore, StoreCache
 from streaming.state.vanished import Patience, Watch, watched
 from tests.spark.state_variables import Spark

@@ -17,7 +17,7 @@ from sinks.topics.files.segments import segments
 from sinks.topics.readable import Placed, Skipped, readable
 from sinks.topics.uri import TopicUri, file_topic, parse_topic
 from sinks.wire.codec import decode_answer, decode_command, decode_round
-from sinks.wire.plans import command_digest
+from sinks.wire.command_digest import command_digest
 from sinks.wire.signing import SigningKey
 from strategies.approvals import ApprovalOutcome
 from strategies.errors import SettingsError, SinkError, WireError

@@ -26,8 +26,8 @@ from sinks.topics.connections import Connections
 from sinks.topics.readable import check_read
 from sinks.topics.uri import TopicUri
 from sinks.wire.codec import decode_answer, decode_approval, decode_command, decode_round
+from sinks.wire.command_digest import command_digest
 from sinks.wire.names import is_cluster
-from sinks.wire.plans import command_digest
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, signing_key
 from strategies.approvals import ApprovalOutcome

@@ -26,7 +26,7 @@ from sinks.notices.outbox import Outbox, Stored, new_outbox
 from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.readable import Skipped, readable
 from sinks.wire.codec import decode_command, decode_outcome, decode_round
-from sinks.wire.plans import command_digest
+from sinks.wire.command_digest import command_digest
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.errors import WireError

@@ -82,7 +82,7 @@ def run(
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     from streaming.checkpoint.guard import checkpoint_folder
     from streaming.job import run_job
-    from streaming.metrics import JobMetrics
+    from streaming.job_metrics import JobMetrics
     from streaming.outputs.output_counts import KINDS
 
     strategy, mode = settings.engine.strategy, settings.engine.mode

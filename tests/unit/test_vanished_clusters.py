@@ -13,11 +13,11 @@ import pytest
 from strategies.bulkhead.quota import UnreadRecord
 from strategies.bulkhead.settings import BulkheadSettings
 from strategies.engine import Engine, EngineSettings
-from strategies.forgetting import forget, remains
 from strategies.model import Command, Event, Policies, Rejection, Round, TelemetryRecord
 from strategies.settings import RoundSettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.store import InMemoryStore
+from strategies.vanished_clusters import forget, remains
 from tests.unit.intent_builders import drain, id_of
 from tests.unit.telemetry_builders import T0, bundle, report, sweep
 
