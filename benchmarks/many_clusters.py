@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import count, cycle, islice
+from itertools import count, cycle, islice, product
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -127,14 +127,12 @@ def measured(plan: Plan) -> Iterator[Scale]:
             if _HOMES[1] in plan.homes
             else None
         )
-        for clusters in plan.clusters:
-            telemetry = _published(kafka, plan, clusters)
-            for home in plan.homes:
-                for partitions in plan.partitions:
-                    run = _Run(place / f"{clusters}-{home[:3]}-{partitions}", clusters, partitions)
-                    spark = workers if home == _HOMES[1] else None
-                    yield _measure(run, _topics(kafka, run, telemetry), plan, spark)
-            kafka.delete_topic(telemetry.rpartition("/")[2])
+        telemetry = {clusters: _published(kafka, plan, clusters) for clusters in plan.clusters}
+        # Numbers of clusters are compared, and the machine's speed changes within an hour.
+        for home, partitions, clusters in product(plan.homes, plan.partitions, plan.clusters):
+            run = _Run(place / f"{clusters}-{home[:3]}-{partitions}", clusters, partitions)
+            spark = workers if home == _HOMES[1] else None
+            yield _measure(run, _topics(kafka, run, telemetry[clusters]), plan, spark)
 
 
 def records(clusters: int, fleet: Fleet) -> Iterator[tuple[bytes, bytes]]:
