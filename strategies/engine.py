@@ -348,7 +348,7 @@ class Engine:
             return undecided(given, self._rules, OVER_QUOTA, text)
         try:
             result = run_round(given, self._shedder, self._rules)
-            check_plain(result.commands, result.round.skips)
+            check_plain(result)
             return result
         except NOT_OF_RULES:
             raise
