@@ -295,8 +295,8 @@ class Engine:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
         listed = {*record.brokers, *record.missing} if isinstance(record, Sweep) else None
-        forget_owned(state.gone, listed, store)
-        state = _without_expired(state, now_ms, self._rules)
+        noted = forget_owned(state.gone, listed, store)
+        state = _without_expired(state, now_ms, self._rules, noted)
         # Averages of bundles may have moved from removed brokers to others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
         state = counted(
@@ -348,7 +348,7 @@ class Engine:
             return undecided(given, self._rules, OVER_QUOTA, text)
         try:
             result = run_round(given, self._shedder, self._rules)
-            check_plain(result.commands, result.round.skips)
+            check_plain(result)
             return result
         except NOT_OF_RULES:
             raise
@@ -417,9 +417,11 @@ def _after_round(state: ClusterState, result: RoundResult, now_ms: int, known: i
     )
 
 
-def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterState:
+def _without_expired(
+    state: ClusterState, now_ms: int, rules: Rules, noted: Set[str]
+) -> ClusterState:
     """The state without expired entries. A bundle whose move is exactly the cool-down ago still
-    rests (as in ModularLoadManagerImpl).
+    rests (as in ModularLoadManagerImpl). `noted`: brokers that left and whose notes are kept.
     """
     oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
     under_way = _under_way(state, now_ms)
@@ -446,11 +448,11 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
             for bundle, since in state.advised.items()
             if since > now_ms - rules.throttling.repeat_ms
         },
-        # A report of an older time than this is rejected in any case.
+        # A report of an older time than this is rejected in any case; a note goes with its entry.
         gone={
             broker: ts
             for broker, ts in state.gone.items()
-            if ts >= now_ms - settings.max_clock_jump_ms
+            if ts >= now_ms - settings.max_clock_jump_ms or broker in noted
         },
         intents=forget_old(state.intents, now_ms, settings.max_clock_jump_ms),
         rivals=judged(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),

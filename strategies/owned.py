@@ -58,11 +58,17 @@ def keep_owned(record: Owned, state: ClusterState, store: StateStore, jump_ms: i
     return replace(state, rivals=listed(state.rivals, _listing(record, before, state)))
 
 
-def forget_owned(gone: Iterable[str], listed: Collection[str] | None, store: StateStore) -> None:
-    """Removes the notes of brokers that have left, and that the sweep of a round does not list."""
-    for broker in gone:
-        if listed is not None and broker not in listed:
-            store.remove_owned(broker)
+def forget_owned(
+    gone: Iterable[str], listed: Collection[str] | None, store: StateStore
+) -> set[str]:
+    """Removes the notes of brokers that have left, and that the sweep of a round does not list.
+    Returns the brokers whose notes stay.
+    """
+    noted = {broker for broker in gone if store.get_owned(broker) is not None}
+    away = {broker for broker in noted if listed is not None and broker not in listed}
+    for broker in away:
+        store.remove_owned(broker)
+    return noted - away
 
 
 def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:

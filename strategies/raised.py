@@ -8,13 +8,15 @@ meets figures it was not written for, sets aside what it belongs to, and nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from math import isfinite
 from traceback import walk_tb
-from typing import Any, Final
+from typing import Final
 
 from strategies.errors import StateVersionError
-from strategies.model import Command, Skip
+from strategies.model import Command, Memory, Round, Skip
+from strategies.round_input import RoundResult
 from strategies.state import ClusterState
 from strategies.store import BrokerState, StateStore
 
@@ -25,6 +27,10 @@ NOT_OF_RULES = (StateVersionError,)
 _LONGEST = 300
 #: Differs from process to process.
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
+#: Types of values that a strategy gives.
+_NONE, _TEXT, _COUNT = frozenset({type(None)}), frozenset({str}), frozenset({int})
+_FIGURE = _COUNT | {float}
+_PLAIN = _FIGURE | _TEXT | _NONE | {bool}
 
 
 def raised_text(error: Exception) -> str:
@@ -45,21 +51,70 @@ def _said(error: Exception) -> str:
         return ""
 
 
-def check_plain(commands: Iterable[Command], skips: Iterable[Skip]) -> None:
-    """Checks what strategies write into records: texts are texts, and evidence is plain and
-    finite. Raises TypeError, ValueError: records of a topic have nothing else.
+def check_plain(result: RoundResult) -> None:
+    """Checks what strategies write into records and into the memory. Topics and the state have
+    texts and numbers of these very types: their encoders refuse subclasses, such as numpy's
+    numbers. Raises TypeError, ValueError.
     """
-    some: list[Command | Skip] = [*commands, *skips]
-    for one in some:
-        texts: list[Any] = [one.code, one.text, *one.evidence]
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"code, text and names of evidence must be texts, got {texts!r}")
-        values: Mapping[str, Any] = one.evidence
-        for key, value in values.items():
-            if value is not None and not isinstance(value, str | int | float):
-                raise TypeError(f"evidence {key!r} must be a text or a number")
-            if isinstance(value, float) and not isfinite(value):
-                raise ValueError(f"evidence {key!r} must be finite, got {value!r}")
+    said: list[Command | Skip] = [*result.commands, *result.round.skips]
+    texts = ((one.code, one.text, *one.evidence) for one in said)
+    _check_kinds(chain.from_iterable(texts), _TEXT, "code, text and names of evidence")
+    evidence = [value for one in said for value in one.evidence.values()]
+    _check_kinds(evidence, _PLAIN, "evidence")
+    _check_finite((value for value in evidence if isinstance(value, float)), "evidence")
+    names = ((one.subject, one.broker, *one.names) for one in result.round.skips)
+    _check_kinds(chain.from_iterable(names), _TEXT | _NONE, "names of a skip")
+    for command in result.commands:
+        moves = (command.bundle, command.source, command.destination)
+        _check_kinds(moves, _TEXT | _NONE, "names of a command")
+        expected = command.expected
+        after = (expected.source_after, expected.destination_after)
+        _check_figures((expected.source_before, expected.destination_before, *after), "usages")
+    _check_round(result.round)
+    _check_memory(result.memory)
+
+
+def _check_round(done: Round) -> None:
+    _check_figures((*done.usage.values(), *done.usage_after.values()), "usages")
+    bounds, forecast = done.certificate, done.forecast
+    if bounds is not None:
+        figures = (bounds.spread, bounds.best_spread, bounds.moved, bounds.least_to_move)
+        _check_figures(figures, "bounds of a certificate")
+    if forecast is not None:
+        _check_figures((forecast.error,), "the error of a forecast")
+        counts = (forecast.useless_rounds, forecast.returns, forecast.useless_moves)
+        _check_kinds(counts, _COUNT, "counts of a forecast")
+
+
+def _check_memory(memory: Memory) -> None:
+    brokers, cluster = memory.brokers.values(), memory.cluster
+    averages = ((one.ewma, one.placement_ewma, one.throughput_ewma) for one in brokers)
+    _check_kinds(chain.from_iterable(averages), _FIGURE | _NONE, "averages in the memory")
+    hits = ((one.hit_high, one.hit_low, one.gave_at_ms) for one in brokers)
+    _check_kinds(chain.from_iterable(hits), _COUNT | _NONE, "hits and times in the memory")
+    counts = (cluster.hits, cluster.turn, *cluster.split_hits.values())
+    _check_kinds((*counts, *cluster.table_sizes.values()), _COUNT, "counts in the memory")
+    names = (*cluster.planned, *cluster.planned.values(), *cluster.rotation, *cluster.split_hits)
+    _check_kinds(names, _TEXT, "names in the memory")
+
+
+def _check_figures(values: Iterable[float | None], what: str) -> None:
+    there = [value for value in values if value is not None]
+    _check_kinds(there, _FIGURE, what)
+    _check_finite(there, what)
+
+
+def _check_finite(values: Iterable[float], what: str) -> None:
+    for value in values:
+        if not isfinite(value):
+            raise ValueError(f"{what} must be finite, got {value!r}")
+
+
+def _check_kinds(values: Iterable[object], kinds: frozenset[type], what: str) -> None:
+    wrong = sorted(f"{kind.__module__}.{kind.__name__}" for kind in {*map(type, values)} - kinds)
+    if wrong:
+        names = sorted(kind.__name__ for kind in kinds)
+        raise TypeError(f"{what} must be one of {', '.join(names)}, got {', '.join(wrong)}")
 
 
 class RecordChanges:

@@ -67,9 +67,11 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
     """The state after the log's time goes back, without all that carries times of the old clock,
     which would now be in the future. Round numbers continue.
     """
-    for broker in store.brokers():
-        store.remove_broker(broker.broker)
-        store.remove_owned(broker.broker)
+    known = [broker.broker for broker in store.brokers()]
+    for name in known:
+        store.remove_broker(name)
+    for name in [*known, *state.gone]:
+        store.remove_owned(name)
     return ClusterState(
         clock=clock,
         early=None,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from sinks.metrics.labels import OTHER, BoundedLabel, code_of, remove_cluster, set_all
+from sinks.metrics.labels import BoundedLabel, code_of, remove_cluster, set_all
 from sinks.metrics.liveness import Liveness
 from strategies.intents.contract import LASTING
 from strategies.round_state import STATES
@@ -260,7 +260,7 @@ class RoundMetrics:
         for code, number in facts.skips.items():
             self._skips.labels(cluster, code_of(code)).inc(number)
         self._states.set_aside(cluster, facts.set_aside)
-        if cluster == OTHER:  # figures of different clusters would replace each other
+        if cluster != facts.cluster:  # figures of different clusters would replace each other
             return
         if facts.newest_report_ms is not None:
             newest_s = facts.newest_report_ms / 1000

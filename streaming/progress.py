@@ -8,8 +8,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from strategies.errors import SinkError
 from streaming.outputs.facts import BatchFacts
 from streaming.outputs.output_counts import Written, observed, observed_facts
-from streaming.rotation import renamed
+from streaming.rotation import is_elsewhere, renamed
 
 OnProgress = Callable[["BatchProgress"], None]
 #: Between two looks at a query. A look takes some dozen calls to Java; a micro-batch takes at least
@@ -179,18 +180,22 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
 @contextmanager
 def progress_file(path: Path, most_bytes: int) -> Iterator[OnProgress]:
     """Appends one JSON line per micro-batch; a file of `most_bytes` becomes an older one (see
-    rotation.py). Raises SinkError if the file cannot be opened.
+    rotation.py), and one that another program has moved away is opened again. Raises SinkError if
+    the file cannot be opened at the start.
     """
     file = _opened(path)
 
     def write(progress: BatchProgress) -> None:
         nonlocal file
-        file.write(progress.json() + "\n")
-        file.flush()
-        with suppress(OSError):  # a folder without permission to rename: the file grows
-            if renamed(path, file.fileno(), most_bytes):
+        # A full disk costs lines, not the job. A folder without permission to rename: the file
+        # grows.
+        with suppress(OSError):
+            file.write(f"{progress.json()}\n".encode())
+        with suppress(OSError, SinkError):
+            if is_elsewhere(path, file.fileno()) or renamed(path, file.fileno(), most_bytes):
+                newer = _opened(path)
                 file.close()
-                file = _opened(path)
+                file = newer
 
     try:
         yield write
@@ -198,9 +203,9 @@ def progress_file(path: Path, most_bytes: int) -> Iterator[OnProgress]:
         file.close()
 
 
-def _opened(path: Path) -> TextIO:
+def _opened(path: Path) -> FileIO:
     try:
-        return path.open("a", encoding="utf-8")
+        return FileIO(path, "a")
     except OSError as error:
         raise SinkError(
             f"{path} cannot be written ({error.strerror}); name another job.progress_file"

@@ -57,6 +57,14 @@ def renamed(file: Path, descriptor: int, most_bytes: int) -> bool:
     return True
 
 
+def is_elsewhere(file: Path, descriptor: int) -> bool:
+    """Whether another program has renamed or deleted the file behind an own descriptor."""
+    try:
+        return not os.path.samestat(file.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return True
+
+
 @contextmanager
 def kept_short(file: Path, most_bytes: int, every_s: float = _EVERY_S) -> Iterator[None]:
     """Cuts the file while the context lasts, in a thread: the work may be waiting for a server."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from sinks.metrics.labels import OTHER, BoundedLabel
+from sinks.metrics.labels import BoundedLabel
 from sinks.metrics.liveness import Liveness
 
 
@@ -65,5 +65,5 @@ class PageMetrics:
             self._records.labels(name).set(records)
             self._lost.labels(name).set(lost)
         for cluster, ts in rounds:
-            if (label := self._cluster(cluster)) != OTHER:
-                self._newest.labels(label).set(ts / 1000)
+            if self._cluster(cluster) == cluster:
+                self._newest.labels(cluster).set(ts / 1000)

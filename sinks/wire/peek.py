@@ -16,8 +16,7 @@ from strategies.model import LARGEST_TIME
 _HEAD_BYTES = 1024
 #: As much as `peek` reads of a record that does.
 PEEKED_BYTES = 2 * _HEAD_BYTES
-#: From this size on, a record that does not is read to its end for them, which is still a small
-#: part of decoding it.
+#: Above this size, a source may pass on the beginning of a record only.
 LARGE_BYTES = 2**18
 #: The order that brokers' collectors write.
 _USUAL = re.compile(
@@ -49,11 +48,12 @@ _SKIM = msgspec.json.Decoder(_Skimmed)
 
 def peek(value: bytes) -> Peeked | None:
     """Cluster and time of a record; None where they are not found, and for an intent, which a
-    person sends: no quota applies to it.
+    person sends: no quota applies to it. A record that does not begin with them is read to its end
+    for them, which is a small part of decoding it.
     """
     usual = _USUAL.match(value)
     found = _first_fields(value[:_HEAD_BYTES]) if usual is None else _read(*usual.groups())
-    if found is None and len(value) >= LARGE_BYTES:
+    if found is None:
         found = _skimmed(value)
     if found is None or found.kind == "intent":
         return None

@@ -4,6 +4,7 @@ or goes on at the oldest line.
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from sinks.topics.files.segments import segment_path, segments
 from sinks.topics.files.settings import FileSettings
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import TopicUri, file_topic
+from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SinkError
 
 HOUR_MS = 3_600_000
@@ -55,10 +57,35 @@ def test_a_writer_deletes_what_is_older_than_the_retention(topic: TopicUri) -> N
     assert lines(topic) == [b"8 h", b"9 h", b"10 h", b"new"]
 
 
+def test_a_reader_at_the_end_of_a_full_segment_misses_nothing_when_its_writer_was_silent_for_long(
+    topic: TopicUri, tmp_path: Path
+) -> None:
+    written(topic, b"9 h", b"10 h")
+    with closing(open_consumer(topic, "group", tmp_path)) as consumer:
+        consumer.commit(consumer.poll(2, 0)[-1])
+        appended(topic, b"now", HOUR_MS, wall_clock_ms())
+        assert [record.value for record in consumer.poll(2, 0)] == [b"now"]
+
+
 def test_the_newest_segment_stays_however_old_it_is(topic: TopicUri) -> None:
     written(topic, b"9 h", b"10 h")
     appended(topic, b"new", 1, 10**9 * HOUR_MS)
-    assert lines(topic) == [b"new"]
+    assert lines(topic) == [b"10 h", b"new"]
+
+
+def test_old_segments_make_room_on_a_full_disk(topic: TopicUri) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    written(topic, b"9 h", b"10 h")
+    with (
+        FileTopicWriter(
+            topic.folder, sync=True, retention_ms=1, fsync=full, clock_ms=lambda: 10 * HOUR_MS
+        ) as writer,
+        pytest.raises(SinkError, match="make room"),
+    ):
+        writer.append([b"new"])
+    assert segments(topic.folder) == [1]
 
 
 def test_without_retention_nothing_is_deleted(topic: TopicUri) -> None:

@@ -420,6 +420,13 @@ class TestJob:
         assert len(samples(registry, "rounds_total")) == 101
         assert len(samples(registry, "spread_ratio")) == 100
 
+    def test_a_cluster_may_be_called_other(self) -> None:
+        registry = CollectorRegistry()
+        newest = RoundFigures(60_000, 0.5, 0.25)
+        facts = BatchFacts({}, [ClusterCounts("other", 1, newest_round=newest)])
+        JobMetrics(registry, 0, patient()).take(a_batch(facts))
+        assert samples(registry, "last_round_timestamp_seconds") == {("other",): 60}
+
     def test_the_progress_file_has_the_fields_it_had(self) -> None:
         assert json.loads(a_batch(a_newest(a=1.0)).json()).keys() == {
             "v",

@@ -77,6 +77,32 @@ def test_the_newest_note_counts_until_the_broker_leaves() -> None:
     assert kept(store) is None
 
 
+def test_a_note_goes_with_its_broker_however_long_that_was_silent_before() -> None:
+    """A broker that hangs is removed while sweeps still list it, and replaced by another name."""
+    store = InMemoryStore()
+    fold_all(ENGINE, [*a_pass(0, "a:1", "b:1"), owned(5, "a:1", 1)], store)
+    for minute in range(1, 40):
+        hangs = sweep(60 * minute + 1, "b:1", missing={"a:1": "does not answer"})
+        fold_all(ENGINE, [report("b:1", 60 * minute), hangs], store)
+    assert store.get_broker("a:1") is None
+    assert kept(store) == (bundle(1),)
+    fold_all(ENGINE, a_pass(2_400, "b:1", "c:1"), store)
+    assert kept(store) is None
+    fold_all(ENGINE, a_pass(2_460, "b:1", "c:1"), store)
+    assert store.get_cluster().gone == {}
+
+
+def test_no_note_stays_when_the_log_goes_back_in_time() -> None:
+    store = InMemoryStore()
+    fold_all(ENGINE, [*a_pass(10**6, "a:1", "b:1"), owned(10**6 + 5, "a:1", 1)], store)
+    fold_all(ENGINE, [Tombstone("c", "a:1", T0 + 10**9 + 8_000)], store)
+    fold_all(ENGINE, [one for at in range(0, 1_800, 60) for one in a_pass(at, "b:1")], store)
+    clock = store.get_cluster().clock
+    assert clock is not None
+    assert clock.now_ms < T0 + 10**7
+    assert kept(store) is None
+
+
 def test_notes_from_before_the_first_round_count_after_it() -> None:
     store = InMemoryStore()
     fold_all(ENGINE, [owned(0, "a:1", 1), *a_pass(0, "a:1", "b:1")], store)

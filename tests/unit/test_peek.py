@@ -33,10 +33,8 @@ def test_all_kinds_but_intents_are_found_as_decoding_finds_them() -> None:
         b'{"kind":"note","cluster":"c","ts":1.5}',
         b'{"kind":"note","cluster":"c","ts":99999999999999999}',
         b'{"kind":"note","cluster":"","ts":5}',
-        b'{"kind":"note","cluster":"a\\u0062","ts":5}',
         b'{"kind":"note","cluster":"\xff","ts":5}',
         b'{"report":{"cluster":"c","kind":"note","ts":5}}',
-        b'{"kind":"note","broker":["x"],"cluster":"c","ts":5}',
     ],
 )
 def test_where_a_glance_finds_nothing_the_record_is_decoded_as_ever(value: bytes) -> None:
@@ -48,13 +46,17 @@ def test_blanks_and_other_orders_are_legal() -> None:
     assert peek(value) == Peeked("c", 5)
 
 
-def test_a_large_record_is_read_to_its_end_for_what_its_beginning_does_not_say() -> None:
-    large = {"report": "x" * 2**18, "kind": "note", "cluster": "c", "ts": T0}
-    assert peek(json.dumps(large).encode()) == Peeked("c", T0)
-    assert peek(json.dumps({**large, "report": "x"}).encode()) == Peeked("c", T0)
-    assert peek(json.dumps({**large, "report": "x" * 2_000}).encode()) is None
-    assert peek(json.dumps(large).encode()[:-1]) is None
-    assert peek(json.dumps({**large, "kind": "intent"}).encode()) is None
+@pytest.mark.parametrize("size", [1, 2_000, 2**18])
+def test_a_record_is_read_to_its_end_for_what_its_beginning_does_not_say(size: int) -> None:
+    late = {"report": {"x": "x" * size}, "kind": "note", "cluster": "c", "ts": T0}
+    assert peek(json.dumps(late).encode()) == Peeked("c", T0)
+    assert peek(json.dumps(late).encode()[:-1]) is None
+    assert peek(json.dumps({**late, "kind": "intent"}).encode()) is None
+
+
+def test_a_name_may_be_escaped() -> None:
+    found = peek(json.dumps({"kind": "note", "cluster": "münchen", "ts": T0}).encode())
+    assert found == Peeked("münchen", T0)
 
 
 def test_the_beginning_is_enough() -> None:

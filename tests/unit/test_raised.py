@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
+from sinks.wire.codec import decode_round
+from sinks.wire.output_rows import event_row
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import StateVersionError
-from strategies.model import Rejection, Round, Skip, TelemetryRecord
-from strategies.raised import RecordChanges, check_plain, raised_text
+from strategies.model import (
+    BrokerMemory,
+    ClusterMemory,
+    ClusterView,
+    Decision,
+    Memory,
+    Rejection,
+    Round,
+    Shedding,
+    Skip,
+    TelemetryRecord,
+)
+from strategies.raised import RecordChanges, raised_text
+from strategies.round_figures import Certificate, Forecast
+from strategies.settings import Weights
+from strategies.shedding.registry import SHEDDERS
 from strategies.store import BrokerState, InMemoryStore, StateStore
 from streaming.state.cluster_bytes import to_bytes
-from tests.raising_strategy import WITH_RAISING, RaisingSettings
+from streaming.state.store import StoreCache
+from tests.raising_strategy import RAISING, WITH_RAISING, RaisingSettings
+from tests.spark.state_variables import Spark
 from tests.unit.little_cluster import LittleCluster
-from tests.unit.telemetry_builders import T0, fold_all, report, sweep
+from tests.unit.telemetry_builders import T0, bundle, fold_all, report, sweep
 
 BROKERS = {"a:1": {"t/n/0x00000000_0x80000000": 40.0, "t/n/0x80000000_0xffffffff": 40.0}, "b:1": {}}
 MINUTE = 60_000
@@ -120,10 +141,66 @@ def test_every_error_of_a_rule_has_a_text_that_is_the_same_everywhere(
     assert ":" not in rejection.text.removeprefix(text)
 
 
-@pytest.mark.parametrize("evidence", [{"odd": float("nan")}, {"odd": [1]}, {1: "odd"}])
-def test_evidence_that_no_record_can_have_sets_the_round_aside(evidence: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="evidence"):
-        check_plain((), [Skip("cluster", ("c",), "even", "all is even", evidence=evidence)])
+def a_skip(**parts: Any) -> Skip:
+    return replace(Skip("cluster", ("c",), "even", "all is even"), **parts)
+
+
+def a_move(name: str = bundle(0), **parts: Any) -> Decision:
+    return Decision(name, "a:1", "b:1", "odd", "moves", **parts)
+
+
+A_FLOAT, A_NAME = np.float64(0.5), np.str_("a:1")
+A_COUNT: Any = np.int64(3)
+#: What a strategy may get from numpy, or by a division, and where it may put it.
+ODD: dict[str, dict[str, Any]] = {
+    "evidence": {"skips": (a_skip(evidence={"odd": A_FLOAT}),)},
+    "evidence that is not finite": {"skips": (a_skip(evidence={"odd": float("nan")}),)},
+    "evidence in a list": {"skips": (a_skip(evidence={"odd": [1]}),)},
+    "names of evidence": {"skips": (a_skip(evidence={1: "odd"}),)},
+    "text": {"skips": (a_skip(text=A_NAME),)},
+    "names of a skip": {"skips": (a_skip(names=(A_NAME,)),)},
+    "bundle": {"decisions": (a_move(np.str_(bundle(0))),)},
+    "prediction of a move": {"decisions": (a_move(forecast=(A_FLOAT, A_FLOAT)),)},
+    "average": {"memory": Memory({"a:1": BrokerMemory(ewma=A_FLOAT)})},
+    "hits": {"memory": Memory({"a:1": BrokerMemory(hit_high=A_COUNT)})},
+    "hits that are no integer": {"memory": Memory({"a:1": BrokerMemory(hit_low=2.0)})},  # type: ignore[arg-type]
+    "counts": {"memory": Memory(cluster=ClusterMemory(hits=A_COUNT))},
+    "plan": {"memory": Memory(cluster=ClusterMemory(planned={"t/n/0x0_0x1": A_NAME}))},
+    "bounds": {"certify": lambda _: Certificate(A_FLOAT, None, 0.0, None)},
+    "infinite bounds": {"certify": lambda _: Certificate(float("inf"), None, 0.0, None)},
+    "forecast": {"forecast": Forecast(A_FLOAT)},
+    "counts of a forecast": {"forecast": Forecast(useless_rounds=1.0)},  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_what_no_record_and_no_state_can_have_sets_the_round_aside(odd: dict[str, Any]) -> None:
+    """A topic and the state take plain values only: the job would end where they are encoded."""
+    strategy = replace(RAISING, name="odd", fixed=partial(Gives, odd))
+    settings = EngineSettings("odd", shedders=SHEDDERS.extended(strategy))
+    spark, worker = Spark(), StoreCache(2**20)
+    shard = worker.open(0, spark.rows())
+    cluster = shard.cluster("c")
+    reports = [report("a:1", 0), report("b:1", 1, bundles={})]
+    a_pass: list[TelemetryRecord] = [*reports, sweep(2, "a:1", "b:1")]
+    *_, row = map(event_row, fold_all(Engine(settings), a_pass, cluster))
+    shard.flush(spark.rows())
+    state = decode_round(row.value).state
+    assert state is not None
+    assert state.code == "set-aside"
+
+
+@dataclass(frozen=True)
+class Gives:
+    """A strategy that gives these parts of a result."""
+
+    parts: dict[str, Any]
+    settings: object
+    weights: Weights
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        skip = Skip("cluster", (view.cluster,), "even", "all is even")
+        return replace(Shedding((), (skip,), memory), **self.parts)
 
 
 Change = Callable[[StateStore], None]

@@ -103,6 +103,22 @@ def test_what_is_no_regular_file_is_not_renamed() -> None:
     assert not Path("/dev/null.1").exists()
 
 
+def test_a_full_disk_does_not_end_the_job() -> None:
+    with progress_file(Path("/dev/full"), 1) as write:
+        write(batch(0))
+
+
+def test_a_file_that_another_program_has_moved_away_is_opened_again(tmp_path: Path) -> None:
+    file, theirs = tmp_path / "progress.jsonl", tmp_path / "theirs"
+    with progress_file(file, 10**9) as write:
+        write(batch(0))
+        file.replace(theirs)
+        for number in (1, 2, 3):
+            write(batch(number))
+    assert [text(one).count("\n") for one in (theirs, file)] == [2, 2]
+    assert text(theirs) + text(file) == "".join(f"{batch(one).json()}\n" for one in range(4))
+
+
 @pytest.mark.parametrize("most", [1, 10**9])
 def test_a_file_that_cannot_be_renamed_grows(tmp_path: Path, most: int) -> None:
     file = tmp_path / "progress.jsonl"

@@ -76,8 +76,8 @@ class FileTopicWriter:
         """Creates the folder. With `sync`, lines are on the disk when `append` returns. Raises
         SinkError.
 
-        `retention_ms`: segments whose newest line is older are deleted with each `append`, but
-        never the newest one; None = none. `fsync`: flushes the file or folder of a file descriptor.
+        `retention_ms`: segments that ended before are deleted with each `append`, never the newest
+        one; None = none. `fsync`: flushes the file or folder of a file descriptor.
         """
         self._folder = folder
         self._segment_bytes = segment_bytes
@@ -111,9 +111,8 @@ class FileTopicWriter:
         data = b"".join(value + b"\n" for value in values)
         try:
             with self._threads, self._locked():
-                after = self._append(data)
-                self._delete_old()
-                return after
+                self._delete_old()  # first: it may be what a full disk needs
+                return self._append(data)
         except OSError as error:
             raise SinkError(
                 f"{self._folder} cannot be appended to ({error.strerror}); make room, or name "
@@ -166,6 +165,9 @@ class FileTopicWriter:
             if size < self._segment_bytes or not data:
                 self._write(descriptor, data)
                 return Offset(segment, size + len(data))
+            # Its age counts from here: a reader at its end still has to go on to the successor.
+            with contextlib.suppress(OSError):
+                os.utime(descriptor)
             if self._sync:  # the lines of a segment are safe before readers see its successor
                 self._fsync(descriptor)
         self._named = False
