@@ -65,7 +65,7 @@ from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_sessi
 from streaming.settings import JobSettings
 from streaming.sources.files import FileSource, FileTopicSource, record_again
 from streaming.sources.kafka import kafka_records
-from streaming.sources.pulsar import PulsarSource, PulsarTopic
+from streaming.sources.pulsar import BEGIN, PulsarSource, PulsarTopic
 from streaming.state.shards import shard_keys
 from streaming.state.vanished import Patience
 from streaming.warm_start import in_words, warmed_up, warming, with_start
@@ -366,7 +366,7 @@ def _until(run: Run, log: Callable[[str], None]) -> Until | None:
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
     job = run.job
     until = PUBLISH_ALL if run.warm is None else run.warm.until
-    telemetry = _telemetry(spark, job, run.warm)
+    telemetry = _telemetry(spark, run)
     found = decided(telemetry, job, run.engine, run.metrics, patience=run.patience, until=until)
     rows = output.writer(counted(found, with_facts=bool(run.metrics.listen))).outputMode("update")
     # Without the scheme, Hadoop's default file system would be used.
@@ -376,14 +376,16 @@ def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
     return rows.trigger(processingTime=f"{job.trigger_ms} milliseconds").start()
 
 
-def _telemetry(spark: SparkSession, job: JobSettings, warm: WarmStart | None) -> DataFrame:
+def _telemetry(spark: SparkSession, run: Run) -> DataFrame:
+    job, warm = run.job, run.warm
     used = with_start(job.connections, warm)
     limits = (job.max_records_per_batch, job.max_bytes_per_batch)
     topic = used.topics.telemetry
     if topic.scheme == "kafka":
         return kafka_records(spark, topic, job, kafka_access(used.kafka))
     if topic.scheme == "pulsar":
-        place = PulsarTopic(topic, *limits, job.read_tasks, used.wire, used.pulsar)
+        begin = str(run.folder / BEGIN)
+        place = PulsarTopic(topic, *limits, job.read_tasks, used.wire, used.pulsar, begin)
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
     lossless = used.files.fail_on_data_loss

@@ -22,6 +22,7 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import cluster_of
 from strategies.engine import EngineSettings
 from strategies.intents.contract import LASTING
+from strategies.vanished_clusters import forget_ms
 from strategies.warm_start import warm_window_ms
 from streaming.checkpoint.guard_file import GUARD, read_guard, write_guard
 from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
@@ -43,8 +44,16 @@ class _DecidedRound(msgspec.Struct):
     """What a warm start needs of a round."""
 
     cluster: str
+    epoch: int
+    round: int
     ts: int
     intents: list[_LastingIntent] = []
+
+    @property
+    def lasts_since_ms(self) -> int | None:
+        """Since when an intent lasts; None: none does."""
+        asked = [intent.asked_ms for intent in self.intents if intent.state in LASTING]
+        return min(asked, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +65,18 @@ class Used:
     newest_ms: int
     rounds: dict[str, tuple[int, int | None]]
 
-    def since_ms(self, now_ms: int, window_ms: int, slack_ms: int) -> int:
+    def since_ms(self, now_ms: int, window_ms: int, slack_ms: int, gone_ms: int) -> int:
         """Where reading begins: a window before the newest round, or before the oldest intent that
-        a round of that time says to last.
+        lasts in the newest round of a cluster. `gone_ms`: without a round for longer, a cluster has
+        gone (0: never).
         """
-        since_ms = min(now_ms, self.newest_ms) - window_ms
+        newest_ms = min(now_ms, self.newest_ms)
         asked = [
             asked_ms - slack_ms
             for ts, asked_ms in self.rounds.values()
-            if asked_ms is not None and ts >= since_ms
+            if asked_ms is not None and (not gone_ms or newest_ms - ts <= gone_ms)
         ]
-        return max(0, min([since_ms, *asked]))
+        return max(0, min([newest_ms - window_ms, *asked]))
 
 
 def warming(
@@ -118,16 +128,18 @@ def warmed_up(folder: Path) -> None:
 
 def used_before(topic: TopicUri, used: Connections) -> Used | None:
     """What the rounds topic says; None without rounds. Raises SettingsError, SinkError."""
-    newest: dict[str, tuple[int, int | None]] = {}
+    newest: dict[str, _DecidedRound] = {}
     for record in records_of(topic, used.access):
         try:
             one = msgspec.json.decode(record.value, type=_DecidedRound)
         except (ValueError, RecursionError):
             continue
-        if one.cluster not in newest or one.ts >= newest[one.cluster][0]:
-            asked = [intent.asked_ms for intent in one.intents if intent.state in LASTING]
-            newest[one.cluster] = one.ts, min(asked, default=None)
-    return Used(max(ts for ts, _ in newest.values()), newest) if newest else None
+        before = newest.get(one.cluster, one)
+        # Not by time, which may jump back.
+        if (one.epoch, one.round) >= (before.epoch, before.round):
+            newest[one.cluster] = one
+    rounds = {cluster: (one.ts, one.lasts_since_ms) for cluster, one in newest.items()}
+    return Used(max(ts for ts, _ in rounds.values()), rounds) if rounds else None
 
 
 def _decided(
@@ -141,7 +153,9 @@ def _decided(
     found = used_before(used.topics.rounds, used)
     if found is None:
         return None
-    since_ms = found.since_ms(now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms)
+    since_ms = found.since_ms(
+        now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms, forget_ms(engine.round)
+    )
     until = ends(used.topics.telemetry, used.access)
     if not _is_known(used, since_ms, found.rounds):
         return None

@@ -97,7 +97,9 @@ def guarded(
     the errors of `next_epoch` and `warming`.
     """
     with locked(folder, timeout_s) as lock:
-        aside = _other_format_aside(folder, guard) if keep and warming.minutes else None
+        aside = None
+        if keep and warming.minutes and (older := _of_other_format(folder, guard)) is not None:
+            aside, guard = _aside(folder, older), guard.at_least(older.epoch + 1)
         guard, change = _check_or_begin(folder, guard, next_epoch, warming)
         if change is not None and keep:
             guard = replace(guard, changes=(*guard.changes, change)).at_least(
@@ -117,11 +119,16 @@ def other_settings(folder: Path, guard: Guard) -> list[str]:
     return _differing(written, guard.after(written))
 
 
+def foreign_names(folder: Path) -> list[str]:
+    """What is in a folder that a new checkpoint cannot have, by name."""
+    return sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
+
+
 def _check_or_begin(
     folder: Path, guard: Guard, next_epoch: Callable[[], int], warming: Warming
 ) -> tuple[Guard, Change | None]:
     """The guard from now on, and the changes since the last start."""
-    foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
+    foreign = foreign_names(folder)
     if (folder / GUARD).exists():
         written = read_guard(folder)
         return _continue(folder, written, guard.after(written), warming)
@@ -171,10 +178,14 @@ def _continue(
     )
 
 
-def _other_format_aside(folder: Path, guard: Guard) -> Path | None:
-    """Where the checkpoint is now, if its state has another format."""
-    if not (folder / GUARD).exists() or (written := read_guard(folder)).state == guard.state:
-        return None
+def _of_other_format(folder: Path, guard: Guard) -> Guard | None:
+    """The guard of the checkpoint, if its state has another format."""
+    written = read_guard(folder) if (folder / GUARD).exists() else guard
+    return None if written.state == guard.state else written
+
+
+def _aside(folder: Path, written: Guard) -> Path:
+    """Where the checkpoint is now."""
     try:
         return moved_aside(folder, written.state, GUARD, LOCKS)
     except OSError as error:

@@ -26,6 +26,8 @@ _FORMAT = 1
 #: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
 #: cannot read older rows.
 ROWS_VERSION = 8
+#: Versions of the parts of the state that this program reads and writes.
+STATE_FORMAT = {"cluster": STATE_VERSION, "rows": ROWS_VERSION}
 _EPOCH = "round.epoch"
 #: `auto` in the settings of a start takes the number of the checkpoint.
 PARTITIONS = "job.shuffle_partitions"
@@ -124,7 +126,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     settings[PARTITIONS] = job.shuffle_partitions
     return Guard(
         engine.version,
-        {"cluster": STATE_VERSION, "rows": ROWS_VERSION},
+        STATE_FORMAT,
         json.loads(json.dumps(settings)),
     )
 

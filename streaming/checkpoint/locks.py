@@ -45,21 +45,16 @@ def locked(folder: Path, timeout_s: float) -> Iterator[int]:
     """Makes the folder and locks it; gives the lock's file descriptor. `timeout_s`: longest wait
     for a job that is just ending. Raises CheckpointInUse, SettingsError.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise SettingsError(
-            [
-                f"job.checkpoint: {folder} cannot be written ({error.strerror}); name a "
-                "folder of yours"
-            ]
-        ) from error
-    try:
-        _wait_for(lock, folder, timeout_s)
-        yield lock
-    finally:
-        os.close(lock)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        lock = _opened(folder)
+        try:
+            _wait_for(lock, folder, deadline)
+            if _is_in(lock, folder):
+                yield lock
+                return
+        finally:
+            os.close(lock)
 
 
 def java_lock(folder: Path) -> Path:
@@ -93,8 +88,30 @@ def sign_lock(lock: int) -> None:
         os.pwrite(lock, text, 0)
 
 
-def _wait_for(lock: int, folder: Path, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
+def _opened(folder: Path) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise SettingsError(
+            [
+                f"job.checkpoint: {folder} cannot be written ({error.strerror}); name a "
+                "folder of yours"
+            ]
+        ) from error
+
+
+def _is_in(lock: int, folder: Path) -> bool:
+    """Whether the folder has this lock; it may have been replaced while we waited, as by
+    `rebalancer state repartition`.
+    """
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(folder / _LOCK))
+    except FileNotFoundError:
+        return False
+
+
+def _wait_for(lock: int, folder: Path, deadline: float) -> None:
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -23,15 +24,19 @@ from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.uri import TopicUri
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
-from streaming.sources.pulsar_plan import DELETED, PulsarPlanner, ReadPlan
+from streaming.sources.pulsar_plan import DELETED, PulsarPlanner, ReadPlan, kept_begin
 from streaming.sources.records import RECORDS, record_batch
 
+#: The file in a checkpoint that keeps where it began.
+BEGIN = "rebalancer.begin"
 _ROWS = 1_000
 
 
 @dataclass(frozen=True)
 class PulsarTopic:
-    """What to read, and the limits of a micro-batch."""
+    """What to read, and the limits of a micro-batch. `begin`: the file that keeps where a new
+    checkpoint begins.
+    """
 
     topic: TopicUri
     max_records: int
@@ -39,6 +44,7 @@ class PulsarTopic:
     tasks: int
     limits: WireLimits
     settings: PulsarSettings
+    begin: str
 
     def options(self) -> dict[str, str]:
         """As string options of Spark's reader. They contain the names of secret files, never the
@@ -80,7 +86,8 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open: PulsarPlanner | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._planner.begin(self._topic.settings.start)
+        start = self._topic.settings.start
+        return kept_begin(Path(self._topic.begin), lambda: self._planner.begin(start))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._topic.max_records)

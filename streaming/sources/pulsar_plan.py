@@ -4,10 +4,14 @@ shows its id and size.
 
 from __future__ import annotations
 
+import json
+import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from sinks.topics.files.segments import sync_folder
 from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.pulsar.partition import Read
 from sinks.topics.start_position import start_ms
@@ -279,6 +283,22 @@ class _Capacity:
     @property
     def any(self) -> bool:
         return self.records > 0 and self.bytes > 0
+
+
+def kept_begin(file: Path, begin: Callable[[], Offsets]) -> Offsets:
+    """The offset of a new checkpoint, decided once and kept in a file: Spark does not store it, and
+    asks again when it repeats the first micro-batch, whose end is known already.
+    """
+    if not file.exists():
+        draft = file.with_name(f"{file.name}.draft")
+        with draft.open("w", encoding="utf-8") as written:
+            json.dump(begin(), written)
+            written.flush()
+            os.fsync(written.fileno())
+        draft.replace(file)
+        sync_folder(file.parent)
+    found: Offsets = json.loads(file.read_bytes())
+    return found
 
 
 def place_of(offsets: Mapping[str, Any], number: int) -> PulsarPlace:

@@ -22,7 +22,7 @@ from strategies.state import ClusterState
 from strategies.store import BrokerState
 from strategies.vanished_clusters import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
-from streaming.checkpoint.guard_file import GUARD, ROWS_VERSION, read_guard
+from streaming.checkpoint.guard_file import GUARD, STATE_FORMAT, read_guard
 from streaming.state.checkpoint_rows import spark_for, state_rows
 from streaming.state.cluster_bytes import from_bytes
 from streaming.state.compacted_log import LogEntry
@@ -104,7 +104,7 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
             "checkpoint of a job that has run"
         )
     guard = read_guard(folder)
-    if guard.state.get("rows") != ROWS_VERSION:
+    if guard.state != STATE_FORMAT:
         raise StateVersionError(
             f"the state in {folder} was written by version {guard.product}: read it with that "
             "version"

@@ -29,7 +29,7 @@ from streaming.checkpoint.guard import SPARK_LOG, guarded
 from streaming.checkpoint.guard_file import (
     GUARD,
     PARTITIONS,
-    ROWS_VERSION,
+    STATE_FORMAT,
     Guard,
     read_guard,
     write_guard,
@@ -63,6 +63,7 @@ _UNFINISHED = (
     "contains an unfinished micro-batch, which must be repeated unchanged: run once with the "
     "number of partitions that it has and --drain, then try again"
 )
+_NO_STATE = "has no state yet: name a new folder as job.checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +88,11 @@ def repartition(
     Raises CheckpointInUse, StateVersionError, SparkStartError.
     """
     copy = folder.with_name(f".{folder.name}.repartition") if to is None else to
-    if to is None and copy.exists():
-        shutil.rmtree(copy)  # of a run that was killed
-    guard = checked(folder, partitions, copy)
+    guard = checked(folder, partitions, to)
     with guarded(folder, guard, timeout_s=0, keep=False):
         batch = _last_batch(folder)
+        if to is None and copy.exists():
+            shutil.rmtree(copy)  # of a run that was killed: no other one has the lock
         with spark_for(folder, session) as spark:
             try:
                 clusters = _copy(spark.newSession(), folder, batch, partitions, copy)
@@ -117,7 +118,7 @@ def _last_batch(folder: Path) -> int:
     if batch is None:
         raise StateVersionError(f"{folder} {_UNFINISHED}")
     if batch < 0:
-        raise StateVersionError(f"{folder} has no state yet: name a new folder as job.checkpoint")
+        raise StateVersionError(f"{folder} {_NO_STATE}")
     return batch
 
 
@@ -146,22 +147,24 @@ def exchange(one: Path, other: Path) -> None:
         )
 
 
-def checked(folder: Path, partitions: int, to: Path) -> Guard:
+def checked(folder: Path, partitions: int, to: Path | None) -> Guard:
     """The guard of a checkpoint that can be copied. Raises StateVersionError."""
     guard = read_guard(folder)
-    if guard.state.get("rows") != ROWS_VERSION:
+    if guard.state != STATE_FORMAT:
         raise StateVersionError(
             f"the state in {folder} was written by version {guard.product}: use that version"
         )
     if guard.settings[PARTITIONS] == partitions:
         raise StateVersionError(f"the state in {folder} has {partitions} partitions already")
-    if to.exists() and any(to.iterdir()):
+    if to is not None and to.exists() and any(to.iterdir()):
         raise StateVersionError(f"{to} is not empty: name a new folder")
     return guard
 
 
 def _copy(spark: SparkSession, folder: Path, batch: int, partitions: int, to: Path) -> int:
     before = clusters_of(read_shards(spark, folder))
+    if not before:
+        raise StateVersionError(f"{folder} {_NO_STATE}")
     with tempfile.TemporaryDirectory(prefix="rebalancer-") as rows:
         _put(distributed(before, partitions), Path(rows))
         _write(spark, Path(rows), partitions, to)

@@ -19,6 +19,7 @@ from sinks.topics.uri import TopicUri
 from strategies.errors import SinkError
 from streaming.outputs.output_counts import KINDS
 from streaming.settings import JobSettings
+from streaming.sources.pulsar import BEGIN
 from tests.control_topic import TOPICS, now_ms
 from tests.replayed import replayed
 from tests.servers.job_stories import drain, each_decided_as_alone, in_turn, job_on
@@ -121,6 +122,26 @@ def test_a_new_checkpoint_begins_where_it_is_told(
         connections=Connections(topics=places, pulsar=PulsarSettings(start="latest")),
     )
     assert drain(spark, latest, engine) == []
+
+
+def test_the_first_micro_batch_is_repeated_from_where_it_began(
+    spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
+) -> None:
+    """A kill before its end, after which more messages arrive."""
+    places, engine, lines = topics(pulsar, "again"), eager(), uneven(6)
+    put(pulsar, places.telemetry, lines[:4])
+    folder = tmp_path / "checkpoint"
+    latest = Connections(topics=places, pulsar=PulsarSettings(start="latest"))
+    job = JobSettings(checkpoint=str(folder), connections=latest)
+    with Running(spark, job, engine):
+        eventually((folder / BEGIN).exists)
+        put(pulsar, places.telemetry, lines[4:5])
+        eventually((folder / "commits" / "0").exists)
+    for file in (folder / "commits").iterdir():
+        file.unlink()
+    put(pulsar, places.telemetry, lines[5:])
+    drain(spark, job, engine)
+    assert values(pulsar, places.rounds) == replayed(lines[4:], engine)["rounds"]
 
 
 def trimmed(cluster: PulsarCluster, uri: str | TopicUri) -> list[bytes]:

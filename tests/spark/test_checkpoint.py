@@ -5,6 +5,9 @@ job at a time.
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +21,9 @@ from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
 from streaming.checkpoint.guard import checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import GUARD, Guard, guard_of, read_guard
-from streaming.checkpoint.locks import CheckpointInUse
+from streaming.checkpoint.locks import LOCKS, CheckpointInUse
 from streaming.settings import JobSettings
+from tests.waiting import eventually
 
 THRESHOLD = EngineSettings(strategy="threshold")
 
@@ -249,6 +253,34 @@ def test_two_jobs_cannot_share_a_checkpoint(tmp_path: Path) -> None:
     ):
         pass
     begin(tmp_path)
+
+
+def open_files() -> list[str]:
+    """Of this process."""
+    return [os.path.realpath(one) for one in Path("/proc/self/fd").iterdir()]
+
+
+def test_a_start_that_waited_while_the_folder_was_replaced_locks_the_new_one(
+    tmp_path: Path,
+) -> None:
+    """As `rebalancer state repartition` replaces it."""
+    folder, lock = tmp_path / "ck", str(tmp_path / "ck" / LOCKS[0])
+
+    def second() -> None:
+        with (
+            guarded(folder, a_guard()),
+            pytest.raises(CheckpointInUse),
+            guarded(folder, a_guard(), timeout_s=0),
+        ):
+            pass
+
+    with ThreadPoolExecutor() as threads:
+        with guarded(folder, a_guard()):
+            waits = threads.submit(second)
+            eventually(lambda: open_files().count(lock) > 1)
+            folder.rename(tmp_path / "aside")
+            shutil.copytree(tmp_path / "aside", folder)
+        waits.result()
 
 
 def test_a_checkpoint_is_a_folder_of_this_machine() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.pulsar.partition import Read
 from sinks.wire.position import Position
 from strategies.errors import PublishTimeout, SinkError
-from streaming.sources.pulsar_plan import Offsets, PulsarPlanner, ReadPlan
+from streaming.sources.pulsar_plan import Offsets, PulsarPlanner, ReadPlan, kept_begin
 
 WIDE = 10**9
 
@@ -174,6 +175,21 @@ def test_what_comes_after_the_present_end_is_left_alone() -> None:
 )
 def test_a_new_checkpoint_begins_where_it_is_told(start: str, begun: Offsets) -> None:
     assert Topic({"t": [*ids(3, 2), *ids(4, 2)]}).planner().begin(start) == begun
+
+
+def test_the_first_micro_batch_is_repeated_from_where_it_began(tmp_path: Path) -> None:
+    """Spark asks for the begin again, and messages have arrived since."""
+    topic = Topic({"t": ids(3, 2), "silent": ids(3, 2)})
+
+    def begin() -> Offsets:
+        return kept_begin(tmp_path / "begin", lambda: topic.planner().begin("latest"))
+
+    start = begin()
+    topic.messages["t"] += ids(4, 3)
+    end = topic.planner().advance(start, 10)
+    for name in topic.messages:
+        topic.messages[name] += ids(5, 2)
+    assert read(topic, list(topic.planner().slices(begin(), end, 4))) == ids(4, 3)
 
 
 def test_the_end_is_told_as_long_as_all_was_read() -> None:

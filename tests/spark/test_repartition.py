@@ -56,6 +56,15 @@ def test_one_three_and_two_partitions_hold_the_same_and_decide_the_same(
     assert by_kind_and_cluster(workshop.published()) == by_kind_and_cluster(expected)
 
 
+def test_without_a_record_of_a_cluster_there_is_nothing_to_copy(
+    spark: SparkSession, workshop: Workshop
+) -> None:
+    workshop.put([b"nonsense"])
+    drain(spark, workshop, 1)
+    with pytest.raises(StateVersionError, match="has no state yet"):
+        repartition(workshop.checkpoint, 3, session=spark)
+
+
 def test_a_copy_leaves_the_old_checkpoint_where_it_is(
     spark: SparkSession, workshop: Workshop, tmp_path: Path
 ) -> None:
@@ -71,11 +80,14 @@ def test_a_copy_leaves_the_old_checkpoint_where_it_is(
         repartition(workshop.checkpoint, 3, tmp_path / "copy", session=spark)
     with pytest.raises(StateVersionError, match="has 2 partitions already"):
         repartition(workshop.checkpoint, 2, session=spark)
+    of_another_run = workshop.folder / ".checkpoint.repartition"
+    of_another_run.mkdir()
     with (
         guarded(workshop.checkpoint, read_guard(workshop.checkpoint)),
         pytest.raises(CheckpointInUse),
     ):
         repartition(workshop.checkpoint, 3, session=spark)
+    assert of_another_run.exists()
     newest = max((workshop.checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     newest.unlink()
     with pytest.raises(StateVersionError, match="contains an unfinished micro-batch"):

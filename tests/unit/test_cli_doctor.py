@@ -22,6 +22,7 @@ from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
+from streaming.checkpoint.locks import locked
 from streaming.settings import JobSettings
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import rebalancer
@@ -163,6 +164,13 @@ def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
     assert check_checkpoint(job(tmp_path), ENGINE).text.endswith(
         "has files that are not a checkpoint's"
     )
+
+
+def test_a_start_that_ended_before_it_wrote_anything_is_no_obstacle(tmp_path: Path) -> None:
+    with locked(tmp_path / "checkpoint", timeout_s=0):
+        pass
+
+    assert check_checkpoint(job(tmp_path), ENGINE).status == "ok"
 
 
 def test_a_checkpoint_elsewhere(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from sinks.topics.kafka.settings import KafkaSettings
 from strategies.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
-from streaming.checkpoint.locks import holder
+from streaming.checkpoint.locks import LOCKS, holder
 from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.warm_start import warmed_up
@@ -51,7 +51,10 @@ def test_a_job_that_warms_up_closes_no_round_and_is_well(control: Control) -> No
         begun = found(control, later_ms=HOUR)
         assert begun.status == "ok"
         assert "without publishing (warm start)" in begun.text
+        an_hour_ago = {"pid": 7, "host": "h", "since_ms": now_ms() - HOUR}
+        (folder / LOCKS[0]).write_bytes(msgspec.json.encode(an_hour_ago))
         warmed_up(folder)
+        assert found(control).text.endswith("for 60 min); has closed no round yet")
         assert found(control, later_ms=HOUR).status == "fail"
 
 

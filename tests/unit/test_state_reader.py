@@ -19,7 +19,7 @@ from strategies.state import ClusterState
 from strategies.store import BrokerState
 from strategies.vanished_clusters import remains
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.guard_file import guard_of
+from streaming.checkpoint.guard_file import STATE_FORMAT, guard_of
 from streaming.settings import JobSettings
 from streaming.state.cluster_bytes import to_bytes
 from streaming.state.reader import (
@@ -29,6 +29,7 @@ from streaming.state.reader import (
     read_state,
     state_of,
 )
+from streaming.state.repartition import checked
 from streaming.state.rows import BROKERS, CLUSTERS, HEAD, Head, pack, pack_entry
 
 
@@ -125,6 +126,18 @@ def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path, prefix: str) ->
     place = (tmp_path / "a b").as_uri() if prefix else tmp_path / "a b"
     with pytest.raises(StateVersionError, match="a b is not a checkpoint of this program"):
         read_state(place)
+
+
+@pytest.mark.parametrize("part", [*STATE_FORMAT])
+def test_state_of_another_version_is_left_to_it(tmp_path: Path, part: str) -> None:
+    guard = guard_of(JobSettings(checkpoint=str(tmp_path)), EngineSettings())
+    older = {**STATE_FORMAT, part: STATE_FORMAT[part] - 1}
+    with guarded(tmp_path, replace(guard, product="0.0.1", state=older)):
+        pass
+    with pytest.raises(StateVersionError, match=r"written by version 0\.0\.1: read it with that"):
+        read_state(tmp_path)
+    with pytest.raises(StateVersionError, match=r"written by version 0\.0\.1: use that version"):
+        checked(tmp_path, 3, None)
 
 
 def test_a_checkpoint_before_its_first_micro_batch_holds_nothing(tmp_path: Path) -> None:

@@ -53,11 +53,13 @@ def put(folder: Path, topic: str, *lines: bytes) -> None:
         writer.append(lines)
 
 
-def a_round(seconds: float, cluster: str = "c", *asked: tuple[str, float]) -> bytes:
+def a_round(
+    seconds: float, cluster: str = "c", *asked: tuple[str, float], number: int = 1
+) -> bytes:
     """`asked`: state of an intent, and when it was asked, in seconds."""
     intents = [{"state": state, "asked_ms": T0 + round(1000 * since)} for state, since in asked]
     return json.dumps(
-        {"cluster": cluster, "ts": T0 + round(1000 * seconds), "round": 1, "epoch": 1}
+        {"cluster": cluster, "ts": T0 + round(1000 * seconds), "round": number, "epoch": 1}
         | ({"intents": intents} if intents else {})
     ).encode()
 
@@ -117,7 +119,20 @@ def test_drains_of_clusters_that_have_gone_do_not_count(tmp_path: Path) -> None:
     job = a_job(tmp_path)
     used = used_before(job.connections.topics.rounds, job.connections)
     assert used == Used(T0 + 90_000_000, {"gone": (T0, T0 - 600_000), "c": (T0 + 90_000_000, None)})
-    assert used.since_ms(T0 + 10**9, HOUR_MS, 0) == T0 + 90_000_000 - HOUR_MS
+    now_ms, day_ms = T0 + 10**9, 24 * HOUR_MS
+    assert used.since_ms(now_ms, HOUR_MS, 0, day_ms) == T0 + 90_000_000 - HOUR_MS
+    assert used.since_ms(now_ms, HOUR_MS, 0, 2 * day_ms) == T0 - 600_000, "it was silent only"
+    assert used.since_ms(now_ms, HOUR_MS, 0, 0) == T0 - 600_000, "none is forgotten"
+
+
+def test_the_newest_round_is_that_with_the_highest_number_though_the_clock_was_put_back(
+    tmp_path: Path,
+) -> None:
+    ahead, put_back = a_round(86_400, number=7), a_round(60, "c", ("drained", -600), number=8)
+    put(tmp_path, "rounds", ahead, put_back, ahead)
+    job = a_job(tmp_path)
+    used = used_before(job.connections.topics.rounds, job.connections)
+    assert used == Used(T0 + 60_000, {"c": (T0 + 60_000, T0 - 600_000)})
 
 
 def test_a_start_position_that_the_settings_name_wins() -> None:
@@ -183,10 +198,10 @@ def test_the_guard_keeps_it_and_its_end(tmp_path: Path) -> None:
     assert read_guard(tmp_path).warm == replace(warm, done=True)
 
 
-def other_format(folder: Path) -> None:
+def other_format(folder: Path, epoch: int = 1) -> None:
     """A checkpoint of an older version, with state."""
     guard = replace(guard_of(a_job(folder), ENGINE), product="0.0.1", state={"rows": 1})
-    with guarded(folder / "checkpoint", guard):
+    with guarded(folder / "checkpoint", guard, lambda: epoch):
         (folder / "checkpoint" / "offsets").mkdir(exist_ok=True)
 
 
@@ -199,6 +214,14 @@ def test_state_of_another_format_is_moved_aside_as_often_as_needed(tmp_path: Pat
         assert sorted(entry.name for entry in (tmp_path / name).iterdir()) == ["offsets", GUARD]
         assert not (folder / "offsets").exists()
         (folder / GUARD).unlink()
+
+
+def test_its_epoch_is_followed_by_a_higher_one_though_the_topics_are_empty(tmp_path: Path) -> None:
+    """Executors remember the epoch for longer than the topics keep records."""
+    other_format(tmp_path, epoch=9)
+    guard = guard_of(a_job(tmp_path), ENGINE)
+    with guarded(tmp_path / "checkpoint", guard, lambda: 1, warming=Warming(5)) as held:
+        assert held.epoch == 10
 
 
 def test_a_kill_while_it_is_moved_leaves_it_to_the_next_start(tmp_path: Path) -> None:

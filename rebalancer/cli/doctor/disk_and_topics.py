@@ -22,7 +22,7 @@ from sinks.topics.uri import TopicUri
 from strategies.describe import counted
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError, Unauthorized
-from streaming.checkpoint.guard import checkpoint_folder, guarded, other_settings
+from streaming.checkpoint.guard import checkpoint_folder, foreign_names, guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
 from streaming.checkpoint.locks import CheckpointInUse
 from streaming.settings import JobSettings, uses_kafka
@@ -166,7 +166,7 @@ def _new_checkpoint(folder: Path) -> Finding:
             f"{folder} cannot be created: {above} is not writable",
             "set job.checkpoint to a writable folder",
         )
-    if above == folder and any(folder.iterdir()):
+    if above == folder and foreign_names(folder):
         return Finding(
             "checkpoint",
             "fail",

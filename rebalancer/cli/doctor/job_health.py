@@ -42,7 +42,13 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
             f"not checked: {error}",
             "see the findings about the checkpoint and topics.rounds",
         )
-    health = _age(holder(folder), found, limit_ms, now_ms)
+    by = holder(folder)
+    # The guard file is written again when a warm start ends.
+    written_ms = int((folder / GUARD).stat().st_mtime * 1000)
+    begun_ms = written_ms if by is None else max(written_ms, by.since_ms)
+    health = _age(
+        _who(by, now_ms), found, limit_ms, now_ms, just_begun=now_ms - begun_ms <= limit_ms
+    )
     return (
         health
         if expected or health.status != "ok"
@@ -81,9 +87,10 @@ def _who(by: Holder | None, now_ms: int) -> str:
     return f"runs (process {by.pid} on {by.host}, for {age(now_ms - by.since_ms)})"
 
 
-def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int) -> Finding:
-    who = _who(by, now_ms)
-    if not found and by is not None and now_ms - by.since_ms <= limit_ms:
+def _age(
+    who: str, found: list[RoundEpoch], limit_ms: int, now_ms: int, *, just_begun: bool
+) -> Finding:
+    if not found and just_begun:
         return ok(_CHECK, f"{who}; has closed no round yet")
     if not found:
         return Finding(
@@ -95,7 +102,6 @@ def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int)
     newest = max(found, key=lambda one: one.ts)
     text = f"{who}; last round {newest.round} of {newest.cluster}, {age(now_ms - newest.ts)} ago"
     if now_ms - newest.ts > limit_ms:
-        just_begun = by is not None and now_ms - by.since_ms <= limit_ms
         if just_begun:
             return ok(_CHECK, f"{text}: has just started and is catching up")
         return Finding(_CHECK, "fail", f"{text}: more than {age(limit_ms)}", _STANDS_STILL)
