@@ -27,6 +27,7 @@ from streaming.checkpoint.guard_file import (
 )
 from streaming.checkpoint.locks import LOCKS, locked, sign_lock
 from streaming.checkpoint.moved_aside import moved_aside
+from streaming.checkpoint.schema_names import name_schemas
 from streaming.checkpoint.settings_changes import committed_batch, may_change
 from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
 from streaming.rotation import older_names
@@ -107,6 +108,7 @@ def guarded(
             )
             write_guard(folder / GUARD, guard)
         if keep:
+            name_schemas(folder, folder)
             sign_lock(lock)
         yield Held(lock, guard.epoch, change, guard.warm, aside)
 

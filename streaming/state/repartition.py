@@ -34,6 +34,7 @@ from streaming.checkpoint.guard_file import (
     read_guard,
     write_guard,
 )
+from streaming.checkpoint.schema_names import name_schemas
 from streaming.checkpoint.settings_changes import committed_batch
 from streaming.processor import OUTPUT
 from streaming.session import query_settings
@@ -91,6 +92,7 @@ def repartition(
     guard = checked(folder, partitions, to)
     with guarded(folder, guard, timeout_s=0, keep=False):
         batch = _last_batch(folder)
+        name_schemas(folder, folder)
         if to is None and copy.exists():
             shutil.rmtree(copy)  # of a run that was killed: no other one has the lock
         with spark_for(folder, session) as spark:
@@ -106,7 +108,7 @@ def repartition(
         )
         if to is not None:
             return Repartitioned(clusters, to, None)
-        _rename_schemas(copy, folder)
+        name_schemas(copy, folder)
         aside = _free_name(folder, f"{guard.settings[PARTITIONS]}-partitions")
         exchange(folder, copy)
         copy.rename(aside)
@@ -125,14 +127,6 @@ def _last_batch(folder: Path) -> int:
 def _free_name(folder: Path, ending: str) -> Path:
     names = (f"{folder.name}.{ending}{f'-{number}' if number else ''}" for number in count())
     return next(path for name in names if not (path := folder.with_name(name)).exists())
-
-
-def _rename_schemas(copy: Path, folder: Path) -> None:
-    """Spark names the files with the schemas of a state by their absolute paths."""
-    for file in copy.glob("state/*/_metadata/v2/[0-9]*"):
-        text = file.read_text("utf-8")
-        file.write_text(text.replace(f"{copy}/state/", f"{folder}/state/"), "utf-8")
-        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 
 def exchange(one: Path, other: Path) -> None:

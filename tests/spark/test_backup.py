@@ -5,11 +5,14 @@ was published before.
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from streaming.job import run_job
+from streaming.state.repartition import repartition
 from tests.spark.workshop import Workshop, eager, recording
 
 pytestmark = pytest.mark.spark
@@ -35,3 +38,17 @@ def test_a_restored_checkpoint_publishes_the_same_again(
     twice = workshop.published()
     assert len(twice["rounds"]) > len(once["rounds"])
     assert {kind: list(dict.fromkeys(values)) for kind, values in twice.items()} == once
+
+
+def test_a_checkpoint_that_was_moved_to_another_folder_goes_on(
+    spark: SparkSession, workshop: Workshop, tmp_path: Path
+) -> None:
+    lines = recording("modular-broker-killed")
+    half = len(lines) // 2
+    workshop.put(lines[:half])
+    run_job(workshop.job(), eager(), drain=True, session=spark)
+    moved = workshop.checkpoint.rename(tmp_path / "another-disk")
+    workshop.put(lines[half:])
+    run_job(replace(workshop.job(), checkpoint=str(moved)), eager(), drain=True, session=spark)
+    assert workshop.published() == workshop.expected(eager())
+    assert repartition(moved, 2, session=spark).clusters == 1
