@@ -23,11 +23,12 @@ from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
 from sinks.topics.uri import TopicUri
 from streaming.decode import ReadRows
 from streaming.decode import decoding as decode_rows
-from streaming.job import own_workers, run_job
+from streaming.job import run_job
 from streaming.outputs.output import open_output
 from streaming.outputs.output_counts import counted
 from streaming.processor import OUTPUT
 from streaming.progress import BatchProgress
+from streaming.query import own_workers
 from streaming.settings import JobSettings
 from streaming.sources.kafka import client_options, kafka_records, source_options
 from streaming.state.rows import STATE_KEY, STATE_VALUE

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
@@ -39,17 +37,14 @@ from strategies.errors import SettingsError, SinkError
 from strategies.java.release_defaults import PulsarRelease
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import guard_of
-from streaming.checkpoint.warm_start import WarmStart
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
-from streaming.decode import PACKED, decoding, never_again, packer, unpacking
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
 from streaming.jars.connector import connector_settings
 from streaming.outputs.output import Output, open_output
-from streaming.outputs.output_counts import KINDS, Written, counted
+from streaming.outputs.output_counts import KINDS, Written
 from streaming.partitions import with_partitions
-from streaming.processor import OUTPUT, PUBLISH_ALL, ClusterProcessor
 from streaming.progress import (
     LONGEST_PAUSE_S,
     SHORTEST_PAUSE_S,
@@ -61,15 +56,12 @@ from streaming.progress import (
     progress_file,
 )
 from streaming.pulsar_release import resolved_release
+from streaming.query import Run, start_query
 from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings, uses_kafka
-from streaming.sources.files import FileSource, FileTopicSource, record_again
-from streaming.sources.kafka import kafka_records
-from streaming.sources.pulsar import BEGIN, PulsarSource, PulsarTopic
-from streaming.state.shards import shard_keys
 from streaming.state.vanished import Patience
-from streaming.warm_start import in_words, warmed_up, warming, with_start
+from streaming.warm_start import in_words, warmed_up, warming
 
 #: Topics that the job reads or writes.
 _JOB_TOPICS = ("telemetry", *KINDS)
@@ -84,21 +76,6 @@ class JobResult:
 
     stopped_by: str
     written: Written
-
-
-@dataclass(frozen=True)
-class Run:
-    """Settings of one run. `drain`: process the records that exist now, then end; `warm`: a warm
-    start that has not ended.
-    """
-
-    job: JobSettings
-    engine: EngineSettings
-    folder: Path
-    drain: bool
-    metrics: MetricsSettings
-    patience: Patience
-    warm: WarmStart | None = None
 
 
 def run_job(
@@ -243,64 +220,6 @@ def _topic_complaints(topics: Topics) -> list[str]:
     return complaints
 
 
-def decided(
-    records: DataFrame,
-    job: JobSettings,
-    engine: EngineSettings,
-    metrics: MetricsSettings = METRICS_OFF,
-    *,
-    patience: Patience = Patience(),
-    until: Mapping[int, int] = PUBLISH_ALL,
-) -> DataFrame:
-    """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
-    one stage with one task. `until`: see ClusterProcessor.
-    """
-    used, telemetry = job.connections, job.connections.topics.telemetry
-    side_by_side = telemetry.scheme != "file"
-    read_again = never_again if side_by_side else partial(record_again, telemetry.folder)
-    if job.partitions == 1:
-        keyed = records.coalesce(1).withColumn("shard", F.lit(shard_keys(1)[0]))
-        read_rows = decoding(
-            used.wire,
-            used.source,
-            side_by_side=side_by_side,
-            signing=used.signing,
-            read_again=read_again,
-        )
-    else:
-        keyed = records.mapInArrow(
-            packer(
-                used.wire,
-                job.partitions,
-                used.source,
-                side_by_side=side_by_side,
-                signing=used.signing,
-            ),
-            PACKED,
-        )
-        read_rows = unpacking(
-            used.wire, side_by_side=side_by_side, signing=used.signing, read_again=read_again
-        )
-    processor = ClusterProcessor(
-        engine, used.signing, read_rows, metrics=metrics, patience=patience, until=until
-    )
-    with own_workers(records.sparkSession, job.checkpoint):
-        return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
-
-
-@contextmanager
-def own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
-    """Gives the query Python workers of its own. Functions with equal environment share workers,
-    whose cached stores would be missed.
-    """
-    environment = spark.sparkContext.environment
-    environment["REBALANCER_WORKERS"] = checkpoint
-    try:
-        yield
-    finally:
-        del environment["REBALANCER_WORKERS"]
-
-
 def _run(
     spark: SparkSession, run: Run, progress: Progress, stop: Stop, log: Callable[[str], None]
 ) -> JobResult:
@@ -313,7 +232,7 @@ def _run(
         if stop.is_set():
             return None
         pauses = Pauses(SHORTEST_PAUSE_S if run.drain else LONGEST_PAUSE_S)
-        return _follow(_start(spark, run, output), output, progress, stop, pauses)
+        return _follow(start_query(spark, run, output), output, progress, stop, pauses)
 
     try:
         error = _run_with_restarts(run.job, once, lambda: progress.batches, stop, log)
@@ -364,38 +283,6 @@ def _until(run: Run, log: Callable[[str], None]) -> Until | None:
         log("warm start: done; from here on, rounds and commands are published")
 
     return Until(warm.passed, ended)
-
-
-def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
-    job = run.job
-    until = PUBLISH_ALL if run.warm is None else run.warm.until
-    telemetry = _telemetry(spark, run)
-    found = decided(telemetry, job, run.engine, run.metrics, patience=run.patience, until=until)
-    rows = output.writer(counted(found, with_facts=bool(run.metrics.listen))).outputMode("update")
-    # Without the scheme, Hadoop's default file system would be used.
-    rows = rows.option("checkpointLocation", f"file://{run.folder}")
-    if run.drain:
-        return rows.trigger(availableNow=True).start()
-    return rows.trigger(processingTime=f"{job.trigger_ms} milliseconds").start()
-
-
-def _telemetry(spark: SparkSession, run: Run) -> DataFrame:
-    job, warm = run.job, run.warm
-    used = with_start(job.connections, warm)
-    limits = (job.max_records_per_batch, job.max_bytes_per_batch)
-    topic = used.topics.telemetry
-    if topic.scheme == "kafka":
-        return kafka_records(spark, topic, job, kafka_access(used.kafka))
-    if topic.scheme == "pulsar":
-        begin = str(run.folder / BEGIN)
-        place = PulsarTopic(topic, *limits, job.read_tasks, used.wire, used.pulsar, begin)
-        spark.dataSource.register(PulsarSource)
-        return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
-    lossless = used.files.fail_on_data_loss
-    since_ms = None if warm is None else warm.since_ms
-    source = FileSource(topic, *limits, job.read_tasks, used.wire, lossless, since_ms)
-    spark.dataSource.register(FileTopicSource)
-    return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 
 
 def _follow(
