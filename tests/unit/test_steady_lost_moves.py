@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from strategies.load_history import LoadHistory, RecentMove
+from strategies.load_history import LoadHistory, LoadSample, RecentMove
 from strategies.model import BrokerLoad, ClusterView, Memory
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.samples import counted, uncounted
@@ -161,3 +161,9 @@ def test_what_traffic_costs_is_not_learned_from_estimates() -> None:
     assert history is not None
     assert [one.throughput / MIB for one in history.levels] == [40.0]
     assert [round(100 * one.usage) for one in history.samples] == [10, 10, 30, 30]
+
+
+def test_no_sample_counts_twice_where_commands_expire_at_once() -> None:
+    history = LoadHistory.of([LoadSample(MINUTE_MS * at, 0.5, 1e6, 1e3) for at in range(20)])
+    move = MOVE._replace(at_ms=5 * MINUTE_MS)
+    assert len(uncounted(history, move, 1, move.at_ms, 5).samples) == 20

@@ -136,7 +136,7 @@ def uncounted(
     """
     figures = columns(history.packed_samples)
     before = figures[figures[:, 0] <= move.at_ms]
-    later = figures[figures[:, 0] >= until_ms]
+    later = figures[figures[:, 0] >= max(until_ms, move.at_ms + 1)]
     samples = _shifted(before, move, sign, -1).tobytes() + later.tobytes()
     return history._replace(packed_samples=samples, bundles=bundles)
 
