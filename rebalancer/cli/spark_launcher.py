@@ -9,17 +9,29 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
+import re
 import shutil
 import sys
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Collection
+from importlib import metadata
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import NoReturn
+from urllib.parse import unquote, urlsplit
 
-from streaming.cluster.gateway import is_submitted, shipped_archive, spark_setting
-from streaming.cluster.shipping import APPLICATION, PACKAGES, UNPACKED
+from strategies.errors import SettingsError
+from streaming.cluster.gateway import (
+    SPARK_VERSION,
+    is_submitted,
+    shipped_archive,
+    spark_setting,
+)
+from streaming.cluster.shipping import APPLICATION, PACKAGES, UNPACKED, python_name, read_manifest
+
+_UNREADABLE = (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
 
 def main() -> None:
@@ -29,30 +41,42 @@ def main() -> None:
             "This is an application of Spark: start it with spark-submit, or run the program "
             "itself: rebalancer run"
         )
-    _find_packages()
-    _find_code()
     master, archive = (
         spark_setting("spark.master"),
         shipped_archive(spark_setting("spark.archives")),
     )
+    try:
+        _find_packages(archive)
+        _find_code()
+    except SettingsError as error:
+        _end(error.complaints[0])
+    except _UNREADABLE as error:
+        _end(f"the application cannot be unpacked into {tempfile.gettempdir()}: {error}")
+    check_spark(SPARK_VERSION)
     os.environ["REBALANCER_JOB__MASTER"] = master
     if archive:
         os.environ["REBALANCER_JOB__ENVIRONMENT"] = _path(archive) or archive
-    importlib.import_module("rebalancer.cli.main").main()
+    try:
+        program = importlib.import_module("rebalancer.cli.main")
+    except ImportError as error:
+        _end(f"{error}: {_why_missing(archive)}")
+    program.main()
 
 
-def _find_packages() -> None:
+def _find_packages(archive: str) -> None:
     """Puts the packages of the archive first, as workers do. Without an archive, this Python has
-    them.
+    them. Raises SettingsError for an archive of another Python.
     """
     here = Path(UNPACKED).absolute()  # YARN and Kubernetes unpack it for the driver, too
-    archive = _path(shipped_archive(spark_setting("spark.archives")))
+    file = Path(_path(archive))
+    if archive and file.is_file():
+        _check_python(read_manifest(file).python, file)
     if here.is_dir():
         sys.path.insert(0, str(here))
-    elif archive and Path(archive).is_file():
+    elif archive and file.is_file():
         target = _temporary("packages") / "site-packages"  # by this name our paths are found
-        with tarfile.open(archive) as file:
-            file.extractall(target, filter="data")
+        with tarfile.open(file) as packages:
+            packages.extractall(target, filter="data")
         sys.path.insert(0, str(target))
 
 
@@ -77,10 +101,47 @@ def _forget(packages: Collection[str]) -> None:
     importlib.invalidate_caches()
 
 
+def _check_python(wanted: str, archive: Path) -> None:
+    if python_name() != f"python{wanted}":
+        raise SettingsError(
+            [
+                f"{archive} has packages for Python {wanted}, and {sys.executable} is "
+                f"{python_name()}: submit with --conf spark.pyspark.python=python{wanted}"
+            ]
+        )
+
+
+def check_spark(version: str) -> None:
+    """Ends the process for a Spark of another minor version, which has other classes."""
+    requires = " ".join(metadata.requires("pulsar-rebalancer") or ())
+    wanted = re.search(r"pyspark==(\d+\.\d+)([.\d]*)", requires)
+    if wanted is not None and not version.startswith(f"{wanted[1]}."):
+        _end(
+            f"this spark-submit is Spark {version}, and the application needs "
+            f"{wanted[1]}{wanted[2]}: use the spark-submit of that version"
+        )
+
+
+def _why_missing(archive: str) -> str:
+    if not archive:
+        return (
+            f"this Python ({sys.executable}) has not the packages of the application: submit it "
+            f"with --archives FILE#{UNPACKED}, as `rebalancer ship` prints it"
+        )
+    return (
+        f"{_path(archive) or archive} is not a file on this machine, where the driver reads it: "
+        "copy the application to every machine that may run the driver, under the same path"
+    )
+
+
+def _end(sentence: str) -> NoReturn:
+    sys.exit(f"error: {sentence}")
+
+
 def _path(archive: str) -> str:
     """The path of a local archive; empty for one that is elsewhere."""
     parts = urlsplit(archive)
-    return parts.path if parts.scheme in ("", "file", "local") else ""
+    return unquote(parts.path) if parts.scheme in ("", "file", "local") else ""
 
 
 def _temporary(name: str) -> Path:

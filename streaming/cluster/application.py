@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from strategies.errors import SettingsError
+from streaming.checkpoint.guard import checkpoint_folder
 from streaming.cluster.shipping import (
     APPLICATION,
     PACKAGES,
@@ -54,13 +55,20 @@ class Application:
         named = (self.launcher, self.code, self.standalone, self.environment)
         return [self.folder / name for name in (*named, *(f"jars/{jar}" for jar in self.jars))]
 
+    def uri(self, name: str) -> str:
+        """A file as Spark reads it in lists: blanks, # and % are escaped."""
+        return (self.folder / name).as_uri()
+
 
 def write_application(folder: Path, job: JobSettings) -> Application:
     """Writes launcher, code, packages and, for Kafka topics, the jars of the connector to a folder.
 
-    Raises SettingsError for a folder that cannot be written, JarsMissing.
+    Raises SettingsError for a folder that cannot be written and for a relative checkpoint,
+    JarsMissing.
     """
-    jars = connector_files(job.jars) if uses_kafka(job.connections.topics) else []
+    _check_checkpoint(job)
+    own_jars = uses_kafka(job.connections.topics) and not job.jars.packages
+    jars = connector_files(job.jars) if own_jars else []
     made = Application(folder.absolute(), tuple(jar.name for jar in jars))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,9 +89,8 @@ def write_application(folder: Path, job: JobSettings) -> Application:
 
 def client_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
     """The command line for client mode. `arguments`: of `rebalancer`."""
-    place = made.folder
-    ending = ["--py-files", str(place / made.code), str(place / made.launcher), *arguments]
-    return ["spark-submit", *_options(made, job), *ending]
+    code, launcher = (made.uri(name) for name in (made.code, made.launcher))
+    return ["spark-submit", *_options(made, job), "--py-files", code, launcher, *arguments]
 
 
 def cluster_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
@@ -91,7 +98,7 @@ def cluster_words(made: Application, job: JobSettings, arguments: Sequence[str])
     one of Spark's own starts Python.
     """
     runner = ["--class", "org.apache.spark.deploy.PythonRunner"]
-    jar = [f"file://{made.folder / made.standalone}", made.standalone, ""]
+    jar = [made.uri(made.standalone), made.standalone, ""]
     options = ["--deploy-mode", "cluster", *_options(made, job), *runner]
     return ["spark-submit", *options, *jar, *arguments]
 
@@ -99,11 +106,28 @@ def cluster_words(made: Application, job: JobSettings, arguments: Sequence[str])
 def _options(made: Application, job: JobSettings) -> Iterator[str]:
     yield from ("--master", job.master)
     yield from ("--driver-memory", job.driver_memory)
-    yield from ("--archives", f"file://{made.folder / made.environment}#{UNPACKED}")
+    yield from ("--archives", f"{made.uri(made.environment)}#{UNPACKED}")
     yield from ("--conf", f"spark.pyspark.python={python_name()}")
     if made.jars:
-        jars = [str(made.folder / "jars" / jar) for jar in made.jars]
-        yield from ("--jars", ",".join(jars))
+        yield from ("--jars", ",".join(made.uri(f"jars/{jar}") for jar in made.jars))
+    if packages := maven_packages(job):
+        yield from ("--packages", packages)
+
+
+def maven_packages(job: JobSettings) -> str:
+    """Coordinates of the Kafka connector, if Spark resolves them itself."""
+    return job.jars.packages if uses_kafka(job.connections.topics) else ""
+
+
+def _check_checkpoint(job: JobSettings) -> None:
+    checkpoint_folder(job)
+    if not Path(job.checkpoint.removeprefix("file://")).is_absolute():
+        raise SettingsError(
+            [
+                f"job.checkpoint: {job.checkpoint!r} is relative to the folder in which the driver "
+                "starts, which is another one at each start in cluster mode: write an absolute path"
+            ]
+        )
 
 
 def _write_code(target: Path) -> None:

@@ -9,11 +9,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkContext, __version__
 from pyspark.java_gateway import launch_gateway
 
 from streaming.cluster.shipping import UNPACKED
 
+#: Of `spark-submit`, which brings its own Python code.
+SPARK_VERSION = __version__
 #: Spark sets it for the Python process that it starts.
 _PORT = "PYSPARK_GATEWAY_PORT"
 

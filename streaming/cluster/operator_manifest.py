@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streaming.cluster.application import Application
+from streaming.cluster.application import Application, maven_packages
 from streaming.cluster.shipping import UNPACKED, python_name
 from streaming.settings import JobSettings
 
@@ -20,6 +20,8 @@ STATE = "/var/lib/pulsar-rebalancer"
 #: The job gets this long for its micro-batch after SIGTERM, as in deploy/kubernetes.
 _GRACE_S = 120
 _RETRY_S = 15
+#: The user of Spark's own images.
+_SPARK_USER = 185
 
 
 def operator_manifest(
@@ -44,7 +46,7 @@ def operator_manifest(
             "image": image,
             "mainApplicationFile": _place(application.launcher),
             "arguments": list(arguments),
-            "deps": _dependencies(application),
+            "deps": _dependencies(application, job),
             "sparkConf": {"spark.pyspark.python": python_name()},
             # After settings that the program refuses too; the driver's log has the reason.
             "restartPolicy": {
@@ -60,31 +62,54 @@ def operator_manifest(
                 "memory": job.driver_memory,
                 "serviceAccount": "spark",
                 "terminationGracePeriodSeconds": _GRACE_S,
+                **_restricted(),
                 "volumeMounts": [*_mounts(), _mount("settings", SETTINGS, read_only=True)],
             },
             "executor": {
                 "cores": 1,
                 "instances": 1,
                 "memory": "1g",
+                **_restricted(),
                 "volumeMounts": _mounts(),
             },
         },
     }
 
 
-def _dependencies(application: Application) -> dict[str, list[str]]:
+def _dependencies(application: Application, job: JobSettings) -> dict[str, list[str]]:
     found = {
         "pyFiles": [_place(application.code)],
         "archives": [f"{_place(application.environment)}#{UNPACKED}"],
     }
     if application.jars:
         found["jars"] = [_place(f"jars/{jar}") for jar in application.jars]
+    if packages := maven_packages(job):
+        found["packages"] = packages.split(",")
     return found
 
 
 def _place(name: str) -> str:
     """The URI of a file of the application in the image."""
     return f"local://{IN_IMAGE}/{name}"
+
+
+def _restricted() -> dict[str, Any]:
+    """What the namespace of deploy/kubernetes requires of a pod. The group may read the keys and
+    write to the checkpoint's volume.
+    """
+    return {
+        "podSecurityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _SPARK_USER,
+            "fsGroup": _SPARK_USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
 
 
 def _volumes() -> list[dict[str, Any]]:
@@ -99,7 +124,11 @@ def _volumes() -> list[dict[str, Any]]:
         {"name": "settings", "configMap": {"name": "pulsar-rebalancer-settings"}},
         {
             "name": "secrets",
-            "secret": {"secretName": "pulsar-rebalancer", "defaultMode": 0o440},
+            "secret": {
+                "secretName": "pulsar-rebalancer",
+                "defaultMode": 0o440,
+                "items": [{"key": name, "path": name} for name in ("pulsar-token", "signing-key")],
+            },
         },
     ]
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from strategies.errors import RebalancerError, SettingsError
 
@@ -94,7 +94,7 @@ def write_environment(target: Path) -> Manifest:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(part, "w:gz", compresslevel=_LEVEL) as archive:
             _add_manifest(archive, manifest)
-            for path, name in sorted(_files(wanted.values()), key=lambda pair: pair[1]):
+            for path, name in sorted(packed_files(wanted.values()), key=lambda pair: pair[1]):
                 archive.add(path, name, recursive=False, filter=_without_owner)
         part.replace(target)
     except OSError as error:
@@ -108,11 +108,10 @@ def write_environment(target: Path) -> Manifest:
 
 def archive_here(named: str) -> Path | None:
     """The file that a setting names; None for a remote URL or an empty setting."""
-    return (
-        Path(named.removeprefix("file://")).absolute()
-        if named and urlsplit(named).scheme in ("", "file")
-        else None
-    )
+    parts = urlsplit(named)
+    if not named or parts.scheme not in ("", "file"):
+        return None
+    return Path(unquote(parts.path) if parts.scheme else named).absolute()
 
 
 def check_environment(file: Path) -> None:
@@ -201,7 +200,7 @@ def _requirements(distribution: metadata.Distribution, extra: str = "") -> list[
     return names
 
 
-def _files(distributions: Iterable[metadata.Distribution]) -> Iterator[tuple[Path, str]]:
+def packed_files(distributions: Iterable[metadata.Distribution]) -> Iterator[tuple[Path, str]]:
     """Each installed file and its name in the archive; without commands, which are in other
     folders, and compiled bytecode.
     """
@@ -215,7 +214,9 @@ def _files(distributions: Iterable[metadata.Distribution]) -> Iterator[tuple[Pat
             )
         for file in listed:
             if ".." not in file.parts and file.suffix != ".pyc" and not file.is_absolute():
-                yield Path(str(distribution.locate_file(file))), file.as_posix()
+                path = Path(str(distribution.locate_file(file)))
+                if path.exists():  # images leave out tests and licenses of packages
+                    yield path, file.as_posix()
 
 
 def _manifest(distributions: Mapping[str, metadata.Distribution]) -> Manifest:

@@ -16,13 +16,15 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.faults.real_job import TOPICS, RealJob, kill_marked, recording
+from streaming.cluster.shipping import UNPACKED
+from tests.faults.real_job import TOPICS, RealJob, kill_marked, marked, recording
 from tests.faults.topics import compare
 from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put, values
 from tests.servers.spark_cluster import SparkCluster, spark_cluster
 from tests.unit.command_line import rebalancer
+from tests.unit.test_shipping import archive
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults, pytest.mark.heavy]
@@ -77,7 +79,7 @@ def submitted(cluster: SparkCluster, folder: Path, *more: str) -> Iterator[Submi
     with RealJob(folder / "job", max_records_per_batch=100) as job:
         settings = [*job.assignments, f"job.master={cluster.url}", "job.driver_memory=600m", *more]
         words = [word for one in settings for word in ("--set", one)]
-        shipped = rebalancer("ship", "--application", folder / "application", "--json", *words)
+        shipped = rebalancer("ship", "--application", folder / "our job #2 100%", "--json", *words)
         one = Submitted(job, shipped.json["spark_submit"], bare_environment(cluster))
         try:
             yield one
@@ -203,6 +205,45 @@ def test_settings_are_refused_with_the_exit_code_of_the_program(
         one.words = {"client": [*one.words["client"], "--set", "round.interval_ms=0"]}
         assert one.start("client").wait(_PATIENCE_S) == 2
         assert "round.interval_ms" in one.said()
+
+
+def test_a_driver_without_its_packages_says_what_is_missing(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    """As on a machine without a copy of the application, and with an archive of another Python."""
+    other = f"{archive(tmp_path, python='3.9').as_uri()}#{UNPACKED}"
+    cases = {
+        f"file:///nowhere/e.tar.gz#{UNPACKED}": "/nowhere/e.tar.gz is not a file on this machine",
+        "file:///nowhere/e.tar.gz": f"--archives FILE#{UNPACKED}",
+        other: "submit with --conf spark.pyspark.python=python3.9",
+    }
+    with submitted(cluster, tmp_path, "job.master=local[1]") as one:
+        words = list(one.words["client"])
+        for archives, sentence in cases.items():
+            words[words.index("--archives") + 1] = archives
+            one.words = {"client": words}
+            assert one.start("client").wait(_PATIENCE_S) == 1
+            assert sentence in one.said()
+        assert "Traceback" not in one.said()
+
+
+@pytest.mark.slow
+def test_a_killed_java_ends_python_and_frees_the_checkpoint(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    """As the kernel does when memory runs out, and a worker that ends a driver too slow to stop."""
+    lines = recording(RECORDING)
+    with submitted(cluster, tmp_path) as one:
+        one.job.publish(lines)
+        running = one.start("client")
+        wait_for_a_round(one.job, running)
+        running.kill()
+        running.wait()
+        eventually(lambda: not marked(one.mark), _PATIENCE_S, "a process of the job remains")
+        one.job.drain()
+        for kind, wanted in replayed(lines, one.job.engine).items():
+            if kind in ("commands", "rounds"):
+                assert compare(kind, one.job.published(kind), wanted).faults == ()
 
 
 @pytest.mark.slow

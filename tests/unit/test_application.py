@@ -9,13 +9,19 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
+from rebalancer.cli.spark_launcher import check_spark
+from sinks.topics.connections import Connections
+from sinks.topics.settings import Topics
+from sinks.topics.uri import parse_topic
 from strategies.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
@@ -24,6 +30,7 @@ from streaming.cluster.application import Application, client_words, cluster_wor
 from streaming.cluster.gateway import is_submitted, shipped_archive
 from streaming.cluster.operator_manifest import IN_IMAGE, SECRETS, STATE, operator_manifest
 from streaming.cluster.shipping import PACKAGES, python_name
+from streaming.jars.connector import JarSettings
 from streaming.settings import JobSettings
 from tests.unit.command_line import rebalancer
 
@@ -43,11 +50,37 @@ def test_client_mode_starts_the_launcher_with_the_code_beside_it() -> None:
     assert words[0] == "spark-submit"
     assert value_of("--master", words) == "spark://spark-master:7077"
     assert value_of("--driver-memory", words) == "800m"
-    assert value_of("--py-files", words) == "/srv/application/pulsar-rebalancer.zip"
+    assert value_of("--py-files", words) == "file:///srv/application/pulsar-rebalancer.zip"
     assert value_of("--jars", words) == (
-        "/srv/application/jars/connector.jar,/srv/application/jars/clients.jar"
+        "file:///srv/application/jars/connector.jar,file:///srv/application/jars/clients.jar"
     )
-    assert words[-4:] == ["/srv/application/rebalancer-submit.py", *RUN]
+    assert words[-4:] == ["file:///srv/application/rebalancer-submit.py", *RUN]
+
+
+def test_a_folder_with_blanks_is_named_as_spark_reads_it() -> None:
+    words = cluster_words(Application(Path("/srv/our job #2 100%"), ("a.jar",)), JOB, RUN)
+    folder = "file:///srv/our%20job%20%232%20100%25"
+    assert value_of("--archives", words) == f"{folder}/environment.tar.gz#rebalancer-environment"
+    assert value_of("--jars", words) == f"{folder}/jars/a.jar"
+    assert f"{folder}/pulsar-rebalancer.jar" in words
+
+
+def test_a_connector_that_spark_resolves_itself_is_named_by_its_coordinates() -> None:
+    topics = Topics(telemetry=parse_topic("kafka://kafka:9092/telemetry"))
+    job = replace(
+        JOB, jars=JarSettings(packages="a:b:1,c:d:2"), connections=Connections(topics=topics)
+    )
+    bare = Application(Path("/srv/application"), ())
+    assert value_of("--packages", client_words(bare, job, RUN)) == "a:b:1,c:d:2"
+    deps = operator_manifest(bare, job, RUN, "image", "4.2.0")["spec"]["deps"]
+    assert deps["packages"] == ["a:b:1", "c:d:2"]
+    assert "--packages" not in client_words(bare, replace(job, connections=Connections()), RUN)
+
+
+def test_a_spark_of_another_minor_version_is_named() -> None:
+    check_spark(metadata.version("pyspark"))
+    with pytest.raises(SystemExit, match=r"this spark-submit is Spark 3\.5\.1, and .* needs 4\.2"):
+        check_spark("3.5.1")
 
 
 def test_cluster_mode_on_a_standalone_master_submits_a_java_program_of_spark() -> None:
@@ -80,6 +113,9 @@ def test_ship_writes_the_application_and_prints_how_to_submit_it(tmp_path: Path)
     changed = ("--set", "job.driver_memory=800m", "--set", "job.master=spark://spark-master:7077")
     words = ("--application", folder, "--config", settings, *changed)
     shipped = rebalancer("ship", *words, "--spark-operator", "--json").json
+    run_in_pod = ["run", "--config", "/etc/pulsar-rebalancer/rebalancer.toml"]
+    made_manifest = json.loads((folder / "spark-application.json").read_text("utf-8"))
+    assert made_manifest["spec"]["arguments"] == [*run_in_pod, *changed[:2]]
     assert sorted(path.name for path in folder.iterdir()) == [
         "environment.tar.gz",
         "pulsar-rebalancer.jar",
@@ -121,6 +157,11 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
         ((), "name either the archive to write or --application DIR"),
         (("e.tar.gz", "--application", "app"), "name either the archive to write"),
         (("e.tar.gz", "--spark-operator"), "needs --application DIR"),
+        (("--application", "app", "--image", "i"), "needs --spark-operator"),
+        (
+            ("--application", "app", "--set", "job.checkpoint=~/checkpoint"),
+            "job.checkpoint: '~/checkpoint' is relative to the folder in which the driver starts",
+        ),
     ],
 )
 def test_ship_says_what_to_name(words: Sequence[str], sentence: str) -> None:
@@ -191,6 +232,23 @@ def test_the_manifest_names_files_of_the_application_and_mounts_that_it_declares
         assert set(mounts.values()) <= declared
         assert {STATE, SECRETS} <= mounts.keys()
     assert spec["sparkConf"] == {"spark.pyspark.python": python_name()}
+
+
+def test_the_pods_of_the_manifest_have_the_volumes_and_the_rights_of_deploy_kubernetes() -> None:
+    """Its namespace refuses other pods; without the group, they could not read the keys."""
+    spec = manifest()["spec"]
+    job = ROOT / "deploy/kubernetes/job.yaml"
+    deployed = yaml.safe_load(job.read_text("utf-8"))["spec"]["template"]["spec"]
+    volumes = {one["name"]: one for one in deployed["volumes"]}
+    assert spec["volumes"] == [volumes[one["name"]] for one in spec["volumes"]]
+    container = dict(deployed["containers"][0]["securityContext"])
+    del container["readOnlyRootFilesystem"]  # Spark unpacks into its working directory
+    user = {"runAsUser": 185, "fsGroup": 185}
+    pod = {**deployed["securityContext"], **user}
+    del pod["runAsGroup"]
+    for name in ("driver", "executor"):
+        assert spec[name]["podSecurityContext"] == pod
+        assert spec[name]["securityContext"] == container
 
 
 def test_a_checkpoint_is_in_use_as_long_as_java_holds_its_lock(tmp_path: Path) -> None:

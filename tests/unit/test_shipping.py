@@ -18,8 +18,10 @@ import pytest
 from rebalancer.cli.doctor.environment import check_shipped
 from strategies.errors import SettingsError
 from streaming.cluster.shipping import (
+    archive_here,
     check_environment,
     needed_distributions,
+    packed_files,
     python_name,
     read_manifest,
     write_environment,
@@ -99,6 +101,23 @@ def test_an_archive_has_a_suffix_that_spark_unpacks_and_a_place_that_can_be_writ
     assert (told.code, "must end with .tar.gz" in told.err) == (2, True)
     with pytest.raises(SettingsError, match="cannot be written"):
         write_environment(tmp_path / "file" / "environment.tar.gz")
+
+
+def test_an_archive_may_be_named_as_a_file_uri() -> None:
+    named = ("/srv/our files/e.tar.gz", "file:///srv/our%20files/e.tar.gz")
+    assert {archive_here(one) for one in named} == {Path("/srv/our files/e.tar.gz")}
+    assert archive_here("file:/srv/e.tar.gz") == Path("/srv/e.tar.gz")
+    assert archive_here("https://files.example/e.tar.gz") is archive_here("") is None
+
+
+def test_a_file_that_an_image_has_left_out_is_not_packed(tmp_path: Path) -> None:
+    described = tmp_path / "thing-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Name: thing\nVersion: 1.0\n")
+    (described / "RECORD").write_text("thing.py,,\nthing-1.0.dist-info/LICENSE,,\n")
+    (tmp_path / "thing.py").touch()
+    packed = packed_files([metadata.Distribution.at(described)])
+    assert list(packed) == [(tmp_path / "thing.py", "thing.py")]
 
 
 def test_the_workers_python_is_named_by_its_minor_version() -> None:

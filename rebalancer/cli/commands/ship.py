@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -65,12 +65,18 @@ def ship(
         )
     if spark_operator and application is None:
         raise typer.BadParameter("needs --application DIR", param_hint="--spark-operator")
+    if image is not None and not spark_operator:
+        raise typer.BadParameter("needs --spark-operator", param_hint="--image")
     if file is not None:
         _ship_environment(file, as_json)
     elif application is not None:
+        from streaming.cluster.application import write_application
+
         job = options.settings(config, overrides).job
-        words = _run_words(config, overrides or ())
-        _ship_application(application, job, words, _Manifest(spark_operator, image), as_json)
+        made = write_application(application, job)
+        manifest = _Manifest(spark_operator, image).write(made, job, overrides or ())
+        files = [*made.files(), *([] if manifest is None else [manifest])]
+        _print_application(files, _lines(made, job, _run_words(config, overrides or ())), as_json)
 
 
 def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
@@ -87,13 +93,13 @@ class _Manifest:
     wanted: bool
     image: str | None
 
-    def write(self, made: Application, job: JobSettings) -> Path | None:
+    def write(self, made: Application, job: JobSettings, overrides: Sequence[str]) -> Path | None:
         """Writes the manifest beside the files, if it is wanted."""
         if not self.wanted:
             return None
         from streaming.cluster.operator_manifest import IMAGE, SETTINGS, operator_manifest
 
-        run = ["run", "--config", f"{SETTINGS}/rebalancer.toml"]
+        run = _run_words(Path(SETTINGS, "rebalancer.toml"), overrides)
         spark = metadata.version("pyspark")
         tree = operator_manifest(made, job, run, self.image or IMAGE, spark)
         target = made.folder / _MANIFEST
@@ -123,16 +129,19 @@ def _ship_environment(file: Path, as_json: bool) -> None:
         )
 
 
-def _ship_application(
-    folder: Path, job: JobSettings, arguments: Sequence[str], manifest: _Manifest, as_json: bool
-) -> None:
-    from streaming.cluster.application import client_words, cluster_words, write_application
+def _lines(made: Application, job: JobSettings, arguments: Sequence[str]) -> dict[str, list[str]]:
+    """The command line of each mode."""
+    from streaming.cluster.application import client_words, cluster_words
 
-    made = write_application(folder, job)
-    files = [*made.files(), *(path for path in [manifest.write(made, job)] if path is not None)]
     lines = {"client": client_words(made, job, arguments)}
     if job.master.startswith("spark://"):
         lines["cluster"] = cluster_words(made, job, arguments)
+    return lines
+
+
+def _print_application(
+    files: Sequence[Path], lines: Mapping[str, Sequence[str]], as_json: bool
+) -> None:
     if as_json:
         tree: dict[str, Any] = {"files": [str(file) for file in files], "spark_submit": lines}
         console.print_json("application", 1, tree)
