@@ -4,9 +4,11 @@ lack.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,20 +17,36 @@ _NEEDED = ("numpy", "msgspec", "orjson", "pandas", "pyarrow", "google.protobuf")
 
 
 class WorkerReport(NamedTuple):
-    """The worker's host, its missing packages, and the paths that do not exist there."""
+    """The worker's host, its missing packages, and the paths that it cannot read, or that are
+    others there.
+    """
 
     host: str
     missing: tuple[str, ...]
     unseen: tuple[str, ...]
 
 
-def report_missing(paths: Sequence[str]) -> WorkerReport:
-    """Runs on a worker and reports what is missing."""
+def content_of(path: str) -> str:
+    """SHA-256 of a file, empty if it cannot be read."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def report_missing(paths: Mapping[str, str]) -> WorkerReport:
+    """Runs on a worker and reports what is missing. `paths`: path → SHA-256 of its content, empty
+    if only its presence counts.
+    """
     return WorkerReport(
         socket.gethostname(),
         tuple(_missing()),
-        tuple(path for path in paths if not Path(path).exists()),
+        tuple(path for path, content in paths.items() if not _sees(path, content)),
     )
+
+
+def _sees(path: str, content: str) -> bool:
+    return content_of(path) == content if content else os.access(path, os.R_OK)
 
 
 def _missing() -> Iterator[str]:

@@ -28,7 +28,7 @@ from streaming.cluster.shipping import (
     python_name,
     write_zip,
 )
-from streaming.cluster.worker_check import WorkerReport, report_missing
+from streaming.cluster.worker_check import WorkerReport, content_of, report_missing
 from streaming.failures import JobError, explain
 from streaming.memory import allocator_environment
 from streaming.settings import JobSettings
@@ -41,6 +41,8 @@ _TASKS_READ = (
     "intents_key_file",
     "previous_intents_key_file",
 )
+#: Files of the clients that read telemetry on Pulsar.
+_CLIENTS_READ = ("token_file", "tls_ca_file", "tls_cert_file", "tls_key_file")
 _WORKERS_COME_S = 120.0
 _PROBES = 8
 _MASTER_ANSWERS_S = 10.0
@@ -76,7 +78,7 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
         return _unpacked(job.environment)
     if not is_submitted():  # otherwise this process has its packages from the archive, too
         check_environment(archive)
-    return _unpacked(f"file://{archive}")
+    return _unpacked(archive.as_uri())
 
 
 def worker_environment(
@@ -137,8 +139,10 @@ def check_workers(
     """
     if not _some_worker(session, stop, timeout_s):
         return
-    shared = _shared(job, folder)
-    paths = list(shared)
+    shared = read_by_tasks(job, folder)
+    # A worker may have a checkpoint of its own there, from an earlier job: another epoch is in it.
+    guard = str(folder / GUARD)
+    paths = {path: content_of(path) if path == guard else "" for path in shared}
     try:
         reports = (
             session.sparkContext.parallelize(range(_PROBES), _PROBES)
@@ -156,7 +160,7 @@ def _refusal(address: str) -> str:
     """The reason why host:port cannot be reached; empty if it can."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), _MASTER_ANSWERS_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), _MASTER_ANSWERS_S).close()
     except (OSError, ValueError) as error:
         return str(error)
     return ""
@@ -190,15 +194,17 @@ def _some_worker(session: SparkSession, stop: threading.Event, timeout_s: float)
     return False
 
 
-def _shared(job: JobSettings, folder: Path) -> Mapping[str, str]:
+def read_by_tasks(job: JobSettings, folder: Path) -> Mapping[str, str]:
     """Paths that tasks read → their settings; without paths that do not exist here either."""
-    telemetry, signing = job.connections.topics.telemetry, job.connections.signing
+    used, telemetry = job.connections, job.connections.topics.telemetry
     places = {
         str(folder / GUARD): "job.checkpoint",
-        **{getattr(signing, name): f"signing.{name}" for name in _TASKS_READ},
+        **{getattr(used.signing, name): f"signing.{name}" for name in _TASKS_READ},
     }
     if telemetry.scheme == "file":
         places[str(telemetry.folder)] = "topics.telemetry"
+    if telemetry.scheme == "pulsar":
+        places |= {getattr(used.pulsar, name): f"pulsar.{name}" for name in _CLIENTS_READ}
     return {path: setting for path, setting in places.items() if path and Path(path).exists()}
 
 
@@ -213,7 +219,7 @@ def _complaints(reports: Iterable[WorkerReport], shared: Mapping[str, str]) -> I
             )
         for path in one.unseen:
             yield (
-                f"{shared[path]}: worker {one.host} does not see {path}: it must be there "
-                "under the same path as here (a folder that "
-                "driver and all workers share; for a key a copy is enough)"
+                f"{shared[path]}: worker {one.host} does not see {path} of this machine: it must "
+                "be readable there under the same path as here (a folder that driver and all "
+                "workers share; of a key, a token or a certificate a copy is enough)"
             )

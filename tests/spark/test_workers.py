@@ -8,22 +8,29 @@ import os
 import socket
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.connections import Connections
+from sinks.topics.settings import Topics
+from sinks.topics.uri import parse_topic
 from streaming.cluster.shipping import python_name
-from streaming.cluster.worker_check import report_missing
+from streaming.cluster.worker_check import content_of, report_missing
 from streaming.cluster.workers import (
     check_master,
     check_workers,
+    read_by_tasks,
     worker_environment,
     worker_settings,
 )
 from streaming.failures import JobError, explain
 from streaming.settings import JobSettings
 from tests.servers.jvm import free_ports
+from tests.unit.test_shipping import archive
 
 pytestmark = pytest.mark.spark
 CLUSTER = JobSettings(master="spark://master:7077")
@@ -85,10 +92,48 @@ def test_a_stop_ends_the_waiting(spark: SparkSession, tmp_path: Path) -> None:
     check_workers(spark, CLUSTER, tmp_path, stopped)
 
 
+def test_a_path_that_a_worker_cannot_look_at_is_one_that_it_does_not_see() -> None:
+    assert report_missing({"/" + "a" * 300: ""}).unseen == ("/" + "a" * 300,)
+
+
+def test_tasks_that_read_pulsar_need_its_token_on_every_worker(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.touch()
+    topics = Topics(telemetry=parse_topic("pulsar://broker:6650/ops/rebalancer/telemetry"))
+    pulsar = PulsarSettings(token_file=str(token), tls_ca_file="/nowhere")
+    job = replace(CLUSTER, connections=Connections(topics=topics, pulsar=pulsar))
+    assert read_by_tasks(job, tmp_path) == {str(token): "pulsar.token_file"}
+
+
+def test_an_archive_in_a_folder_with_a_blank_is_named_as_spark_reads_it(tmp_path: Path) -> None:
+    folder = tmp_path / "our files"
+    folder.mkdir()
+    job = replace(CLUSTER, environment=str(archive(folder)))
+    assert worker_settings(job)["spark.archives"].partition("#")[0] == (
+        f"file://{tmp_path}/our%20files/environment.tar.gz"
+    )
+
+
+def test_a_master_has_an_address_of_ipv6(tmp_path: Path) -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as master:
+        check_master(f"spark://[::1]:{master.getsockname()[1]}")
+
+
 def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "rebalancer.json").touch()
     here, elsewhere = str(tmp_path / "rebalancer.json"), str(tmp_path / "elsewhere.json")
-    assert report_missing([here, elsewhere])[1:] == ((), (elsewhere,))
+    assert report_missing({here: "", elsewhere: ""})[1:] == ((), (elsewhere,))
+
+
+def test_a_worker_with_a_checkpoint_of_its_own_does_not_see_ours(tmp_path: Path) -> None:
+    guard = tmp_path / "rebalancer.json"
+    guard.write_text('{"epoch": 4}')
+    ours = content_of(str(guard))
+    assert report_missing({str(guard): ours}).unseen == ()
+    guard.write_text('{"epoch": 3}')
+    assert report_missing({str(guard): ours}).unseen == (str(guard),)
+    guard.unlink()
+    assert report_missing({str(guard): ours}).unseen == (str(guard),)
 
 
 @pytest.mark.parametrize(
