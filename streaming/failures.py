@@ -255,9 +255,14 @@ def _cause(text: str) -> tuple[str, str]:
     if theirs:
         path, name, sentence = theirs[-1].groups()
         return name, sentence if path.startswith("strategies.") else f"{name}: {sentence}"
+    return "", first_line(text)
+
+
+def first_line(text: str) -> str:
+    """The first line of an error that says something: py4j puts one of its own before it."""
     lines = (
         line.removeprefix(": ")
         for line in text.strip().splitlines()
         if not line.startswith("An error occurred while calling")
     )
-    return "", next(lines, "no reason given")[:500]
+    return next(lines, "no reason given")[:500]

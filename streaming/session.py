@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pathlib import Path
 from socketserver import BaseServer
 from typing import Any, cast
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -31,6 +33,7 @@ from streaming.cluster.workers import (
     worker_environment,
     worker_settings,
 )
+from streaming.failures import first_line
 from streaming.jars.connector import connector_settings
 from streaming.local_files import use_local_files
 from streaming.memory import java_memory_options
@@ -55,6 +58,12 @@ _FORGETFUL = {
 }
 
 
+#: In what Java and its start script print: the line that says why they ended.
+_REASON = re.compile(
+    r"^(?!NOTE|Picked up).*(Error|Exception|Invalid|not found|not set|No such file)"
+)
+
+
 class SparkStartError(RebalancerError):
     """Spark did not start; the message names the file with Spark's own messages."""
 
@@ -70,6 +79,7 @@ def start_session(
     """
     check_master(job.master)
     spark_log.parent.mkdir(parents=True, exist_ok=True)
+    said = spark_log.stat().st_size if spark_log.exists() else 0
     outer = worker_environment(job)
     conf = SparkConf(loadDefaults=True)
     for key, value in _all_settings(job, short, outer).items():
@@ -87,8 +97,8 @@ def start_session(
             return session
     except (PySparkException, Py4JError, OSError) as error:
         raise SparkStartError(
-            f"Spark did not start ({_first_line(error)}): check that Java 17 or newer is "
-            "installed (`java -version`, JAVA_HOME); "
+            f"Spark did not start ({_reason(error, spark_log, said)}): check that Java 17 or newer "
+            "is installed (`java -version`, JAVA_HOME), job.master and job.driver_memory; "
             f"Spark's messages are in {spark_log}; `rebalancer doctor` looks for the usual causes"
         ) from error
 
@@ -210,8 +220,26 @@ def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> Non
         gateway = launch_gateway(  # type: ignore[no-untyped-call]
             conf, {"stdout": log, "stderr": log, "start_new_session": True, "pass_fds": keep_open}
         )
+    try:
+        check_version(gateway.jvm.org.apache.spark.package.SPARK_VERSION(), os.environ)
+    except SparkStartError:
+        gateway.shutdown()
+        raise
     use_local_files(gateway)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def check_version(spark: str, environment: Mapping[str, str]) -> None:
+    """Compares the Spark of the Java process with this Python's, patches apart. Raises
+    SparkStartError.
+    """
+    if spark.split(".")[:2] == pyspark.__version__.split(".")[:2]:
+        return
+    home = environment.get("SPARK_HOME", "")
+    raise SparkStartError(
+        f"the Spark of SPARK_HOME={home} has version {spark}, this program needs "
+        f"{pyspark.__version__}: unset SPARK_HOME, or name a folder with that version"
+    )
 
 
 def _quiet_about_dead_java(session: SparkSession) -> None:
@@ -261,5 +289,11 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[key] = value
 
 
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def _reason(error: BaseException, spark_log: Path, said: int) -> str:
+    """Why Spark did not start, in one line. `said`: the size of the log before."""
+    if "JAVA_GATEWAY_EXITED" not in str(error):
+        return first_line(str(error))
+    with spark_log.open("rb") as log:
+        log.seek(said)
+        lines = log.read().decode(errors="replace").splitlines()
+    return next(filter(_REASON.search, lines), first_line(str(error)))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
+from strategies.errors import SettingsError
 from strategies.settings import Setting
 from streaming.jars.connector import JarSettings
+
+#: The masters that Spark knows.
+_MASTER = re.compile(
+    r"local(\[(0*[1-9]\d*|\*)(\s*,\s*\d+)?\])?|local-cluster\[.+\]|(spark|k8s)://.+|yarn"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,17 @@ class JobSettings:
     def partitions(self) -> int:
         """Number of state partitions; 1 as long as `auto` is not resolved (`at_first_start`)."""
         return 1 if self.shuffle_partitions == "auto" else self.shuffle_partitions
+
+
+def check_master_form(job: JobSettings) -> None:
+    """Raises SettingsError for a master that Spark does not know."""
+    if _MASTER.fullmatch(job.master) is None:
+        raise SettingsError(
+            [
+                f"job.master: {job.master!r} is not a master of Spark; write local[2,3], "
+                "spark://host:7077, k8s://https://host:443 or yarn"
+            ]
+        )
 
 
 def uses_kafka(topics: Topics) -> bool:

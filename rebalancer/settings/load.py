@@ -36,7 +36,7 @@ from strategies.engine import Engine, EngineSettings, placement_of
 from strategies.errors import SettingsError
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
-from streaming.settings import JobSettings
+from streaming.settings import JobSettings, check_master_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +265,7 @@ def _broken_rules(
         lambda: Engine(engine()),
         lambda: engine().entry.check_samples(engine().chosen, engine().round),
         lambda: admission_rules(_build("executor", entries)),
+        lambda: check_master_form(_build("job", entries)),
         lambda: listen_address(_build("metrics", entries)),
         lambda: check_notices(_build("notices", entries)),
         lambda: serve_address(_build("serve", entries)),

@@ -116,6 +116,7 @@ def test_without_java_it_says_what_to_install(workshop: Workshop) -> None:
         ended = process.ended()
     assert ended.code == 1
     assert "SparkStartError: Spark did not start" in ended.err
+    assert "/nowhere/bin/java: No such file or directory" in ended.err
     assert "check that Java 17 or newer is installed" in ended.err
     assert "Traceback" not in ended.err
 

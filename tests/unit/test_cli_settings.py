@@ -144,6 +144,10 @@ def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> 
             "job.master: must be a string, got a list; write several values into one string, "
             "separated by commas",
         ),
+        *(
+            (f"[job]\nmaster = '{typo}'", f"job.master: '{typo}' is not a master of Spark; write")
+            for typo in ("", "spark:/a:7077", "sprk://a:7077", "Local[2]", "local[0]", "local[two]")
+        ),
         (
             "[topics]\nrounds = 'rounds'",
             "topics.rounds: rounds: has an unknown scheme; write file:///folder",

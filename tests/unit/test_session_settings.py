@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from streaming.session import query_settings, spark_settings
+import pyspark
+import pytest
+
+from streaming.session import SparkStartError, check_version, query_settings, spark_settings
 from streaming.settings import JobSettings
 
 
@@ -28,3 +31,9 @@ def test_spark_has_no_pages_and_no_progress_bar() -> None:
 
 def test_a_topic_without_records_is_looked_at_four_times_a_second() -> None:
     assert query_settings(JobSettings())["spark.sql.streaming.pollingDelay"] == "250ms"
+
+
+def test_a_spark_home_of_another_version_is_named() -> None:
+    check_version(pyspark.__version__, {})
+    with pytest.raises(SparkStartError, match=r"SPARK_HOME=/opt/spark has version 3\.5\.1"):
+        check_version("3.5.1", {"SPARK_HOME": "/opt/spark"})
