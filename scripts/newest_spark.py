@@ -38,8 +38,9 @@ class Candidate:
         if self.missing:
             return f"pyspark {self.version}: not usable, {', '.join(self.missing)} is not published"
         return (
-            f"pyspark {self.version}: has all jars; set it in pyproject.toml, lock its jars with "
-            "scripts/lock_jars.py, then run make lock and make test"
+            f"pyspark {self.version}: has all jars; set it in pyproject.toml and, with size and "
+            "SHA-256 of the connector, in streaming/jars/kafka_jars.json, then run make lock and "
+            "make test"
         )
 
 

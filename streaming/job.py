@@ -45,6 +45,7 @@ from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
 from streaming.decode import PACKED, decoding, never_again, packer, unpacking
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
+from streaming.jars.connector import connector_settings
 from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written, counted
 from streaming.partitions import with_partitions
@@ -62,7 +63,7 @@ from streaming.progress import (
 from streaming.pulsar_release import resolved_release
 from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
-from streaming.settings import JobSettings
+from streaming.settings import JobSettings, uses_kafka
 from streaming.sources.files import FileSource, FileTopicSource, record_again
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
@@ -158,6 +159,8 @@ def run_job(
         for line in held.change.lines() if held.change is not None else ():
             log(line)
         report = stack.enter_context(_reports(job, on_progress))
+        if session is None and uses_kafka(job.connections.topics) and not is_submitted():
+            connector_settings(job.jars, log)
         spark = stack.enter_context(
             _running(run, held.lock) if session is None else _shared_session(session, job)
         )

@@ -151,10 +151,14 @@ def _locked(folder: Path) -> Iterator[None]:
 def _download_all(jars: Sequence[Jar], folder: Path, base_url: str, pause_s: float) -> None:
     import httpx
 
-    with (
-        httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client,
-        ThreadPoolExecutor(_AT_ONCE) as pool,
-    ):
+    try:
+        client = httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True)
+    except (ImportError, ValueError, httpx.InvalidURL, OSError) as error:
+        raise JarsMissing(
+            f"{base_url} cannot be asked for jars ({error}): check HTTPS_PROXY, HTTP_PROXY, "
+            "ALL_PROXY and SSL_CERT_FILE in the environment; the proxy must be an HTTP proxy"
+        ) from error
+    with client, ThreadPoolExecutor(_AT_ONCE) as pool:
         # The largest first: the last one to finish is then a small one.
         tasks = [
             pool.submit(_download, client, jar, folder, f"{base_url}/{jar.path}", pause_s)

@@ -64,6 +64,22 @@ def login(folder: Path, wrong: str) -> Mapping[str, object]:
     return given if wrong == "password" else {}
 
 
+def test_a_connector_that_cannot_be_downloaded_is_announced_and_named(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    uris = {topic: kafka.topic(f"no-connector-{topic}", 1) for topic in TOPICS}
+    settings = {
+        **{f"topics.{topic}": uri for topic, uri in uris.items()},
+        "job.checkpoint": tmp_path / "checkpoint",
+        "jars.maven_url": f"http://127.0.0.1:{free_ports(1)[0]}",
+    }
+    empty = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    told = rebalancer("run", "--drain", *set_words(settings), env=empty)
+    assert told.code == exit_codes.ERROR
+    assert "downloading 4 jars" in told.err
+    assert "could not be downloaded" in told.err
+
+
 @pytest.mark.parametrize("wrong", list(WRONG))
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_what_cannot_work_is_one_line(

@@ -172,6 +172,14 @@ def test_what_is_no_url_is_a_wrong_setting(tmp_path: Path, url: str) -> None:
         fetch([jar("a")], tmp_path, url)
 
 
+def test_a_proxy_that_cannot_be_used_is_named_by_its_variables(tmp_path: Path) -> None:
+    proxy = {"ALL_PROXY": "socks4://127.0.0.1:9", "all_proxy": "socks4://127.0.0.1:9"}
+    done = rebalancer("jars", "fetch", str(tmp_path), env=proxy)
+    assert done.code == exit_codes.ERROR
+    assert "cannot be asked for jars (Unknown scheme for proxy URL" in done.err
+    assert "check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY" in done.err
+
+
 def test_a_folder_that_cannot_be_made_is_a_wrong_setting(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(SettingsError, match="cannot be written"):
