@@ -104,8 +104,8 @@ def may_be_considered(
     """
     return (
         _forged(known)
-        or _out_of_date(command, known)
         or _done_before(known)
+        or _out_of_date(command, known)
         or _not_ours(command, rules)
         or _not_now(known, rules)
     )

@@ -62,6 +62,9 @@ def test_a_command_against_which_nothing_speaks() -> None:
         ({"earlier": "refused"}, ("refused", "replayed")),
         ({"earlier": "failed"}, ("refused", "replayed")),
         ({"earlier": "expired"}, ("expired", "replayed")),
+        ({"earlier": "expired", "now_ms": NOON + 90_000}, ("expired", "replayed")),
+        ({"earlier": "applied", "now_ms": NOON + 90_000}, ("already-done", "replayed")),
+        ({"earlier": "applied", "newest_epoch": 4}, ("already-done", "replayed")),
         ({"paused": True}, ("refused", "paused")),
     ],
 )
@@ -89,13 +92,13 @@ def test_forgery_is_told_before_everything_else_and_the_pause_last() -> None:
     for standing in (
         worst,
         replace(worst, signature="signed"),
-        replace(NOW, earlier="applied", paused=True),
+        replace(worst, signature="signed", earlier=None),
         replace(NOW, paused=True),
     ):
         objection = admission.may_be_considered(MOVE, standing, nothing_allowed)
         assert objection is not None
         codes.append(objection.code)
-    assert codes == ["wrong-signature", "older-epoch", "replayed", "namespace-denied"]
+    assert codes == ["wrong-signature", "replayed", "older-epoch", "namespace-denied"]
 
 
 @pytest.mark.parametrize(
