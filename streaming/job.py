@@ -41,7 +41,6 @@ from streaming.cluster.gateway import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
-from streaming.jars.connector import connector_settings
 from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written
 from streaming.partitions import with_partitions
@@ -59,7 +58,7 @@ from streaming.pulsar_release import resolved_release
 from streaming.query import Run, start_query
 from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
-from streaming.settings import JobSettings, uses_kafka
+from streaming.settings import JobSettings
 from streaming.state.vanished import Patience
 from streaming.warm_start import in_words, warmed_up, warming
 
@@ -136,10 +135,8 @@ def run_job(
         for line in held.change.lines() if held.change is not None else ():
             log(line)
         report = stack.enter_context(_reports(job, on_progress))
-        if session is None and uses_kafka(job.connections.topics) and not is_submitted():
-            connector_settings(job.jars, log)
         spark = stack.enter_context(
-            _running(run, held.lock) if session is None else _shared_session(session, job)
+            _running(run, held.lock, log) if session is None else _shared_session(session, job)
         )
         if is_submitted():
             stack.enter_context(stopped_by_java(stop))
@@ -342,11 +339,11 @@ def _reports(job: JobSettings, on_progress: OnProgress | None) -> Iterator[OnPro
 
 
 @contextmanager
-def _running(run: Run, lock: int) -> Iterator[SparkSession]:
+def _running(run: Run, lock: int, log: Callable[[str], None]) -> Iterator[SparkSession]:
     # Java inherits the lock: the checkpoint is free only after the last process that could write to
     # it has ended.
     spark_log = run.folder / SPARK_LOG
-    session = start_session(run.job, spark_log, short=run.drain, keep_open=(lock,))
+    session = start_session(run.job, spark_log, short=run.drain, keep_open=(lock,), log=log)
     try:
         with kept_short(spark_log, run.job.log_bytes):
             yield session

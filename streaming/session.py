@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from socketserver import BaseServer
@@ -69,20 +69,26 @@ class SparkStartError(RebalancerError):
 
 
 def start_session(
-    job: JobSettings, spark_log: Path, *, short: bool = False, keep_open: tuple[int, ...] = ()
+    job: JobSettings,
+    spark_log: Path,
+    *,
+    short: bool = False,
+    keep_open: tuple[int, ...] = (),
+    log: Callable[[str], None] = lambda _: None,
 ) -> SparkSession:
     """Starts a session whose Java process prints to `spark_log`, never to this process's standard
     output or error.
 
     `short`: compile less, for runs of a minute or two. `keep_open`: file descriptors that stay open
-    as long as the Java process runs. Raises SparkStartError, JobError, SettingsError.
+    as long as the Java process runs. `log`: gets a line about the download of missing jars. Raises
+    SparkStartError, JobError, SettingsError, JarsMissing.
     """
     check_master(job.master)
     spark_log.parent.mkdir(parents=True, exist_ok=True)
     said = spark_log.stat().st_size if spark_log.exists() else 0
     outer = worker_environment(job)
     conf = SparkConf(loadDefaults=True)
-    for key, value in _all_settings(job, short, outer).items():
+    for key, value in _all_settings(job, short, outer, log).items():
         conf.set(key, value)
     try:
         with _environment(outer):
@@ -160,7 +166,9 @@ def query_settings(job: JobSettings) -> Mapping[str, str]:
     }
 
 
-def _all_settings(job: JobSettings, short: bool, outer: Mapping[str, str]) -> Mapping[str, str]:
+def _all_settings(
+    job: JobSettings, short: bool, outer: Mapping[str, str], log: Callable[[str], None]
+) -> Mapping[str, str]:
     settings = {
         **spark_settings(job, short=short),
         **query_settings(job),
@@ -169,7 +177,7 @@ def _all_settings(job: JobSettings, short: bool, outer: Mapping[str, str]) -> Ma
     }
     if is_submitted():
         return submitted_settings(job, settings, outer["PYTHONPATH"])
-    return {**settings, **_jars(job)}
+    return {**settings, **_jars(job, log)}
 
 
 def spark_settings(job: JobSettings, *, short: bool = False) -> Mapping[str, str]:
@@ -190,9 +198,9 @@ def spark_settings(job: JobSettings, *, short: bool = False) -> Mapping[str, str
     return settings
 
 
-def _jars(job: JobSettings) -> Mapping[str, str]:
+def _jars(job: JobSettings, log: Callable[[str], None]) -> Mapping[str, str]:
     """Settings for the Kafka connector, for jobs that use it."""
-    return connector_settings(job.jars) if uses_kafka(job.connections.topics) else {}
+    return connector_settings(job.jars, log) if uses_kafka(job.connections.topics) else {}
 
 
 def _redaction(job: JobSettings) -> Mapping[str, str]:

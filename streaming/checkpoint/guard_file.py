@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sinks.topics.files.segments import sync_folder
+from sinks.topics.files.flushing import write_durably
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import StateVersionError
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
@@ -181,13 +180,7 @@ def write_guard(path: Path, guard: Guard) -> None:
         **({"changes": changes} if changes else {}),
         **({} if guard.warm is None else {"warm_start": guard.warm.tree()}),
     }
-    draft = path.with_name(DRAFT)
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(tree, indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync_folder(path.parent)
+    write_durably(path, json.dumps(tree, indent=2) + "\n", DRAFT)
 
 
 def _dotted(section: str, values: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import RebalancerError, SettingsError
+from streaming.rotation import is_elsewhere
 
 _LOCK = ".rebalancer.lock"
 #: Held by Java if it does not inherit the other one: `spark-submit` starts Java first.
@@ -50,7 +51,8 @@ def locked(folder: Path, timeout_s: float) -> Iterator[int]:
         lock = _opened(folder)
         try:
             _wait_for(lock, folder, deadline)
-            if _is_in(lock, folder):
+            # The folder may have been replaced meanwhile, as by `rebalancer state repartition`.
+            if not is_elsewhere(folder / _LOCK, lock):
                 yield lock
                 return
         finally:
@@ -99,16 +101,6 @@ def _opened(folder: Path) -> int:
                 "folder of yours"
             ]
         ) from error
-
-
-def _is_in(lock: int, folder: Path) -> bool:
-    """Whether the folder has this lock; it may have been replaced while we waited, as by
-    `rebalancer state repartition`.
-    """
-    try:
-        return os.path.samestat(os.fstat(lock), os.stat(folder / _LOCK))
-    except FileNotFoundError:
-        return False
 
 
 def _wait_for(lock: int, folder: Path, deadline: float) -> None:

@@ -5,13 +5,12 @@ shows its id and size.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sinks.topics.files.segments import sync_folder
+from sinks.topics.files.flushing import write_durably
 from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.pulsar.partition import Read
 from sinks.topics.start_position import start_ms
@@ -290,13 +289,7 @@ def kept_begin(file: Path, begin: Callable[[], Offsets]) -> Offsets:
     asks again when it repeats the first micro-batch, whose end is known already.
     """
     if not file.exists():
-        draft = file.with_name(f"{file.name}.draft")
-        with draft.open("w", encoding="utf-8") as written:
-            json.dump(begin(), written)
-            written.flush()
-            os.fsync(written.fileno())
-        draft.replace(file)
-        sync_folder(file.parent)
+        write_durably(file, json.dumps(begin()), f"{file.name}.draft")
     found: Offsets = json.loads(file.read_bytes())
     return found
 

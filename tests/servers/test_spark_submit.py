@@ -151,13 +151,24 @@ def test_cluster_mode_gives_the_bytes_of_the_plain_loop(
         assert_as_in_the_plain_loop(one.job, lines)
 
 
-def wait_for_a_round(job: RealJob, running: subprocess.Popen[bytes]) -> None:
-    """Or until the program has ended."""
+def running_client(one: Submitted, lines: Sequence[bytes]) -> subprocess.Popen[bytes]:
+    """spark-submit with a driver that has published a round, unless it has ended."""
+    one.job.publish(lines)
+    running = one.start("client")
     eventually(
-        lambda: job.published("rounds") != [] or running.poll() is not None,
+        lambda: one.job.published("rounds") != [] or running.poll() is not None,
         _PATIENCE_S,
         "no round was published",
     )
+    return running
+
+
+def assert_that_the_checkpoint_goes_on(job: RealJob, lines: Sequence[bytes]) -> None:
+    """After a kill: commands and rounds may be there twice, none is missing or another one."""
+    job.drain()
+    for kind, wanted in replayed(lines, job.engine).items():
+        if kind in ("commands", "rounds"):
+            assert compare(kind, job.published(kind), wanted).faults == ()
 
 
 @pytest.mark.slow
@@ -167,9 +178,7 @@ def test_sigterm_to_spark_submit_ends_the_job_after_its_micro_batch(
     """Java gets the signal, which would end it in the middle of a micro-batch."""
     lines = recording(RECORDING)
     with submitted(cluster, tmp_path) as one:
-        one.job.publish(lines)
-        running = one.start("client")
-        wait_for_a_round(one.job, running)
+        running = running_client(one, lines)
         running.send_signal(signal.SIGTERM)
         assert running.wait(_PATIENCE_S) == 0, one.said()[-3000:]
         assert "stopped (SIGTERM)" in one.said()
@@ -234,16 +243,11 @@ def test_a_killed_java_ends_python_and_frees_the_checkpoint(
     """As the kernel does when memory runs out, and a worker that ends a driver too slow to stop."""
     lines = recording(RECORDING)
     with submitted(cluster, tmp_path) as one:
-        one.job.publish(lines)
-        running = one.start("client")
-        wait_for_a_round(one.job, running)
+        running = running_client(one, lines)
         running.kill()
         running.wait()
         eventually(lambda: not marked(one.mark), _PATIENCE_S, "a process of the job remains")
-        one.job.drain()
-        for kind, wanted in replayed(lines, one.job.engine).items():
-            if kind in ("commands", "rounds"):
-                assert compare(kind, one.job.published(kind), wanted).faults == ()
+        assert_that_the_checkpoint_goes_on(one.job, lines)
 
 
 @pytest.mark.slow
@@ -252,13 +256,8 @@ def test_a_killed_python_ends_java_and_frees_the_checkpoint(
 ) -> None:
     lines = recording(RECORDING)
     with submitted(cluster, tmp_path) as one:
-        one.job.publish(lines)
-        running = one.start("client")
+        running = running_client(one, lines)
         lock = one.job.checkpoint / ".rebalancer.lock"
-        wait_for_a_round(one.job, running)
         os.kill(int(json.loads(lock.read_bytes())["pid"]), signal.SIGKILL)
         assert running.wait(_PATIENCE_S) != 0
-        one.job.drain()
-        for kind, wanted in replayed(lines, one.job.engine).items():
-            if kind in ("commands", "rounds"):
-                assert compare(kind, one.job.published(kind), wanted).faults == ()
+        assert_that_the_checkpoint_goes_on(one.job, lines)

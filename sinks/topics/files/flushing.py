@@ -53,6 +53,19 @@ class ReadFlush:
             os.close(descriptor)
 
 
+def write_durably(file: Path, text: str, draft: str) -> None:
+    """Replaces the content of a file, through a file of the name `draft` beside it: after a kill or
+    a loss of power, the old or the new text is there as a whole. Raises OSError.
+    """
+    new = file.with_name(draft)
+    with new.open("w", encoding="utf-8") as written:
+        written.write(text)
+        written.flush()
+        os.fsync(written.fileno())
+    new.replace(file)
+    sync_folder(file.parent)
+
+
 def make_folder(folder: Path, fsync: Fsync = os.fsync) -> None:
     """Creates a folder and its parents; their names are on the disk when it returns. Raises
     OSError.
