@@ -14,10 +14,11 @@ from strategies.bundles.bundle_loads import Floats
 
 #: Figures above this are nonsense and count as this; sums of their squares stay finite.
 LARGEST = 1e15
-_ROW = Struct("<4d")
-#: Bytes of a packed sample or level.
-ROW_BYTES = _ROW.size
+_ROW, _LEVEL = Struct("<4d"), Struct("<5d")
+#: Bytes of a packed sample, and of a packed level.
+ROW_BYTES, LEVEL_BYTES = _ROW.size, _LEVEL.size
 packed, unpacked_at = _ROW.pack, _ROW.unpack_from
+packed_level, unpacked_level = _LEVEL.pack, _LEVEL.unpack_from
 
 
 class LoadSample(NamedTuple):
@@ -32,19 +33,20 @@ class LoadSample(NamedTuple):
 
 
 class LoadLevel(NamedTuple):
-    """Mean load of a broker over `weight` samples with nearly equal traffic; units as in
-    `LoadSample`.
+    """Mean load of a broker over `weight` samples with nearly equal traffic, the newest of them at
+    `at_ms`; units as in `LoadSample`.
     """
 
     throughput: float
     msg_rate: float
     usage: float
     weight: float
+    at_ms: float
 
 
 class LoadHistory(NamedTuple):
     """The load of one broker over time. Samples and levels are packed, because a round adds to
-    those of thousands of brokers: four little-endian float64 each, in the order of their fields.
+    those of thousands of brokers: little-endian float64, in the order of their fields.
     """
 
     #: Newest last. The moves made since are counted in.
@@ -69,7 +71,13 @@ class LoadHistory(NamedTuple):
         doubted: bool = False,
     ) -> Self:
         """A history with these samples and levels, oldest first."""
-        return cls(_joined(samples), _joined(levels), changed_at_ms, bundles, doubted)
+        return cls(
+            b"".join(packed(*one) for one in samples),
+            b"".join(packed_level(*one) for one in levels),
+            changed_at_ms,
+            bundles,
+            doubted,
+        )
 
     @property
     def samples(self) -> list[LoadSample]:
@@ -79,21 +87,22 @@ class LoadHistory(NamedTuple):
     @property
     def levels(self) -> list[LoadLevel]:
         """Newest last."""
-        return [LoadLevel(*level) for level in rows(self.packed_levels)]
-
-
-def _joined(figures: Iterable[Iterable[float]]) -> bytes:
-    return b"".join(packed(*one) for one in figures)
+        return [LoadLevel(*level) for level in _LEVEL.iter_unpack(self.packed_levels)]
 
 
 def rows(packed: bytes) -> Iterable[tuple[float, ...]]:
-    """The figures of each sample or level."""
+    """The figures of each sample."""
     return _ROW.iter_unpack(packed)
 
 
 def columns(packed: bytes) -> Floats:
-    """float64[n, 4]: samples or levels, read-only."""
+    """float64[n, 4]: samples, read-only."""
     return np.frombuffer(packed, "<f8").reshape(-1, 4)
+
+
+def level_columns(packed: bytes) -> Floats:
+    """float64[n, 5]: levels, read-only."""
+    return np.frombuffer(packed, "<f8").reshape(-1, 5)
 
 
 class RecentMove(NamedTuple):
@@ -122,7 +131,8 @@ class Episode(NamedTuple):
     a row that brought less than a tenth of what they predicted; `caution`: factor of all limits, 1
     or more; `rests_until_ms`: no moves before this time; `error`: mean difference between predicted
     and seen usage after the last judged moves, None before the first; `idle_moves`: number of moves
-    of the idle rounds; `planned`: number of the last moves when they were decided.
+    of the idle rounds; `planned`: number of the last moves when they were decided;
+    `judged_at_ms`: when moves were last compared with their prediction.
     """
 
     began_at_ms: int = -1
@@ -137,3 +147,4 @@ class Episode(NamedTuple):
     error: float | None = None
     idle_moves: int = 0
     planned: int = 0
+    judged_at_ms: int = -1

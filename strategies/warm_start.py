@@ -42,6 +42,7 @@ def warm_window_ms(settings: EngineSettings) -> int:
     rounds = settings.round
     memory = settings.entry.memory(settings.chosen)
     samples = max(faded_after(_SHORT_AVERAGE), faded_after(memory.weight), memory.samples)
+    measured = max(samples * rounds.interval_ms, memory.learned_ms)
     # Averages first: then all decisions are equal. Then what the engine remembers of its decisions.
     decided = max(
         HOUR_MS,
@@ -51,4 +52,4 @@ def warm_window_ms(settings: EngineSettings) -> int:
         memory.decisions_ms,
     )
     first_round = rounds.interval_ms + rounds.lateness_ms + rounds.max_clock_jump_ms
-    return first_round + samples * rounds.interval_ms + decided
+    return first_round + measured + decided

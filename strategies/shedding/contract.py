@@ -68,13 +68,15 @@ class StrategyMemory:
     """How far back a strategy's own memory reaches, for a warm start.
 
     `weight`: of the past in its slowest average, 0 without one; `samples`: number of samples or
-    rounds that it counts or keeps; `decisions_ms`: how long it remembers its own decisions;
-    `judges_moves`: whether it judges the effect of its moves. If so, those that nothing shows are
-    taken back at the end of a warm start; other strategies go on as if they had run all along.
+    rounds that it counts or keeps; `learned_ms`: after how long it has forgotten what it learned
+    from them; `decisions_ms`: how long it remembers its own decisions; `judges_moves`: whether it
+    judges the effect of its moves. If so, those that nothing shows are taken back at the end of a
+    warm start; other strategies go on as if they had run all along.
     """
 
     weight: float = 0.0
     samples: int = 0
+    learned_ms: int = 0
     decisions_ms: int = 0
     judges_moves: bool = False
 

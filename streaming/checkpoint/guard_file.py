@@ -24,7 +24,7 @@ DRAFT = "rebalancer.draft"
 _FORMAT = 1
 #: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
 #: cannot read older rows.
-ROWS_VERSION = 8
+ROWS_VERSION = 9
 #: Versions of the parts of the state that this program reads and writes.
 STATE_FORMAT = {"cluster": STATE_VERSION, "rows": ROWS_VERSION}
 _EPOCH = "round.epoch"

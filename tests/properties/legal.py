@@ -226,8 +226,10 @@ def a_load_history(chance: random.Random) -> LoadHistory:
         for back in range(count + 1, 1, -1)
     )
     levels = tuple(
-        LoadLevel(chance.choice(FIGURES), chance.choice(FIGURES), usual, chance.uniform(1, 5))
-        for _ in range(min(count, 10))
+        LoadLevel(
+            chance.choice(FIGURES), chance.choice(FIGURES), usual, chance.uniform(1, 5), at_ms
+        )
+        for at_ms in sorted(chance.choices(range(NOW_MS - 36_000_000, NOW_MS), k=min(count, 10)))
     )
     changed = chance.choice((-1, -1, -1, -1, NOW_MS - 90_000, NOW_MS - 500_000))
     return LoadHistory.of(
@@ -276,6 +278,7 @@ def an_episode(chance: random.Random) -> Episode:
         chance.uniform(1, 2),
         NOW_MS + chance.choice((-1000, -1000, 1000)),
         chance.choice((None, 0.1)),
+        judged_at_ms=NOW_MS - chance.choice((1_000, 28_800_001)),
     )
 
 

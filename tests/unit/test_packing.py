@@ -99,7 +99,7 @@ def test_half_a_report_survives_packing() -> None:
 
 
 MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5, counted=True, shown=True)
-EPISODE = Episode(1, 2, idle_moves=3, planned=4)
+EPISODE = Episode(1, 2, idle_moves=3, planned=4, judged_at_ms=5)
 
 
 def full_state() -> ClusterState:

@@ -33,6 +33,15 @@ def sampled(*reports: tuple[int, float]) -> LoadHistory:
     return history
 
 
+def levels(*loads: tuple[int, float]) -> list[float]:
+    """Throughputs (MB/s) of the levels after reports at these minutes with these throughputs."""
+    history = NO_SAMPLES
+    for minute, throughput in loads:
+        sample = LoadSample(60_000 * minute, 0.5, 1e6 * throughput, 1e3)
+        history = continued(history, sample, 5, True, 1000.0 * PERIOD_S)
+    return [one.throughput / 1e6 for one in history.levels]
+
+
 def shown(history: LoadHistory) -> list[tuple[int, float]]:
     return [(one.at_ms // 1000, round(100 * one.usage, 6)) for one in history.samples]
 
@@ -99,6 +108,20 @@ def test_a_late_report_is_a_sample_as_any_other() -> None:
         (180, 56.0),
         (240, 58.0),
     ]
+
+
+def test_a_level_is_forgotten_eight_hours_after_its_last_sample_but_not_the_newest_one() -> None:
+    assert levels((0, 10.0), (10, 12.0), (480, 14.0)) == [10.0, 12.0, 14.0]
+    assert levels((0, 10.0), (10, 12.0), (481, 14.0)) == [12.0, 14.0]
+    assert levels((0, 10.0), (1, 10.0), (481, 12.0)) == [10.0, 12.0]
+    assert levels((0, 10.0), (1000, 10.1)) == [10.1]
+    assert levels((0, 10.0), (1000, 12.0)) == [10.0, 12.0]
+
+
+def test_the_means_of_a_level_begin_again_every_four_hours() -> None:
+    assert levels((230, 10.0), (239, 10.2)) == [10.1]
+    assert levels((230, 10.0), (239, 10.2), (240, 10.4)) == [10.4]
+    assert levels((230, 10.0), (239, 10.2), (240, 10.4), (250, 10.6)) == [10.5]
 
 
 def first_moves(period_s: int, settings: SteadySettings, *, every_s: int = 60, asked: bool) -> int:

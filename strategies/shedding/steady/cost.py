@@ -15,7 +15,7 @@ from math import inf, sqrt
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.load_history import ROW_BYTES, LoadHistory, LoadSample, columns
+from strategies.load_history import LEVEL_BYTES, LoadHistory, LoadSample, level_columns
 
 #: Usage without traffic that is assumed before anything is known.
 PRIOR_BASE = 0.08
@@ -102,9 +102,11 @@ class _Rows:
     """
 
     def __init__(self, levels: Sequence[bytes]) -> None:
-        figures = columns(b"".join(levels))
+        figures = level_columns(b"".join(levels))
         self.count = len(figures)
-        self._broker = np.repeat(np.arange(len(levels)), [len(one) // ROW_BYTES for one in levels])
+        self._broker = np.repeat(
+            np.arange(len(levels)), [len(one) // LEVEL_BYTES for one in levels]
+        )
         self._weight = figures[:, 3] if self.count else np.zeros(0)
         self._units = (_unit(figures[:, 0]), _unit(figures[:, 1]))
         self._columns = [

@@ -19,8 +19,19 @@ RESTS_AFTER, ENDS_AFTER = 2, 3
 OTHER_TRAFFIC = 0.2
 #: The first rest, which doubles with every further round of useless moves, and the longest one.
 REST_MS, LONGEST_REST_MS = 1_800_000, 21_600_000
+#: How long the comparison of moves with their prediction is remembered: longer than a rest lasts.
+JUDGED_AGE_MS = 28_800_000
 #: Factor of all limits after each round of useless moves, and its bound.
 CAREFUL, MOST_CAREFUL = 1.25, 2.0
+
+
+def remembered(episode: Episode, now_ms: int) -> Episode:
+    """The episode, without what its last judged moves said once that is forgotten."""
+    if episode.judged_at_ms < 0 or now_ms <= episode.judged_at_ms + JUDGED_AGE_MS:
+        return episode
+    return episode._replace(
+        judged_at_ms=-1, error=None, idle_rounds=0, idle_moves=0, caution=1.0, rests_until_ms=-1
+    )
 
 
 def judged_moves(
@@ -55,7 +66,8 @@ def judged_moves(
     predicted = _cut_of_part(last, histories) if len(last) < episode.planned else whole
     errors = [_error(histories[name]) for name in involved]
     known = [error for error in errors if error is not None]
-    episode = episode._replace(judged=True, error=sum(known) / len(known) if known else None)
+    error = sum(known) / len(known) if known else None
+    episode = episode._replace(judged=True, judged_at_ms=now_ms, error=error)
     # Of a plan that was carried out in part, the rest may have been to bring nearly all of it.
     if foreign_ms >= episode.last_at_ms or predicted < USELESS * whole:
         return episode

@@ -22,7 +22,7 @@ from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
-from strategies.shedding.steady.doubt import judged_moves, last_moves, without_lost
+from strategies.shedding.steady.doubt import judged_moves, last_moves, remembered, without_lost
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, followed, widest_gap
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
@@ -63,18 +63,19 @@ class SteadyShedder:
         }
         loads = [load for load in view.brokers if load.broker in usage]
         lost = sorted(load.broker for load in view.brokers if load.broker not in usage)
-        remembered, made = self._settled(loads, memory, view)
+        known, made = self._settled(loads, memory, view)
         moves = resting(made, view.now_ms, self.settings.rest_minutes)
         period_ms = 1000.0 * self.settings.sample_seconds
         histories = {
             load.broker: recorded(
-                load, usage[load.broker], remembered.get(load.broker), view.now_ms, period_ms
+                load, usage[load.broker], known.get(load.broker), view.now_ms, period_ms
             )
             for load in loads
         }
         compared = {name: histories[name] for name in compared_brokers(usage)}
-        episode = without_lost(memory.cluster.episode, memory.cluster.moves, made)
-        episode = followed(episode, remembered, histories, view.now_ms)
+        episode = remembered(memory.cluster.episode, view.now_ms)
+        episode = without_lost(episode, memory.cluster.moves, made)
+        episode = followed(episode, known, histories, view.now_ms)
         episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = _Round(
             view,

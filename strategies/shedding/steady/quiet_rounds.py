@@ -11,6 +11,7 @@ from strategies.load_history import LoadHistory
 from strategies.model import NO_MEMORY, Memory, Skip
 from strategies.shedding.contract import QuietScreen, RoundColumns
 from strategies.shedding.memory import with_histories
+from strategies.shedding.steady.doubt import remembered
 from strategies.shedding.steady.fixed import compared_brokers, gap_or_reason, resting
 from strategies.shedding.steady.samples import NO_SAMPLES, continued
 from strategies.shedding.steady.settings import SteadySettings
@@ -21,22 +22,24 @@ def quiet(settings: SteadySettings) -> QuietScreen:
 
     def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
         cluster, skips, kept = memory.cluster, list[tuple[Skip, ...]](), None
+        episode = cluster.episode
         if not cluster.episode.judged or any(not one.shown for one in cluster.moves):
             return skips, memory
         for now_ms, usage, histories in _advanced(rounds, memory, settings):
             compared = {name: histories[name] for name in compared_brokers(usage)}
+            now = remembered(episode, now_ms)
             found = gap_or_reason(
-                rounds.cluster, compared, cluster.episode, settings, now_ms=now_ms, count=len(usage)
+                rounds.cluster, compared, now, settings, now_ms=now_ms, count=len(usage)
             )
             if not isinstance(found, Skip):
                 break
             skips.append((found,))
-            kept = histories
+            kept, episode = histories, now
         if kept is None:
             return skips, memory
         moves = resting(cluster.moves, int(rounds.now_ms[len(skips) - 1]), settings.rest_minutes)
         memory = with_histories(memory, kept)
-        return skips, Memory(memory.brokers, replace(memory.cluster, moves=moves))
+        return skips, Memory(memory.brokers, replace(memory.cluster, moves=moves, episode=episode))
 
     return screen
 

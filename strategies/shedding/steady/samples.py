@@ -12,14 +12,17 @@ import numpy as np
 from strategies.bundles.bundle_loads import Floats
 from strategies.load_history import (
     LARGEST,
+    LEVEL_BYTES,
     ROW_BYTES,
     LoadHistory,
     LoadSample,
     RecentMove,
     columns,
     packed,
+    packed_level,
     rows,
     unpacked_at,
+    unpacked_level,
 )
 from strategies.model import BrokerLoad
 
@@ -27,6 +30,10 @@ from strategies.model import BrokerLoad
 SAMPLES = 20
 #: Number of levels in memory, and the weight that further samples do not increase.
 LEVELS, LEVEL_WEIGHT = 10, 5.0
+#: Levels without a sample for this long are forgotten, but never the newest one. The means of a
+#: level begin again every four hours (of UTC), so that a warm start learns them to the bit, however
+#: rare reports are.
+LEVEL_AGE_MS, LEVEL_MS = 28_800_000, 14_400_000
 #: Traffic that differs by less than this part is on the same level.
 SAME_LEVEL = 0.08
 #: A jump of usage (fraction) that is not believed the first time, while traffic changes by less
@@ -213,19 +220,28 @@ def _stands_still(load: Sequence[float], last: Sequence[float]) -> bool:
 
 
 def _levels(levels: bytes, load: _Load) -> bytes:
-    """The levels with one more sample: averaged into the newest one if the traffic is the same."""
-    _, usage, throughput, rate = load
-    if levels:
-        newest = unpacked_at(levels, len(levels) - ROW_BYTES)
-        old_throughput, old_rate, old_usage, weight = newest
-        more, faster = throughput - old_throughput, rate - old_rate
-        same = abs(more) <= SAME_LEVEL * (throughput if more > 0 else old_throughput)
-        if same and abs(faster) <= SAME_LEVEL * (rate if faster > 0 else old_rate):
+    """The levels with one more sample: averaged into the newest one if the traffic is the same, or
+    in its place if the means begin again.
+    """
+    at_ms, usage, throughput, rate = load
+    if not levels:
+        return packed_level(throughput, rate, usage, 1.0, at_ms)
+    newest = unpacked_level(levels, len(levels) - LEVEL_BYTES)
+    old_throughput, old_rate, old_usage, weight, last_at_ms = newest
+    while len(levels) > LEVEL_BYTES and unpacked_level(levels)[4] < at_ms - LEVEL_AGE_MS:
+        levels = levels[LEVEL_BYTES:]
+    more, faster = throughput - old_throughput, rate - old_rate
+    same = abs(more) <= SAME_LEVEL * (throughput if more > 0 else old_throughput)
+    if same and abs(faster) <= SAME_LEVEL * (rate if faster > 0 else old_rate):
+        levels = levels[:-LEVEL_BYTES]
+        if at_ms // LEVEL_MS == last_at_ms // LEVEL_MS:
             weight = weight + 1.0 if weight < LEVEL_WEIGHT else LEVEL_WEIGHT
-            return levels[:-ROW_BYTES] + packed(
+            return levels + packed_level(
                 old_throughput + more / weight,
                 old_rate + faster / weight,
                 old_usage + (usage - old_usage) / weight,
                 weight,
+                at_ms,
             )
-    return levels[-ROW_BYTES * (LEVELS - 1) :] + packed(throughput, rate, usage, 1.0)
+    kept = levels[-LEVEL_BYTES * (LEVELS - 1) :]
+    return kept + packed_level(throughput, rate, usage, 1.0, at_ms)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from strategies.model import Round
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
-from strategies.shedding.steady.doubt import LONGEST_REST_MS
+from strategies.shedding.steady.doubt import JUDGED_AGE_MS
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.obstacles import ADVICE
 from strategies.shedding.steady.quiet_rounds import quiet
-from strategies.shedding.steady.samples import LEVEL_WEIGHT, LEVELS, SAMPLES
+from strategies.shedding.steady.samples import LEVEL_AGE_MS, LEVEL_MS, SAMPLES
 from strategies.shedding.steady.settings import SteadySettings
 
 
@@ -18,13 +18,13 @@ def usage_range(record: Round) -> float:
 
 
 def memory(settings: SteadySettings) -> StrategyMemory:
-    """Samples and levels of load; moves that rest, the episode they belong to, and the longest rest
-    after moves that brought nothing.
-    """
-    rest_ms = round(60_000 * settings.rest_minutes)
-    samples = max(SAMPLES, round(LEVELS * LEVEL_WEIGHT))
-    decisions_ms = max(rest_ms, LONGEST_REST_MS)
-    return StrategyMemory(samples=samples, decisions_ms=decisions_ms, judges_moves=True)
+    """Samples and levels of load; moves that rest, and what the last judged ones said."""
+    return StrategyMemory(
+        samples=SAMPLES,
+        learned_ms=LEVEL_AGE_MS + LEVEL_MS,
+        decisions_ms=max(round(60_000 * settings.rest_minutes), JUDGED_AGE_MS),
+        judges_moves=True,
+    )
 
 
 STEADY = SheddingStrategy(

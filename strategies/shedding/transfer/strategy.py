@@ -17,7 +17,9 @@ def usage_deviation(record: Round) -> float:
 def memory(settings: TransferSettings) -> StrategyMemory:
     """The averages of brokers' usage, hits in a row, and which brokers have shed."""
     delay_ms = round(1000 * settings.delay_s)
-    return StrategyMemory(settings.history, settings.hit_count + 1, delay_ms)
+    return StrategyMemory(
+        weight=settings.history, samples=settings.hit_count + 1, decisions_ms=delay_ms
+    )
 
 
 TRANSFER = SheddingStrategy(
