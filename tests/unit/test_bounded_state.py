@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
@@ -141,7 +142,7 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "turn": FIXED,
         "split_hits": BUNDLE,
         "moves": COMMAND,
-        "episode": Bound("figures", lambda _: 12),
+        "episode": Bound("figures", lambda _: 13),
     },
     Intents: {
         "drains": BROKER,
@@ -401,8 +402,12 @@ def test_what_has_no_number_of_entries_is_no_collection() -> None:
 
 @pytest.mark.heavy
 def test_the_state_is_not_larger_at_the_end_of_the_month_than_at_its_beginning() -> None:
+    """A day's size is that of its peak, which depends on its moves: compared are the usual day and
+    the largest one.
+    """
     sizes = month().bytes
-    assert max(sizes[-10:]) <= 1.05 * max(sizes[1:11])
+    assert median(sizes[-10:]) <= 1.02 * median(sizes[1:11])
+    assert max(sizes[-10:]) <= max(sizes[:11])
 
 
 @pytest.mark.heavy
