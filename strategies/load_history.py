@@ -130,7 +130,7 @@ class Episode(NamedTuple):
     `judged`: their effect has been compared with the prediction; `idle_rounds`: rounds of moves in
     a row that brought less than a tenth of what they predicted; `caution`: factor of all limits, 1
     or more; `rests_until_ms`: no moves before this time; `error`: mean difference between predicted
-    and seen usage after the last judged moves, None before the first; `idle_moves`: number of moves
+    and seen usage after the last judged moves, None without any; `idle_moves`: number of moves
     of the idle rounds; `planned`: number of the last moves when they were decided;
     `judged_at_ms`: when moves were last compared with their prediction.
     """

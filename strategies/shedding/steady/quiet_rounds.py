@@ -23,18 +23,18 @@ def quiet(settings: SteadySettings) -> QuietScreen:
     def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
         cluster, skips, kept = memory.cluster, list[tuple[Skip, ...]](), None
         episode = cluster.episode
-        if not cluster.episode.judged or any(not one.shown for one in cluster.moves):
+        if not episode.judged or any(not one.shown for one in cluster.moves):
             return skips, memory
         for now_ms, usage, histories in _advanced(rounds, memory, settings):
             compared = {name: histories[name] for name in compared_brokers(usage)}
-            now = remembered(episode, now_ms)
+            episode = remembered(episode, now_ms)
             found = gap_or_reason(
-                rounds.cluster, compared, now, settings, now_ms=now_ms, count=len(usage)
+                rounds.cluster, compared, episode, settings, now_ms=now_ms, count=len(usage)
             )
             if not isinstance(found, Skip):
                 break
             skips.append((found,))
-            kept, episode = histories, now
+            kept = histories
         if kept is None:
             return skips, memory
         moves = resting(cluster.moves, int(rounds.now_ms[len(skips) - 1]), settings.rest_minutes)
