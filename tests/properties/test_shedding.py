@@ -9,7 +9,7 @@ from math import isfinite
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
@@ -30,6 +30,8 @@ from strategies.shedding.registry import SHEDDERS, shedder
 from tests.properties.legal import (
     EAGER,
     WEIGHTS,
+    a_memory,
+    a_view,
     fitting,
     memories,
     modes,
@@ -50,7 +52,10 @@ def rule_of(strategy: str, mode: Mode, *, eager: bool) -> Shedder:
     return shedder(strategy, EAGER[strategy] if eager else None, WEIGHTS, mode)
 
 
+# Two brokers report a bundle that SteadyShedder moves, or that its advice is about.
 @any_strategy
+@example(seen=[a_view(876_000, 6, 5)], memory=a_memory(541), mode="fixed", eager=True)
+@example(seen=[a_view(592_323, 5, 3)], memory=a_memory(1736), mode="fixed", eager=True)
 @given(seen=histories, memory=memories, mode=modes, eager=mostly)
 def test_no_strategy_raises_and_every_round_keeps_its_promises(
     strategy: str, seen: list[ClusterView], memory: Memory, mode: Mode, eager: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -136,9 +136,11 @@ class PlannedCluster:
         listed = float(np.sort(self.pieces(row).sizes).sum())
         return max(0.0, self.cost.of(now.throughput, now.msg_rate) - listed)
 
-    def candidates(self, row: int) -> Candidates:
-        """The bundles of a broker that may leave, and those that must stay."""
-        return candidates(self.known[row][0].bundles, self.view)
+    def candidates(self, row: int, taken: Collection[str] = ()) -> Candidates:
+        """The bundles of a broker that may leave, and those that must stay. `taken`: bundles that
+        leave other brokers.
+        """
+        return candidates(self.known[row][0].bundles, self.view, taken)
 
     @cached_property
     def _traffics(self) -> dict[int, tuple[Floats, Floats]]:

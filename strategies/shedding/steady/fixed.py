@@ -259,18 +259,17 @@ class _Round:
             kept = plan.only(moving, cluster.brokers)
             return whole() if kept is plan else self._certified(cluster, kept)
 
-        skips = [
+        advice = [
             *cluster_full(cluster),
             *why_not_even(cluster, plan, profile.band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
         rest = reasons.rest_text(rest_minutes, self.settings)
-        advised = {name for skip in skips for name in skip.names}
         if not plan.moves:
-            skips = [*reasons.no_better_plan(cluster, gap, rest, advised), *skips]
+            skips = [*reasons.no_better_plan(cluster, gap, rest, advice), *advice]
             return _Decided((), skips, self.moves, self.episode, certify)
         return _Decided(
             reasons.decisions(cluster, plan, gap),
-            [*skips, *reasons.left_alone(cluster, plan, self.live, rest, advised)],
+            [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)],
             (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
             _after_moves(self.episode, gap, cluster, plan, view.now_ms),
             certify,

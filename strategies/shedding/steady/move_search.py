@@ -83,8 +83,9 @@ class _Held:
 
 @dataclass(slots=True)
 class _Search:
-    """The state of a search: usages after the moves so far, and the bundles left to move. `stuck`:
-    brokers whose bundles are all too large, or that may give none.
+    """The state of a search: usages after the moves so far, and the bundles left to move. `moved`:
+    bundles of the moves, which two brokers may report; `stuck`: brokers whose bundles are all too
+    large, or that may give none.
     """
 
     brokers: LoadedBrokers
@@ -97,6 +98,7 @@ class _Search:
     takes: Bools
     held: dict[int, _Held] = field(default_factory=dict)
     moves: list[PlannedMove] = field(default_factory=list)
+    moved: set[str] = field(default_factory=set)
     forbidden: set[tuple[str, int]] = field(default_factory=set)
     stuck: set[int] = field(default_factory=set)
     refused: bool = False
@@ -159,6 +161,7 @@ class _Search:
         held, capacity = self.of(source), self.brokers.capacity
         size, unsure = float(held.sizes[at]), float(held.unsure[at])
         self.moves.append(PlannedMove(held.names[at], source, destination, size, unsure, exchange))
+        self.moved.add(held.names[at])
         self.numbers.count(held.names[at], source, destination)
         self.stuck -= {source, destination}
         self.held[source] = held.without(at)
@@ -309,7 +312,7 @@ def _best_of_pair(
 
 
 def _allowed(search: _Search, bundle: str, source: int, destination: int) -> bool:
-    if (bundle, destination) in search.forbidden:
+    if bundle in search.moved or (bundle, destination) in search.forbidden:
         return False
     if search.brokers.takers(bundle, source)[destination]:
         return True
@@ -356,7 +359,7 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
                 if (
                     _allowed(search, mine.names[one], source, destination)
                     and _allowed(search, theirs.names[other], destination, source)
-                    and _keeps_numbers(search, mine.names[one], theirs.names[other])
+                    and _are_two(search, mine.names[one], theirs.names[other])
                 ):
                     best = float(gain[one, other])
                     found = (source, destination, int(one), int(other))
@@ -365,6 +368,7 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
     return found
 
 
-def _keeps_numbers(search: _Search, one: str, other: str) -> bool:
-    """Whether a swap leaves distribution by number as it is."""
-    return search.brokers.served is None or namespace_of(one) == namespace_of(other)
+def _are_two(search: _Search, one: str, other: str) -> bool:
+    """Whether a swap is one of two bundles that leaves distribution by number as it is."""
+    by_number = search.brokers.served is not None
+    return one != other and (not by_number or namespace_of(one) == namespace_of(other))

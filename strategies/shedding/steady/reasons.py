@@ -102,12 +102,12 @@ def left_alone(
     plan: MovePlan,
     live: Sequence[BrokerLoad],
     rest: str,
-    advised: Collection[str],
+    advice: Sequence[Skip],
 ) -> list[Skip]:
     """Skips of the live brokers, and of the bundles of sources, that the plan does not need.
-    `rest`: why bundles rest; `advised`: names that have a skip already.
+    `rest`: why bundles rest; `advice`: skips that the round has already.
     """
-    sources = {one.source for one in plan.moves}
+    sources, moved = {one.source for one in plan.moves}, {one.bundle for one in plan.moves}
     involved = {cluster.names[row] for row in sources | {one.destination for one in plan.moves}}
     waiting, spare = list[str](), list[str]()
     for load in live:  # once: thousands of brokers lie scattered in memory
@@ -118,32 +118,47 @@ def left_alone(
     if spare:
         skips.append(Skip("broker", tuple(sorted(spare)), "not-needed", f"{text} this broker"))
     for row in sorted(sources):
-        gone = {one.bundle for one in plan.moves if one.source == row}.union(advised)
-        skips += _bundles(cluster, row, gone, rest, ("not-needed", f"{text} moving it"))
+        leaving = {one.bundle for one in plan.moves if one.source == row}
+        gone = leaving | _advised(advice, cluster.names[row])
+        why = "not-needed", f"{text} moving it"
+        skips += _bundles(cluster, row, gone, rest, why, taken=moved - leaving)
     return skips
 
 
 def no_better_plan(
-    cluster: PlannedCluster, gap: LoadGap, rest: str, advised: Collection[str]
+    cluster: PlannedCluster, gap: LoadGap, rest: str, advice: Sequence[Skip]
 ) -> list[Skip]:
     """Skips of a cluster in which a gap lasts, but no moves cut it by enough, and of the bundles of
-    the fuller broker. `rest`, `advised`: as in `left_alone`.
+    the fuller broker. `rest`, `advice`: as in `left_alone`.
     """
     skips = [no_plan(cluster.view.cluster, gap)]
     if gap.over in cluster.names:
         text = f"no plan that moves it cuts the spread by {_enough(gap)}"
         row = cluster.names.index(gap.over)
-        skips += _bundles(cluster, row, advised, rest, ("no-better-plan", text))
+        gone = _advised(advice, gap.over)
+        skips += _bundles(cluster, row, gone, rest, ("no-better-plan", text))
     return skips
 
 
+def _advised(advice: Sequence[Skip], broker: str) -> set[str]:
+    """Bundles of a broker that these skips name."""
+    return {name for skip in advice if skip.broker == broker for name in skip.names}
+
+
 def _bundles(
-    cluster: PlannedCluster, row: int, gone: Collection[str], rest: str, why: tuple[str, str]
+    cluster: PlannedCluster,
+    row: int,
+    gone: Collection[str],
+    rest: str,
+    why: tuple[str, str],
+    *,
+    taken: Collection[str] = (),
 ) -> list[Skip]:
     """Skips of the bundles of a broker without those that are `gone`. `rest`: why bundles rest;
-    `why`: code and text of those that may move.
+    `why`: code and text of those that may move; `taken`: bundles that leave other brokers.
     """
-    found, source, names = cluster.candidates(row), cluster.names[row], cluster.pieces(row).names
+    found, source = cluster.candidates(row, taken), cluster.names[row]
+    names = cluster.pieces(row).names
     staying = [name for at in found.rows if (name := names[at]) not in gone]
     resting = [name for name in staying if name in cluster.resting]
     others = [name for name in staying if name not in cluster.resting]
