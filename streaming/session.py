@@ -158,7 +158,7 @@ def query_settings(job: JobSettings) -> Mapping[str, str]:
         # no timers: nothing happens without records
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         # every look at a topic without new records takes 2 to 3 ms of CPU; the default is 10 ms
-        "spark.sql.streaming.pollingDelay": "250ms",
+        "spark.sql.streaming.pollingDelay": "1s",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         # default 256 MiB: a whole micro-batch in one Arrow batch, on both sides

@@ -29,8 +29,8 @@ def test_spark_has_no_pages_and_no_progress_bar() -> None:
     assert settings["spark.ui.enabled"] == settings["spark.ui.showConsoleProgress"] == "false"
 
 
-def test_a_topic_without_records_is_looked_at_four_times_a_second() -> None:
-    assert query_settings(JobSettings())["spark.sql.streaming.pollingDelay"] == "250ms"
+def test_a_topic_without_records_is_looked_at_once_a_second() -> None:
+    assert query_settings(JobSettings())["spark.sql.streaming.pollingDelay"] == "1s"
 
 
 def test_a_spark_home_of_another_version_is_named() -> None:
