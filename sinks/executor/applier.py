@@ -198,7 +198,7 @@ class Applier:
 
     def _claimed(self, move: MoveOnItsWay) -> bool:
         """Whether the destination says that it owns the bundle, after it was asked to take it."""
-        if move.destination is None or not self._retry.claims:
+        if move.destination is None or not (self._retry.claims and move.allowance.claims):
             return False
         try:
             owns = self._claiming.claim(move.command.bundle, move.destination)

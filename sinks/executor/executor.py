@@ -280,6 +280,14 @@ class Executor:
     def _allowance(
         self, task: Task, brokers: Sequence[str], use: BundleUse = BundleUse()
     ) -> Allowance:
+        if not self._config.apply:
+            # Of a command that another process was carrying out, a dry run only says what became.
+            return Allowance(
+                lambda: False,
+                unloads=self._moves.unloads(task.received),
+                refuse_repair=lambda _: "this is a dry run",
+                claims=False,
+            )
         return Allowance(
             lambda: self._facts.objection(task, brokers) is None,
             lambda number: self._moves.begin_unload(task.received, number),

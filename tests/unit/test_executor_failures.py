@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sinks.executor.settings import ExecutorConfig
+from sinks.executor.settings import ExecutorConfig, GuardRules
 from strategies.errors import Unauthorized
 from strategies.model import Command
 from tests.control_topic import Control, command
@@ -310,3 +310,19 @@ class TestAfterADeath:
 
         assert run(pulsar, control, ExecutorConfig("c")) == [("dry-run", "dry-run")]
         assert pulsar.asked("PUT") == []
+
+    @pytest.mark.parametrize("went", ["to nobody", "to a third broker"])
+    def test_a_dry_run_after_an_unload_only_says_where_the_bundle_is(
+        self, pulsar: FakePulsar, control: Control, went: str
+    ) -> None:
+        one, two, three = pulsar.cluster.brokers
+        dies(pulsar, control, command(ONE, one, two), at="before the call")
+        pulsar.cluster.manager, pulsar.cluster.lookups = "modular", False
+        pulsar.cluster.owners[ONE] = None if went == "to nobody" else three
+
+        told = run(pulsar, control, ExecutorConfig("c", guard=GuardRules(repairs=1)))
+
+        assert told == [("applied", "not-looked-up" if went == "to nobody" else "elsewhere")]
+        assert went == "to nobody" or "this is a dry run" in str(control.outcomes()[0].reason)
+        assert pulsar.asked("PUT") == []
+        assert not [one for one in pulsar.asked("GET") if one.target.startswith("/lookup/")]
