@@ -229,9 +229,13 @@ class Executor:
     def _result(self, content: Task | RefusedRecord | None) -> _Result:
         if not isinstance(content, Task):
             return content
-        if not content.approved and self._facts.objection_at_arrival(content) is None:
+        if content.approved:
+            return Done(content, self._outcome(content))
+        # Asked once: an objection that ends between two questions would let it pass unapproved.
+        objection = self._facts.objection_at_arrival(content)
+        if objection is None:
             return HeldBack(content)
-        return Done(content, self._outcome(content))
+        return Done(content, self._decided(content, refusal(objection, None), None))
 
     def _outcome(self, task: Task) -> Outcome:
         """Of a command that was being carried out when the last process ended, the cluster is asked
