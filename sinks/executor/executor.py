@@ -19,7 +19,7 @@ from sinks.executor.applier import Applier
 from sinks.executor.approval_intake import Answered, ApprovalIntake
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.costs import BundleUse, CostMeter
-from sinks.executor.effect import Effect, refusal
+from sinks.executor.effect import Effect, effect_of_silence, refusal
 from sinks.executor.facts import Facts
 from sinks.executor.guard import MoveGuard
 from sinks.executor.holding import Holding
@@ -35,9 +35,10 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.access import Consumer, Publisher
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import decode_outcome, encode_outcome
+from strategies.admission import owner_objection
 from strategies.approvals import NOT_THE_APPROVED_PLAN
 from strategies.breaker import result_of
-from strategies.errors import RebalancerError, SinkError
+from strategies.errors import AdminError, RebalancerError, SinkError, Unauthorized
 from strategies.model import Outcome
 from strategies.move_cost import MoveCost
 
@@ -266,10 +267,9 @@ class Executor:
         use = BundleUse()
         if task.command.is_move and owner is not None:
             use = self._meter.before(task.command.bundle, owner)
-        objection = self._facts.objection(task, brokers)
-        objection = objection or self._guard.breaker.begin(task.command.id)
-        if objection is not None:
-            return self._decided(task, refusal(objection, owner), owner)
+        effect = self._too_late(task, judgement)
+        if effect is not None:
+            return self._decided(task, effect, effect.owner_after)
         begun = time.monotonic()
         self._journal.intend(task.received, owner, self._clock_ms())
         self._applying.add(task.command.id)
@@ -280,6 +280,26 @@ class Executor:
         finally:
             self._applying.discard(task.command.id)
             self._guard.breaker.end(task.command.id)
+
+    def _too_late(self, task: Task, judgement: Judgement) -> Effect | None:
+        """What came of a command that may not begin any more. The owner is asked again: an unload
+        goes to whichever broker has the bundle, and its clients would be interrupted once more.
+        """
+        command, owner, brokers = task.command, judgement.owner, judgement.brokers
+        objection = self._facts.objection(task, brokers)
+        if objection is None:
+            try:
+                owner = self._facts.owner(command, brokers)
+            except Unauthorized:
+                raise
+            except AdminError as error:
+                return effect_of_silence(error)
+            objection = (
+                owner_objection(command, owner)
+                or self._facts.closed(command)
+                or self._guard.breaker.begin(command.id)
+            )
+        return None if objection is None else refusal(objection, owner)
 
     def _allowance(
         self, task: Task, brokers: Sequence[str], use: BundleUse = BundleUse()
