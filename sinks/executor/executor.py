@@ -194,6 +194,8 @@ class Executor:
             self._commands.commit(arrival.record)
         if wave or released:
             self._intake.forget()
+        elif self._config.apply:
+            self._guard.gate.keep_up()
         self._held_count = self._held.held_count()
         return len(wave) + released
 
