@@ -319,7 +319,7 @@ class Executor:
             lambda number: self._moves.begin_unload(task.received, number),
             self._moves.unloads(task.received),
             lambda owner: self._guard.refuse_repair(
-                lambda: self._facts.objection_to_repair(task, brokers, owner)
+                lambda: self._facts.objection_to_repair(task, owner)
             ),
             use.had_clients,
         )

@@ -19,7 +19,7 @@ from strategies.admission import (
     isolation_of,
     may_be_considered,
 )
-from strategies.errors import NotFound
+from strategies.errors import AdminError, NotFound, Unauthorized
 from strategies.filters.contract import namespace_of
 from strategies.java.broker_versions import release_of
 from strategies.java.release_defaults import PulsarRelease, matches_ids
@@ -93,10 +93,16 @@ class Facts:
             or self.closed(task.command)
         )
 
-    def objection_to_repair(
-        self, task: Task, brokers: Sequence[str], owner: str
-    ) -> Objection | None:
-        """What speaks against unloading the bundle once more, from this broker."""
+    def objection_to_repair(self, task: Task, owner: str) -> Objection | None:
+        """What speaks against unloading the bundle once more, from this broker. Raises
+        Unauthorized.
+        """
+        try:
+            brokers = self.admin.brokers()
+        except Unauthorized:
+            raise
+        except AdminError as error:
+            return Objection("refused", "cluster-silent", str(error))
         return self.closed(task.command, owner) or self.objection(task, brokers)
 
     def closed(self, command: Command | None = None, *more: str) -> Objection | None:
