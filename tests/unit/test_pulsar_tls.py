@@ -116,6 +116,16 @@ def test_whom_the_own_authority_signed_is_trusted(broker: str, ours: Path) -> No
         assert admin.brokers() == (broker,)
 
 
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+def test_whom_the_systems_authorities_signed_is_trusted_too(
+    broker: str, ours: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(ours))
+    plain = replace(settings(broker, ours), tls_ca_file="", admin_urls=f"{scheme}://{broker}")
+    with closing(PulsarAdmin(plain)) as admin:
+        assert admin.brokers() == (broker,)
+
+
 def test_who_was_signed_by_somebody_else_is_one_sentence(broker: str, tmp_path: Path) -> None:
     wrong = settings(broker, certificate(tmp_path, "theirs"))
     with (
