@@ -70,8 +70,8 @@ def result_of(status: OutcomeStatus, reason: str | None, at_ms: int) -> MoveResu
 
 
 def breaker_state(results: Sequence[MoveResult], rules: BreakerRules, now_ms: int) -> BreakerState:
-    """The state after these results (oldest first). Those of a clock that was ahead are left out: an
-    open breaker would stay open until then.
+    """The state after these results (oldest first). Those of a clock that was ahead are left out:
+    an open breaker would stay open until then.
     """
     if rules.failures == 0:
         return CLOSED
