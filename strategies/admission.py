@@ -119,29 +119,35 @@ def may_be_applied(command: Command, cluster: ClusterFacts) -> Objection | None:
         return cluster.guard
     if cluster.frozen:
         return frozen_objection(cluster.frozen)
-    if cluster.owner is None:
-        if not cluster.exists:
-            return Objection(
-                "refused",
-                "no-such-bundle",
-                "the namespace has no such bundle (any more); it was split or deleted",
-            )
+    if cluster.owner is None and not cluster.exists:
+        return Objection(
+            "refused",
+            "no-such-bundle",
+            "the namespace has no such bundle (any more); it was split or deleted",
+        )
+    elsewhere = owner_objection(command, cluster.owner)
+    if elsewhere is not None or command.destination is None:
+        return elsewhere
+    return _unfit(command, command.destination, cluster)
+
+
+def owner_objection(command: Command, owner: str | None) -> Objection | None:
+    """The objection to a command whose bundle is not at its source; None when it is."""
+    if owner is None:
         return Objection(
             "refused", "not-owned", "no broker owns the bundle, so there is nothing to release"
         )
-    if cluster.owner == command.destination:
+    if owner == command.destination:
         return Objection(
             "already-done",
             "at-destination",
-            f"{cluster.owner} owns the bundle already; nothing was called",
+            f"{owner} owns the bundle already; nothing was called",
         )
-    if cluster.owner != command.source:
+    if owner != command.source:
         return Objection(
-            "refused",
-            "moved-on",
-            f"the bundle belongs to {cluster.owner} now, not to {command.source}",
+            "refused", "moved-on", f"the bundle belongs to {owner} now, not to {command.source}"
         )
-    return None if command.destination is None else _unfit(command, command.destination, cluster)
+    return None
 
 
 def frozen_objection(text: str) -> Objection | None:

@@ -70,11 +70,15 @@ def result_of(status: OutcomeStatus, reason: str | None, at_ms: int) -> MoveResu
 
 
 def breaker_state(results: Sequence[MoveResult], rules: BreakerRules, now_ms: int) -> BreakerState:
-    """The state after these results (oldest first)."""
+    """The state after these results (oldest first). Those of a clock that was ahead are left out:
+    an open breaker would stay open until then.
+    """
     if rules.failures == 0:
         return CLOSED
     state, recent = CLOSED, list[int]()
     for result in results:
+        if result.at_ms > now_ms:
+            continue
         state = _after_pause(state, result.at_ms)
         if not result.failed:
             # While the breaker is open, a success is of a move that had begun before.

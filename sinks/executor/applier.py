@@ -61,15 +61,19 @@ class Applier:
         wait: Wait,
         clock: Callable[[], float] = time.monotonic,
         claiming: PulsarAdmin | None = None,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`wait` sleeps; True from it means that the program is to end, which is obeyed between two
-        calls. `clock`: seconds that pass while it sleeps. `claiming`: for claims, which a broker
-        that hangs must not hold up for long; None = `admin`.
+        """`wait` sleeps between two calls; True from it means that the program is to end. `sleep`:
+        between two looks at a bundle, also when the program is to end: a bundle that is released is
+        brought to its destination. `clock`: seconds that pass while they sleep. `claiming`: for
+        claims, which a broker that hangs must not hold up for long; None = `admin`.
         """
         self._admin = admin
         self._claiming = claiming or admin
         self._retry = retry
         self._wait = wait
+        self._sleep = sleep
         self._clock = clock
 
     def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
@@ -192,13 +196,14 @@ class Applier:
                 return Place(move.destination)
             place = self._look(move)
             left = deadline - self._clock()
-            if (place.known and enough(place)) or left <= 0 or self._wait(min(pause, left)):
+            if (place.known and enough(place)) or left <= 0:
                 return place
+            self._sleep(min(pause, left))
             pause *= 2
 
     def _claimed(self, move: MoveOnItsWay) -> bool:
         """Whether the destination says that it owns the bundle, after it was asked to take it."""
-        if move.destination is None or not self._retry.claims:
+        if move.destination is None or not (self._retry.claims and move.allowance.claims):
             return False
         try:
             owns = self._claiming.claim(move.command.bundle, move.destination)

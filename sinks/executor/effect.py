@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sinks.executor.move import MoveOnItsWay, Place
 from strategies.admission import Objection
+from strategies.errors import AdminError, NotOwned
 from strategies.model import OutcomeStatus
 
 
@@ -27,6 +28,13 @@ class Effect:
 def refusal(objection: Objection, owner: str | None) -> Effect:
     """The effect of an objection; nothing was called."""
     return Effect(objection.status, str(objection), owner)
+
+
+def effect_of_silence(error: AdminError) -> Effect:
+    """What became of a command about which the cluster gave no answer; nothing was called."""
+    if isinstance(error, NotOwned):
+        return Effect("refused", f"not-owned: {error}", None)
+    return Effect("failed", f"cluster-silent: {error}", None)
 
 
 def effect_of_split(place: Place, source: str) -> Effect:

@@ -19,7 +19,7 @@ from sinks.executor.applier import Applier
 from sinks.executor.approval_intake import Answered, ApprovalIntake
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.costs import BundleUse, CostMeter
-from sinks.executor.effect import Effect, refusal
+from sinks.executor.effect import Effect, effect_of_silence, refusal
 from sinks.executor.facts import Facts
 from sinks.executor.guard import MoveGuard
 from sinks.executor.holding import Holding
@@ -35,9 +35,10 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.access import Consumer, Publisher
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import decode_outcome, encode_outcome
+from strategies.admission import owner_objection
 from strategies.approvals import NOT_THE_APPROVED_PLAN
 from strategies.breaker import result_of
-from strategies.errors import RebalancerError, SinkError
+from strategies.errors import AdminError, RebalancerError, SinkError, Unauthorized
 from strategies.model import Outcome
 from strategies.move_cost import MoveCost
 
@@ -193,6 +194,8 @@ class Executor:
             self._commands.commit(arrival.record)
         if wave or released:
             self._intake.forget()
+        elif self._config.apply:
+            self._guard.gate.keep_up()
         self._held_count = self._held.held_count()
         return len(wave) + released
 
@@ -229,9 +232,13 @@ class Executor:
     def _result(self, content: Task | RefusedRecord | None) -> _Result:
         if not isinstance(content, Task):
             return content
-        if not content.approved and self._facts.objection_at_arrival(content) is None:
+        if content.approved:
+            return Done(content, self._outcome(content))
+        # Asked once: an objection that ends between two questions would let it pass unapproved.
+        objection = self._facts.objection_at_arrival(content)
+        if objection is None:
             return HeldBack(content)
-        return Done(content, self._outcome(content))
+        return Done(content, self._decided(content, refusal(objection, None), None))
 
     def _outcome(self, task: Task) -> Outcome:
         """Of a command that was being carried out when the last process ended, the cluster is asked
@@ -262,10 +269,9 @@ class Executor:
         use = BundleUse()
         if task.command.is_move and owner is not None:
             use = self._meter.before(task.command.bundle, owner)
-        objection = self._facts.objection(task, brokers)
-        objection = objection or self._guard.breaker.begin(task.command.id)
-        if objection is not None:
-            return self._decided(task, refusal(objection, owner), owner)
+        effect = self._too_late(task, judgement)
+        if effect is not None:
+            return self._decided(task, effect, effect.owner_after)
         begun = time.monotonic()
         self._journal.intend(task.received, owner, self._clock_ms())
         self._applying.add(task.command.id)
@@ -277,15 +283,43 @@ class Executor:
             self._applying.discard(task.command.id)
             self._guard.breaker.end(task.command.id)
 
+    def _too_late(self, task: Task, judgement: Judgement) -> Effect | None:
+        """What came of a command that may not begin any more. The owner is asked again: an unload
+        goes to whichever broker has the bundle, and its clients would be interrupted once more.
+        """
+        command, owner, brokers = task.command, judgement.owner, judgement.brokers
+        objection = self._facts.objection(task, brokers)
+        if objection is None:
+            try:
+                owner = self._facts.owner(command, brokers)
+            except Unauthorized:
+                raise
+            except AdminError as error:
+                return effect_of_silence(error)
+            objection = (
+                owner_objection(command, owner)
+                or self._facts.closed(command)
+                or self._guard.breaker.begin(command.id)
+            )
+        return None if objection is None else refusal(objection, owner)
+
     def _allowance(
         self, task: Task, brokers: Sequence[str], use: BundleUse = BundleUse()
     ) -> Allowance:
+        if not self._config.apply:
+            # Of a command that another process was carrying out, a dry run only says what became.
+            return Allowance(
+                lambda: False,
+                unloads=self._moves.unloads(task.received),
+                refuse_repair=lambda _: "this is a dry run",
+                claims=False,
+            )
         return Allowance(
             lambda: self._facts.objection(task, brokers) is None,
             lambda number: self._moves.begin_unload(task.received, number),
             self._moves.unloads(task.received),
             lambda owner: self._guard.refuse_repair(
-                lambda: self._facts.objection_to_repair(task, brokers, owner)
+                lambda: self._facts.objection_to_repair(task, owner)
             ),
             use.had_clients,
         )

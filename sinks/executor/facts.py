@@ -19,7 +19,7 @@ from strategies.admission import (
     isolation_of,
     may_be_considered,
 )
-from strategies.errors import NotFound
+from strategies.errors import AdminError, NotFound, Unauthorized
 from strategies.filters.contract import namespace_of
 from strategies.java.broker_versions import release_of
 from strategies.java.release_defaults import PulsarRelease, matches_ids
@@ -58,19 +58,15 @@ class Facts:
 
     def of_cluster(self, command: Command) -> ClusterFacts:
         """What the cluster says. Raises AdminError."""
-        if closed := self._closed():
+        if closed := self.closed():
             return ClusterFacts((), None, guard=closed)
         brokers = self.admin.brokers()
         self.guard.gate.saw(brokers)
-        if closed := self._closed(command) or self._held_back(command):
+        if closed := self.closed(command) or self._held_back(command):
             return ClusterFacts(brokers, None, guard=closed)
         if frozen := self.frozen(brokers):
             return ClusterFacts(brokers, None, frozen=frozen)
-        owner = self.admin.owner(
-            command.bundle,
-            filter(None, (command.source, command.destination)),
-            brokers,
-        )
+        owner = self.owner(command, brokers)
         isolation = self.admin.isolation_policies()
         by_id = bool(isolation) and matches_ids(self._release())
         return ClusterFacts(
@@ -80,6 +76,11 @@ class Facts:
             policies=isolation_of(isolation, by_id=by_id),
         )
 
+    def owner(self, command: Command, brokers: Sequence[str]) -> str | None:
+        """The owner of the bundle now. Raises AdminError."""
+        likely = filter(None, (command.source, command.destination))
+        return self.admin.owner(command.bundle, likely, brokers)
+
     def objection(self, task: Task, brokers: Sequence[str]) -> Objection | None:
         """What speaks against calling Pulsar now, after a command was judged and has waited. The
         gate is last, because looking for frozen brokers may take long, and first, because it may
@@ -87,16 +88,29 @@ class Facts:
         """
         return (
             may_be_considered(task.command, self.of_command(task), self.config.rules)
-            or self._closed(task.command)
+            or self.closed(task.command)
             or frozen_objection(self.frozen(brokers))
-            or self._closed(task.command)
+            or self.closed(task.command)
         )
 
-    def objection_to_repair(
-        self, task: Task, brokers: Sequence[str], owner: str
-    ) -> Objection | None:
-        """What speaks against unloading the bundle once more, from this broker."""
-        return self._closed(task.command, owner) or self.objection(task, brokers)
+    def objection_to_repair(self, task: Task, owner: str) -> Objection | None:
+        """What speaks against unloading the bundle once more, from this broker. Raises
+        Unauthorized.
+        """
+        try:
+            brokers = self.admin.brokers()
+        except Unauthorized:
+            raise
+        except AdminError as error:
+            return Objection("refused", "cluster-silent", str(error))
+        return self.closed(task.command, owner) or self.objection(task, brokers)
+
+    def closed(self, command: Command | None = None, *more: str) -> Objection | None:
+        """What the gate says; it has nothing to say about dry runs."""
+        if not self.config.apply:
+            return None
+        named = () if command is None else (command.source, command.destination)
+        return self.guard.gate.objection([name for name in (*named, *more) if name is not None])
 
     def paused_by_file(self) -> bool:
         """Whether the pause file exists."""
@@ -111,13 +125,6 @@ class Facts:
     def _release(self) -> PulsarRelease:
         """The brokers' release. Raises AdminError."""
         return self.config.release or release_of({"a broker": self.admin.version()}).release
-
-    def _closed(self, command: Command | None = None, *more: str) -> Objection | None:
-        """What the gate says; it has nothing to say about dry runs."""
-        if not self.config.apply:
-            return None
-        named = () if command is None else (command.source, command.destination)
-        return self.guard.gate.objection([name for name in (*named, *more) if name is not None])
 
     def _held_back(self, command: Command) -> Objection | None:
         """Bundles of the namespace without an owner; splits move nothing."""

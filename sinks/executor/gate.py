@@ -4,17 +4,19 @@ seconds. The rules are in strategies/gate.py.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import look
 from strategies.admission import Objection
-from strategies.errors import AdminError, Unauthorized
+from strategies.errors import AdminError, SettingsError, Unauthorized
 from strategies.gate import GateFacts, GateRules, ProbeResult, gate_objection
 
 T = TypeVar("T")
@@ -70,8 +72,8 @@ class _Recent(Generic[T]):
 
 
 class MoveGate:
-    """Threads may share it. All methods raise Unauthorized; every other failure of a call closes
-    the gate.
+    """Threads may share it. All methods but `keep_up` raise Unauthorized; every other failure of a
+    call closes the gate.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class MoveGate:
         self._listed: frozenset[str] = frozenset()
         self._lost_at: dict[str, float] = {}
         self._closed_by = ""
+        self._asked_s = -math.inf
 
     @property
     def closed_by(self) -> str:
@@ -100,6 +103,15 @@ class MoveGate:
             lost = {name: at for name, at in self._lost_at.items() if now - at <= settles_s}
             self._lost_at = lost | dict.fromkeys(sorted(self._listed - listed), now)
             self._listed = listed
+
+    def keep_up(self) -> None:
+        """Looks who is there, if that is half of `settle_ms` ago: without commands, a broker that
+        left long ago would else seem to leave with the next one. Raises nothing.
+        """
+        now, every_s = self._clock(), self._rules.settle_ms / 2000
+        if every_s > 0 and now - self._asked_s >= every_s:
+            with suppress(Unauthorized, SettingsError):  # the next command ends the program
+                self._look_who_is_there()
 
     def objection(self, concerned: Iterable[str] = ()) -> Objection | None:
         """The reason against a move now; `concerned`: the brokers it takes a bundle from and to,
@@ -144,6 +156,7 @@ class MoveGate:
         """Whether the list of brokers was answered; else the list before holds. A broker that hangs
         closes the gate until the list no longer has it, so the gate asks for the list itself.
         """
+        self._asked_s = self._clock()
         try:
             self.saw(self._admin.brokers())
         except Unauthorized:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sinks.executor.effect import Effect, refusal
+from sinks.executor.effect import Effect, effect_of_silence, refusal
 from sinks.executor.settings import ExecutorConfig
 from strategies.admission import ClusterFacts, CommandFacts, may_be_applied, may_be_considered
-from strategies.errors import AdminError, NotOwned, Unauthorized
+from strategies.errors import AdminError, Unauthorized
 from strategies.model import Command
 
 
@@ -44,10 +44,8 @@ def judge(
         cluster = look(command)
     except Unauthorized:
         raise
-    except NotOwned as error:
-        return Judgement(Effect("refused", f"not-owned: {error}", None))
     except AdminError as error:
-        return Judgement(Effect("failed", f"cluster-silent: {error}", None))
+        return Judgement(effect_of_silence(error))
     objection = may_be_applied(command, cluster)
     if objection is not None:
         return Judgement(refusal(objection, cluster.owner), cluster.owner)

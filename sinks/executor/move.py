@@ -27,7 +27,8 @@ class Allowance:
     `may_go_on`: asked before each repetition. `begin`: called before an unload, with its number, so
     that it is on the disk. `unloads`: those of a process that died. `refuse_repair`: why the bundle
     may not be unloaded once more from this broker; empty takes one repair from the budget.
-    `had_clients`: whether the bundle is known to have had clients.
+    `had_clients`: whether the bundle is known to have had clients. `claims`: whether the bundle may
+    be looked up in the name of a client, which gives it an owner.
     """
 
     may_go_on: Callable[[], bool] = lambda: True
@@ -35,6 +36,7 @@ class Allowance:
     unloads: int = 0
     refuse_repair: Callable[[str], str] = lambda _: "repairs are off"
     had_clients: bool = False
+    claims: bool = True
 
 
 @dataclass(slots=True)

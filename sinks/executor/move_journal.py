@@ -57,9 +57,14 @@ class MoveJournal:
             )
 
     def take_repair(self, now_ms: int, most: int) -> bool:
-        """Takes one of the `most` repairs of an hour; False if there is none left."""
+        """Takes one of the `most` repairs of an hour; False if there is none left. Those of a clock
+        that was far ahead do not count.
+        """
         with self.journal.writing() as db:
-            db.execute("DELETE FROM repairs WHERE at_ms <= ?", (now_ms - HOUR_MS,))
+            db.execute(
+                "DELETE FROM repairs WHERE at_ms <= ? OR at_ms > ?",
+                (now_ms - HOUR_MS, now_ms + HOUR_MS),
+            )
             taken = db.execute("SELECT count(*) FROM repairs").fetchone()[0]
             if taken < most:
                 db.execute("INSERT INTO repairs (at_ms) VALUES (?)", (now_ms,))

@@ -207,7 +207,7 @@ class FreezeWatch:
     def stuck(self, brokers: Sequence[str]) -> Stuck:
         """The stuck ones of these live brokers. Raises Unauthorized."""
         with self._lock:
-            if self._clock() >= self._due:
+            if brokers and self._clock() >= self._due:
                 self._stuck = find_stuck(self._admin, brokers, brokers, self._stuck.brokers)
                 self._due = self._clock() + self._every_s
             return self._stuck

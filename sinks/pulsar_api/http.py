@@ -387,7 +387,7 @@ def tls_context(settings: PulsarSettings, *, secure: bool | None = None) -> ssl.
 
     `secure`: whether the connection uses TLS; None = as `pulsar.admin_urls` say.
     """
-    wanted = "https:" in settings.admin_urls if secure is None else secure
+    wanted = admin_urls(settings)[0].scheme == "https" if secure is None else secure
     if not (settings.tls_ca_file or settings.tls_cert_file or wanted):
         # A plain connection: trusts no certificate, because loading the system's authorities takes
         # longer than a call.

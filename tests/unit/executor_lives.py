@@ -72,7 +72,9 @@ class MortalApplier(Applier):
     """Dies when Pulsar is called."""
 
     def __init__(self, admin: PulsarAdmin, life: Life, time: StoryTime) -> None:
-        super().__init__(admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time)
+        super().__init__(
+            admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time, sleep=time.wait
+        )
         self.life = life
 
     def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:

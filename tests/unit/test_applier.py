@@ -5,6 +5,7 @@ deadline, and longer between two calls.
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import count
 
 import pytest
 
@@ -15,21 +16,30 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import encode_command, read_command
 from sinks.wire.contracts.commands import CommandRecord
 from tests.control_topic import command
-from tests.pulsar_fake.model import Answer
+from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.executor_lives import ONE
 
 
 class Waits:
-    """Returns at once and says at the last wait that the program is to end."""
+    """Of an applier whose time passes only in them. Says from the `most`-th pause between two calls
+    on that the program is to end.
+    """
 
-    def __init__(self, most: int) -> None:
-        self.seconds: list[float] = []
+    def __init__(self, most: int = 99) -> None:
+        self.pauses: list[float] = []
+        self.looks: list[float] = []
         self._most = most
 
-    def __call__(self, seconds: float) -> bool:
-        self.seconds.append(seconds)
-        return len(self.seconds) == self._most
+    def pause(self, seconds: float) -> bool:
+        self.pauses.append(seconds)
+        return len(self.pauses) >= self._most
+
+    def look(self, seconds: float) -> None:
+        self.looks.append(seconds)
+
+    def now_s(self) -> float:
+        return sum(self.pauses) + sum(self.looks)
 
 
 def a_transfer(pulsar: FakePulsar) -> CommandRecord:
@@ -42,7 +52,8 @@ def applied(pulsar: FakePulsar, retry: RetryPolicy, waits: Waits) -> tuple[str, 
     with closing(
         PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, attempts=1, backoff_ms=0))
     ) as admin:
-        effect = Applier(admin, retry, waits).apply(a_transfer(pulsar), Allowance())
+        applier = Applier(admin, retry, waits.pause, waits.now_s, sleep=waits.look)
+        effect = applier.apply(a_transfer(pulsar), Allowance())
     return effect.status, (effect.reason or "").partition(":")[0]
 
 
@@ -50,18 +61,38 @@ def test_it_looks_ever_more_rarely_for_the_new_owner(pulsar: FakePulsar) -> None
     pulsar.faults = lambda request: (
         Fault(instead=Answer(503)) if "/non-persistent/" in request.target else None
     )
-    waits = Waits(4)
-    assert applied(pulsar, RetryPolicy(arrival_ms=3_600_000), waits) == ("applied", "unverified")
-    assert waits.seconds == [0.1, 0.2, 0.4, 0.8]
+    waits = Waits()
+    assert applied(pulsar, RetryPolicy(arrival_ms=60_000), waits) == ("applied", "unverified")
+    assert waits.looks[:4] == [0.1, 0.2, 0.4, 0.8]
 
 
 def test_it_never_waits_past_its_deadline(pulsar: FakePulsar) -> None:
     pulsar.faults = lambda request: (
         Fault(instead=Answer(503)) if "/non-persistent/" in request.target else None
     )
-    waits = Waits(1)
-    applied(pulsar, RetryPolicy(arrival_ms=50), waits)
-    assert all(0 < seconds <= 0.05 for seconds in waits.seconds)
+    waits = Waits()
+    applied(pulsar, RetryPolicy(arrival_ms=150), waits)
+    assert waits.looks[:1] == [0.1]
+    assert 0.149 < sum(waits.looks) < 0.151
+
+
+def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(
+    pulsar: FakePulsar,
+) -> None:
+    two = pulsar.cluster.brokers[1]
+    pulsar.cluster.lookups = False
+    looks = count()
+
+    def found_later(request: Request) -> Fault | None:
+        if request.target.startswith("/lookup/"):
+            return Fault(instead=Answer(503))
+        if "/non-persistent/" in request.target and next(looks) == 8:
+            pulsar.cluster.owners[ONE] = two
+        return None
+
+    pulsar.faults = found_later
+
+    assert applied(pulsar, RetryPolicy(), Waits(0)) == ("applied", "")
 
 
 @pytest.mark.parametrize(("attempts", "pauses"), [(1, []), (2, [0.2]), (4, [0.2, 0.4, 0.8])])
@@ -69,12 +100,12 @@ def test_each_pause_between_two_calls_is_twice_the_one_before(
     pulsar: FakePulsar, attempts: int, pauses: list[float]
 ) -> None:
     pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.method == "PUT" else None
-    waits = Waits(99)
+    waits = Waits()
     assert applied(pulsar, RetryPolicy(attempts=attempts, backoff_ms=200), waits) == (
         "failed",
         "broker-unavailable",
     )
-    assert waits.seconds == pauses
+    assert waits.pauses == pauses
     assert len(pulsar.asked("PUT")) == attempts
 
 

@@ -58,6 +58,13 @@ def test_a_move_that_ends_while_it_is_open_does_not_close_it() -> None:
     assert code(10, *THREE, (5, "done")) == "open"
 
 
+def test_failures_of_a_clock_that_was_ahead_are_left_out_once_it_is_right() -> None:
+    ahead = [(86_400 + at, "failed") for at in (1, 2, 3)]
+    assert code(86_403, *ahead) == "open"
+    assert code(10, *ahead) == "closed"
+    assert code(13, *ahead, (11, "failed"), (12, "failed"), (13, "failed")) == "open"
+
+
 def test_zero_failures_are_no_breaker() -> None:
     assert code(3, *THREE, rules=BreakerRules(failures=0)) == "closed"
 

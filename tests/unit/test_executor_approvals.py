@@ -5,6 +5,7 @@ answers to records that are late, forged or repeated.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,17 +17,7 @@ from strategies.admission import AdmissionRules
 from strategies.limits.windows import read_windows
 from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.server import FakePulsar
-from tests.unit.executor_lives import (
-    APPLY,
-    FOUR,
-    ONE,
-    THREE,
-    TWO,
-    Death,
-    Life,
-    executor,
-    run,
-)
+from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, Death, Life, executor, run
 from tests.unit.plan_builders import APPROVALS_KEY, answers, approval, give
 
 KEY = SigningKey(Secret(b"k" * 32))
@@ -92,6 +83,27 @@ def test_a_command_that_is_held_and_read_again_keeps_waiting(
     brake.unlink()
     give(control, approval(move))
     assert run(pulsar, control, config) == [("applied", "")]
+
+
+class BriefPause(type(Path())):  # type: ignore[misc]
+    """A pause file that is removed right after it was seen."""
+
+    def exists(self, **_: object) -> bool:
+        there = bool(super().exists())
+        self.unlink(missing_ok=True)
+        return there
+
+
+def test_a_pause_that_ends_a_moment_after_a_command_met_it_is_no_approval(
+    pulsar: FakePulsar, control: Control
+) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    brake = BriefPause(control.folder / "pause")
+    brake.touch()
+    control.send(command(ONE, one, two))
+
+    assert run(pulsar, control, replace(ASKS, pause_file=brake)) == [("refused", "paused")]
+    assert pulsar.asked("PUT") == []
 
 
 def test_other_plans_keep_waiting(pulsar: FakePulsar, control: Control) -> None:

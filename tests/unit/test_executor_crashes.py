@@ -102,7 +102,9 @@ class FusedApplier(Applier):
 
     def __init__(self, admin: PulsarAdmin, fuse: Fuse) -> None:
         time = StoryTime()
-        super().__init__(admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time)
+        super().__init__(
+            admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time, sleep=time.wait
+        )
         self._fuse = fuse
 
     def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:

@@ -4,19 +4,20 @@ told once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import pytest
 
-from sinks.executor.settings import ExecutorConfig
+from sinks.executor.settings import ExecutorConfig, GuardRules
 from strategies.errors import Unauthorized
 from strategies.model import Command
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, Faults
-from tests.unit.executor_lives import APPLY, ONE, TWO, Death, Life, run
+from tests.unit.executor_lives import APPLY, ONE, TWO, Death, Life, executor, run
 
 
 def scene_of_another_unload(pulsar: FakePulsar, bundle: str, *, looks: int, then: str) -> Faults:
@@ -309,4 +310,47 @@ class TestAfterADeath:
         dies(pulsar, control, command(ONE, one, two), at="before the call")
 
         assert run(pulsar, control, ExecutorConfig("c")) == [("dry-run", "dry-run")]
+        assert pulsar.asked("PUT") == []
+
+    @pytest.mark.parametrize("went", ["to nobody", "to a third broker"])
+    def test_a_dry_run_after_an_unload_only_says_where_the_bundle_is(
+        self, pulsar: FakePulsar, control: Control, went: str
+    ) -> None:
+        one, two, three = pulsar.cluster.brokers
+        dies(pulsar, control, command(ONE, one, two), at="before the call")
+        pulsar.cluster.manager, pulsar.cluster.lookups = "modular", False
+        pulsar.cluster.owners[ONE] = None if went == "to nobody" else three
+
+        told = run(pulsar, control, ExecutorConfig("c", guard=GuardRules(repairs=1)))
+
+        assert told == [("applied", "not-looked-up" if went == "to nobody" else "elsewhere")]
+        assert went == "to nobody" or "this is a dry run" in str(control.outcomes()[0].reason)
+        assert pulsar.asked("PUT") == []
+        assert not [one for one in pulsar.asked("GET") if one.target.startswith("/lookup/")]
+
+    @pytest.mark.parametrize("silent", [False, True])
+    def test_a_repair_after_a_death_is_refused_while_a_broker_is_frozen_or_none_says_who_is_there(
+        self, pulsar: FakePulsar, control: Control, silent: bool
+    ) -> None:
+        one, two, three = pulsar.cluster.brokers
+        dies(pulsar, control, command(ONE, one, two), at="before the call")
+        pulsar.cluster.owners[ONE] = three
+        lists = count(1)
+        pulsar.faults = lambda request: (
+            Fault(instead=Answer(503))
+            # Three are read to find the bundle.
+            if silent and request.path == "/admin/v2/brokers/c" and next(lists) > 3
+            else None
+        )
+        repairs = replace(APPLY, guard=GuardRules(repairs=1))
+
+        def frozen(brokers: Sequence[str]) -> str:
+            return f"{two} is frozen" if two in brokers else ""
+
+        with executor(pulsar, control, repairs, frozen=frozen) as one_life:
+            one_life.recover()
+
+        assert control.verdicts() == [("applied", "elsewhere")]
+        code = "cluster-silent" if silent else "broker-frozen"
+        assert f"not unloaded once more: {code}" in str(control.outcomes()[0].reason)
         assert pulsar.asked("PUT") == []

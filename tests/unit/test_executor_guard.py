@@ -16,9 +16,12 @@ from itertools import count, islice
 import pytest
 
 from sinks.executor.executor import Executor
+from sinks.executor.gate import MoveGate
 from sinks.executor.journal import Journal
 from sinks.executor.move_journal import MoveJournal
 from sinks.executor.settings import ExecutorConfig, GuardRules
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
 from strategies.breaker import BreakerRules
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.gate import GateRules
@@ -157,6 +160,46 @@ class TestTheGate:
             work_off(at_work)
 
         assert control.verdicts() == [("refused", "gate-silent"), ("applied", "")]
+
+    def test_a_broker_that_left_while_there_was_nothing_to_do_is_lost_since_then(
+        self, pulsar: FakePulsar
+    ) -> None:
+        three, now = pulsar.cluster.brokers[2], [0.0]
+        with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
+            gate = MoveGate(admin, GateRules(settle_ms=30_000), lambda: now[0])
+            told = {}
+            for now[0] in range(0, 600, 5):
+                if now[0] == 300:
+                    pulsar.kill(three)
+                gate.keep_up()
+                told[now[0]] = found.code if (found := gate.objection()) else ""
+
+        assert {at for at, code in told.items() if code == "gate-broker-lost"} == {
+            300, 305, 310, 315, 320, 325,
+        }  # fmt: skip
+        assert calls(pulsar, _lists_brokers) == 600 / 15
+
+    def test_a_list_that_is_not_answered_is_not_asked_for_at_each_step(
+        self, pulsar: FakePulsar
+    ) -> None:
+        now = [0.0]
+        pulsar.faults = lambda _: Fault(instead=Answer(401))
+        with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
+            gate = MoveGate(admin, GateRules(settle_ms=30_000), lambda: now[0])
+            for now[0] in range(30):
+                gate.keep_up()
+
+        assert calls(pulsar, _lists_brokers) == 2
+
+    @pytest.mark.parametrize(
+        ("apply", "settle_ms", "looks"), [(True, 1, True), (True, 0, False), (False, 1, False)]
+    )
+    def test_an_executor_without_commands_looks_who_is_there_if_that_matters(
+        self, pulsar: FakePulsar, control: Control, apply: bool, settle_ms: int, looks: bool
+    ) -> None:
+        run(pulsar, control, replace(guarded(gate=GateRules(0, settle_ms)), apply=apply))
+
+        assert (calls(pulsar, _lists_brokers) > 0) == looks
 
     def test_a_dry_run_asks_for_no_gate(self, pulsar: FakePulsar, control: Control) -> None:
         one, two, _ = pulsar.cluster.brokers
@@ -361,6 +404,10 @@ def test_the_topics_of_a_namespace_are_listed_once_for_all_moves_of_a_wave(
         assert lists() == 2, "topics may be new in the next wave"
     known = [1, 1, 1, 0] if status == 200 else [None] * 4
     assert [one.cost.topics for one in control.outcomes()] == known
+
+
+def _lists_brokers(request: Request) -> bool:
+    return request.path == "/admin/v2/brokers/c"
 
 
 def _lists_topics(request: Request) -> bool:

@@ -12,12 +12,14 @@ from types import FrameType
 import pytest
 
 from sinks.executor import intake, judge, publish
+from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
 from sinks.wire.codec import encode_command
 from tests.calls import watched_calls
 from tests.control_topic import Control, command, now_ms
-from tests.pulsar_fake.server import FakePulsar
-from tests.unit.executor_lives import APPLY, ONE, executor
+from tests.pulsar_fake.model import Answer
+from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.unit.executor_lives import APPLY, ONE, Life, executor, run
 
 PARTS = {str(part.__file__): part.__name__.rpartition(".")[2] for part in (intake, judge, publish)}
 #: Of rounds and of verdicts that are no longer needed, not of a command.
@@ -39,8 +41,10 @@ def entries() -> Iterator[list[str]]:
         yield found
 
 
-def parts_entered(pulsar: FakePulsar, control: Control, config: ExecutorConfig) -> list[str]:
-    with executor(pulsar, control, config) as running:
+def parts_entered(
+    pulsar: FakePulsar, control: Control, config: ExecutorConfig, life: Life = Life()
+) -> list[str]:
+    with executor(pulsar, control, config, life) as running:
         running.recover()
         with entries() as found:
             assert running.step(0) == 1
@@ -81,6 +85,53 @@ def test_a_command_that_is_refused_right_before_the_call_is_not_judged_twice(
 
     assert parts_entered(pulsar, control, replace(APPLY, pause_file=pause_file)) == EACH_ONCE
     assert control.verdicts() == [("refused", "paused")]
+
+
+@pytest.mark.parametrize(
+    ("went", "told"),
+    [
+        ("to its destination", ("already-done", "at-destination")),
+        ("to a third broker", ("refused", "moved-on")),
+        ("to nobody", ("refused", "not-owned")),
+    ],
+)
+def test_nor_is_one_whose_bundle_moves_while_it_waits(
+    pulsar: FakePulsar, control: Control, went: str, told: tuple[str, str]
+) -> None:
+    one, two, three = pulsar.cluster.brokers
+    pulsar.cluster.lookups = False
+    places = {"to its destination": two, "to a third broker": three, "to nobody": None}
+
+    class Turn(RateLimiter):
+        def acquire(self) -> bool:
+            pulsar.cluster.owners[ONE] = places[went]
+            return True
+
+    control.send(command(ONE, one, two))
+
+    life = Life(limiter=Turn(1, lambda _: False))
+    assert parts_entered(pulsar, control, APPLY, life) == EACH_ONCE
+    assert control.verdicts() == [told]
+    assert control.outcomes()[0].owner_after == places[went]
+    assert pulsar.asked("PUT") == []
+
+
+def test_a_cluster_that_falls_silent_while_a_command_waits_gets_no_call(
+    pulsar: FakePulsar, control: Control
+) -> None:
+    one, two, _ = pulsar.cluster.brokers
+
+    class Turn(RateLimiter):
+        def acquire(self) -> bool:
+            pulsar.faults = lambda _: Fault(instead=Answer(503))
+            return True
+
+    control.send(command(ONE, one, two))
+
+    assert run(pulsar, control, life=Life(limiter=Turn(1, lambda _: False))) == [
+        ("failed", "cluster-silent")
+    ]
+    assert pulsar.asked("PUT") == []
 
 
 def test_an_expired_command_is_judged_once_and_never_shown_to_the_cluster(

@@ -134,6 +134,17 @@ def test_looks_are_rare(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
     assert len([request for request, _ in pulsar.calls if request.parts[0] == "tenants"]) == 3
 
 
+def test_a_look_at_no_broker_says_nothing_about_the_next_seconds(
+    pulsar: FakePulsar, admin: PulsarAdmin
+) -> None:
+    two = pulsar.cluster.brokers[1]
+    watch = FreezeWatch(admin, every_s=3_600)
+    pulsar.faults = frozen(two)
+
+    assert not watch.stuck(())
+    assert watch.stuck(pulsar.cluster.brokers).brokers == (two,)
+
+
 def test_the_executor_moves_nothing_while_a_broker_is_frozen(
     pulsar: FakePulsar, admin: PulsarAdmin, control: Control
 ) -> None:

@@ -301,6 +301,12 @@ def test_repairs_of_an_hour_are_counted(tmp_path: Path) -> None:
         ]
 
 
+def test_repairs_of_a_clock_that_was_a_day_ahead_are_not_counted(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        moves = MoveJournal(one)
+        assert [moves.take_repair(at_ms, 1) for at_ms in (86_400_000, 0, 1)] == [True, True, False]
+
+
 def test_as_many_results_are_kept_as_a_breaker_may_want(tmp_path: Path) -> None:
     with journal(tmp_path) as one:
         for at_ms in range(300):

@@ -116,6 +116,18 @@ def test_whom_the_own_authority_signed_is_trusted(broker: str, ours: Path) -> No
         assert admin.brokers() == (broker,)
 
 
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+def test_whom_an_authority_of_the_machine_signed_is_trusted_too(
+    broker: str, ours: Path, scheme: str
+) -> None:
+    code = (
+        "from sinks.pulsar_api.admin import PulsarAdmin; from sinks.pulsar_api.settings import "
+        f"PulsarSettings; print(*PulsarAdmin(PulsarSettings('c', '{scheme}://{broker}')).brokers())"
+    )
+    told = python(code, environment=os.environ | {"SSL_CERT_FILE": str(ours)})
+    assert told.strip() == broker
+
+
 def test_who_was_signed_by_somebody_else_is_one_sentence(broker: str, tmp_path: Path) -> None:
     wrong = settings(broker, certificate(tmp_path, "theirs"))
     with (

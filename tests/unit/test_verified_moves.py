@@ -209,7 +209,9 @@ class Lives:
                 topics,
                 journal=journal,
                 admin=admin,
-                applier=Applier(admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time),
+                applier=Applier(
+                    admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time, sleep=time.wait
+                ),
                 limiter=RateLimiter(0, wait=lambda _: True),
             )
             executor.recover()
