@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import pytest
 
@@ -17,8 +18,11 @@ from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.uri import file_topic_uri
 from strategies.engine import EngineSettings
+from strategies.errors import SinkError
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
+from streaming.checkpoint.locks import LOCKS
+from streaming.checkpoint.moved_aside import moved_aside
 from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.sources.file_start import offset_since
@@ -235,6 +239,47 @@ def test_a_kill_while_it_is_moved_leaves_it_to_the_next_start(tmp_path: Path) ->
     with guarded(folder, guard, warming=Warming(5)) as held:
         assert held.aside == aside
     assert sorted(entry.name for entry in aside.iterdir()) == ["commits", "offsets", GUARD]
+
+
+def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(
+    tmp_path: Path,
+) -> None:
+    """The epoch of the old one is remembered nowhere else."""
+    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    other_format(tmp_path, epoch=7)
+
+    def away() -> int:
+        raise SinkError("the servers do not answer")
+
+    with pytest.raises(SinkError), guarded(folder, guard, away, warming=Warming(5)):
+        pytest.fail("cannot begin")
+    with guarded(folder, guard, lambda: 1, warming=Warming(5)) as held:
+        assert (held.epoch, held.aside) == (8, tmp_path / "checkpoint.rows-1")
+
+
+def test_a_kill_before_the_new_guard_is_written_leaves_the_old_one(tmp_path: Path) -> None:
+    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    other_format(tmp_path, epoch=7)
+    old = (folder / GUARD).read_text()
+    aside = moved_aside(folder, {"rows": 1}, GUARD, LOCKS)
+    assert (folder / GUARD).read_text() == old
+    with guarded(folder, guard, lambda: 1, warming=Warming(5)) as held:
+        assert (held.epoch, held.aside) == (8, aside)
+    assert (aside / GUARD).read_text() == old
+    assert sorted(entry.name for entry in aside.iterdir()) == ["offsets", GUARD]
+
+
+def test_a_copy_of_a_checkpoint_that_was_moved_aside_gets_a_place_of_its_own(
+    tmp_path: Path,
+) -> None:
+    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    other_format(tmp_path)
+    with guarded(folder, guard, warming=Warming(5)) as held:
+        assert held.aside is not None
+    rmtree(folder)
+    copytree(held.aside, folder)
+    with guarded(folder, guard, warming=Warming(5)) as again:
+        assert again.aside == tmp_path / "checkpoint.rows-1-1"
 
 
 def test_doctor_says_what_the_next_start_does_and_leaves_it_to_it(tmp_path: Path) -> None:
