@@ -97,7 +97,7 @@ def run_job(
     SIGTERM and SIGINT in the main thread. `session`: a running Spark session to use instead of
     starting (and stopping) one. `log`: gets messages for people: the epoch, and why the job waits.
     `metrics`: if they are on, micro-batches have facts. `on_poll`: called at every turn of the main
-    loop. `patience`: with rows of clusters that vanish; for tests, which cannot wait for days.
+    loop, and while topics are read before. `patience`: with rows of clusters that vanish; for tests, which cannot wait for days.
     `in_release`: the engine's settings for the Pulsar release that checkpoint or telemetry name,
     with `pulsar.version = "auto"`.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
@@ -115,8 +115,8 @@ def run_job(
             guarded(
                 folder,
                 guard_of(job, engine),
-                lambda: _next_epoch(job.connections),
-                warming=warming(job, engine, log),
+                lambda: _next_epoch(job.connections, on_poll),
+                warming=warming(job, engine, log, on_record=on_poll),
             )
         )
         warm = None if held.warm is None or held.warm.done else held.warm
@@ -187,11 +187,11 @@ def _job_topics(topics: Topics) -> list[TopicUri]:
     return [getattr(topics, name) for name in _JOB_TOPICS]
 
 
-def _next_epoch(used: Connections) -> int:
+def _next_epoch(used: Connections, on_poll: Callable[[], None]) -> int:
     """The next epoch. Rounds announce an epoch before its commands; commands count too, in case
     rounds were deleted earlier.
     """
-    return next_epoch((used.topics.rounds, used.topics.commands), used.access)
+    return next_epoch((used.topics.rounds, used.topics.commands), used.access, on_poll)
 
 
 def _topic_complaints(topics: Topics) -> list[str]:
@@ -232,7 +232,9 @@ def _run(
         return _follow(start_query(spark, run, output), output, progress, stop, pauses)
 
     try:
-        error = _run_with_restarts(run.job, once, lambda: progress.batches, stop, log)
+        error = _run_with_restarts(
+            run.job, once, lambda: progress.batches, stop, log, on_poll=progress.on_poll
+        )
         if error is not None and not stop.is_set():
             raise output.explained(error) or explain(error, run.folder / SPARK_LOG) from error
     finally:
@@ -246,16 +248,23 @@ def _run_with_restarts(
     committed: Callable[[], int],
     stop: threading.Event,
     log: Callable[[str], None],
+    *,
+    on_poll: Callable[[], None] = lambda: None,
 ) -> PySparkException | None:
-    """Runs the query with all restarts. `committed`: number of micro-batches; returns the error
-    that ended it, or None.
+    """Runs the query with all restarts. `committed`: number of micro-batches; `on_poll`: called
+    before each pause, for a job that waits for its topics works. Returns the error that ended it,
+    or None.
     """
+
+    def wait(seconds: float) -> bool:
+        on_poll()
+        return stop.wait(seconds)
 
     def check_topics() -> None:
         if not stop.is_set():
             _check_topics_exist(job.connections)
 
-    outage = RetryBackoff(job.connections.kafka.outage_ms / 1000, stop.wait, log)
+    outage = RetryBackoff(job.connections.kafka.outage_ms / 1000, wait, log)
     with watched(_job_topics(job.connections.topics), job.connections.access, outage):
         return retry_after_outages(
             lambda: retry_transient(once, committed, job.start_attempts, log),

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from sinks.topics.access import open_reader, records_of
+from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.topics.ends import ends
+from sinks.topics.epochs import values_of
 from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.uri import TopicUri
 from sinks.wall_clock import wall_clock_ms
@@ -84,15 +85,21 @@ def warming(
     engine: EngineSettings,
     log: Callable[[str], None] = lambda _: None,
     clock_ms: Callable[[], int] = wall_clock_ms,
+    on_record: Callable[[], None] = lambda: None,
 ) -> Warming:
     """How a new checkpoint begins under these settings. A start position that they name (not the
-    default) wins. `clock_ms`: ms since the epoch.
+    default) wins. `clock_ms`: ms since the epoch; `on_record`: see `used_before`.
     """
     minutes = window_minutes(job, engine)
     explicit = _named_start(job.connections)
     if not minutes or explicit:
         return replace(NO_WARMING, decide=lambda: _not_warm(explicit, log) if minutes else None)
-    return Warming(minutes, lambda: _decided(job, engine, minutes, log, clock_ms()))
+
+    def decide() -> WarmStart | None:
+        found = used_before(job.connections.topics.rounds, job.connections, on_record)
+        return None if found is None else _decided(job, engine, found, log, clock_ms())
+
+    return Warming(minutes, decide)
 
 
 def window_minutes(job: JobSettings, engine: EngineSettings) -> int:
@@ -126,12 +133,16 @@ def warmed_up(folder: Path) -> None:
         write_guard(folder / GUARD, replace(guard, warm=replace(guard.warm, done=True)))
 
 
-def used_before(topic: TopicUri, used: Connections) -> Used | None:
-    """What the rounds topic says; None without rounds. Raises SettingsError, SinkError."""
+def used_before(
+    topic: TopicUri, used: Connections, on_record: Callable[[], None] = lambda: None
+) -> Used | None:
+    """What the rounds topic says; None without rounds. `on_record`: called at each record. Raises
+    SettingsError, SinkError.
+    """
     newest: dict[str, _DecidedRound] = {}
-    for record in records_of(topic, used.access):
+    for value in values_of(topic, used.access, on_record):
         try:
-            one = msgspec.json.decode(record.value, type=_DecidedRound)
+            one = msgspec.json.decode(value, type=_DecidedRound)
         except (ValueError, RecursionError):
             continue
         before = newest.get(one.cluster, one)
@@ -145,14 +156,11 @@ def used_before(topic: TopicUri, used: Connections) -> Used | None:
 def _decided(
     job: JobSettings,
     engine: EngineSettings,
-    minutes: int,
+    found: Used,
     log: Callable[[str], None],
     now_ms: int,
 ) -> WarmStart | None:
-    used = job.connections
-    found = used_before(used.topics.rounds, used)
-    if found is None:
-        return None
+    used, minutes = job.connections, window_minutes(job, engine)
     since_ms = found.since_ms(
         now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms, forget_ms(engine.round)
     )
