@@ -97,9 +97,9 @@ def run_job(
     SIGTERM and SIGINT in the main thread. `session`: a running Spark session to use instead of
     starting (and stopping) one. `log`: gets messages for people: the epoch, and why the job waits.
     `metrics`: if they are on, micro-batches have facts. `on_poll`: called at every turn of the main
-    loop, and while topics are read before. `patience`: with rows of clusters that vanish; for tests, which cannot wait for days.
-    `in_release`: the engine's settings for the Pulsar release that checkpoint or telemetry name,
-    with `pulsar.version = "auto"`.
+    loop, and while topics are read before. `patience`: with rows of clusters that vanish; for
+    tests, which cannot wait for days. `in_release`: the engine's settings for the Pulsar release
+    that checkpoint or telemetry name, with `pulsar.version = "auto"`.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
