@@ -42,9 +42,9 @@ class JobSettings:
     max_bytes_per_batch: Annotated[
         int,
         Setting(
-            "Maximum size of the telemetry in one micro-batch, from files or Pulsar; a single larger "
-            "record still passes. Kafka has no such limit: there job.max_records_per_batch alone "
-            "counts",
+            "Maximum size of the telemetry in one micro-batch, from files or Pulsar; a single "
+            "larger record still passes. Kafka has no such limit: there job.max_records_per_batch "
+            "alone counts",
             "bytes",
             ge=1_048_576,
             le=1_073_741_824,

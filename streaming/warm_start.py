@@ -66,18 +66,22 @@ class Used:
     newest_ms: int
     rounds: dict[str, tuple[int, int | None]]
 
-    def since_ms(self, now_ms: int, window_ms: int, slack_ms: int, gone_ms: int) -> int:
+    def since(
+        self, now_ms: int, window_ms: int, slack_ms: int, gone_ms: int
+    ) -> tuple[int, str | None]:
         """Where reading begins: a window before the newest round, or before the oldest intent that
-        lasts in the newest round of a cluster. `gone_ms`: without a round for longer, a cluster has
-        gone (0: never).
+        lasts in the newest round of a cluster; and the name of that cluster. `gone_ms`: without a
+        round for longer, a cluster has gone (0: never).
         """
         newest_ms = min(now_ms, self.newest_ms)
         asked = [
-            asked_ms - slack_ms
-            for ts, asked_ms in self.rounds.values()
+            (asked_ms - slack_ms, cluster)
+            for cluster, (ts, asked_ms) in self.rounds.items()
             if asked_ms is not None and (not gone_ms or newest_ms - ts <= gone_ms)
         ]
-        return max(0, min([newest_ms - window_ms, *asked]))
+        oldest_ms, cluster = min(asked, default=(newest_ms, ""))
+        begin_ms = newest_ms - window_ms
+        return (max(0, oldest_ms), cluster) if oldest_ms < begin_ms else (max(0, begin_ms), None)
 
 
 def warming(
@@ -161,21 +165,22 @@ def _decided(
     now_ms: int,
 ) -> WarmStart | None:
     used, minutes = job.connections, window_minutes(job, engine)
-    since_ms = found.since_ms(
+    since_ms, lasting = found.since(
         now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms, forget_ms(engine.round)
     )
     until = ends(used.topics.telemetry, used.access)
     if not _is_known(used, since_ms, found.rounds):
         return None
-    earlier = (
-        ""
-        if found.newest_ms - since_ms <= (minutes + 1) * _MINUTE_MS
-        else ", because a drain or roll of that time lasts"
+    usual = f"{minutes} minutes before the newest round of the job before"
+    why = (
+        f"{usual}, {in_words(found.newest_ms)}"
+        if lasting is None
+        else f"a drain or roll of that time lasts in {lasting}, and the commands of all clusters "
+        f"wait until it is read; without it, {usual}"
     )
     log(
         f"warm start: reads telemetry from {in_words(since_ms)} up to its present end without "
-        f"publishing ({minutes} minutes before the newest round of the job before, "
-        f"{in_words(found.newest_ms)}{earlier}); decisions on later records are published. "
+        f"publishing ({why}); decisions on later records are published. "
         "A new checkpoint with job.warm_start_minutes = 0 decides on all of it again"
     )
     return WarmStart(since_ms, until)
