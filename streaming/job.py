@@ -60,6 +60,7 @@ from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.state.vanished import Patience
+from streaming.temporary import temporary_folder
 from streaming.warm_start import in_words, warmed_up, warming
 
 #: Topics that the job reads or writes.
@@ -352,19 +353,27 @@ def _running(run: Run, lock: int, log: Callable[[str], None]) -> Iterator[SparkS
     # Java inherits the lock: the checkpoint is free only after the last process that could write to
     # it has ended.
     spark_log = run.folder / SPARK_LOG
-    session = start_session(run.job, spark_log, short=run.drain, keep_open=(lock,), log=log)
-    try:
-        with kept_short(spark_log, run.job.log_bytes):
-            yield session
-    except (SettingsError, SinkError):
-        raise
-    except Exception as error:  # the type of the error depends on when Java ended
-        code = java_end(JAVA_ENDS_S)
-        if code is None:
+    with temporary_folder() as temporary:
+        session = start_session(
+            run.job,
+            spark_log,
+            short=run.drain,
+            keep_open=(lock, temporary.lock),
+            temporary=temporary.folder,
+            log=log,
+        )
+        try:
+            with kept_short(spark_log, run.job.log_bytes):
+                yield session
+        except (SettingsError, SinkError):
             raise
-        raise java_died(code, spark_log) from error
-    finally:
-        stop_session(session)
+        except Exception as error:  # the type of the error depends on when Java ended
+            code = java_end(JAVA_ENDS_S)
+            if code is None:
+                raise
+            raise java_died(code, spark_log) from error
+        finally:
+            stop_session(session)
 
 
 @contextmanager
