@@ -36,14 +36,17 @@ def temporary_folder(parent: Path | None = None) -> Iterator[Temporary]:
     """A new folder of this process, deleted at the end. First deletes those in `parent` (by default
     the machine's folder for temporary files) that no process uses any more. Raises SettingsError.
     """
-    parent = Path(tempfile.gettempdir()) if parent is None else parent
     try:
+        parent = Path(tempfile.gettempdir()) if parent is None else parent
         for left in parent.glob(f"{_PREFIX}*"):
             _delete_unused(left)
         made = _made(parent)
     except OSError as error:
         raise SettingsError(
-            [f"{parent} cannot be written ({error.strerror}): name another folder in TMPDIR"]
+            [
+                f"{parent or 'the folder for temporary files'} cannot be written "
+                f"({error.strerror}): name another folder in TMPDIR"
+            ]
         ) from error
     try:
         yield made
