@@ -60,6 +60,7 @@ from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.state.vanished import Patience
+from streaming.temporary import temporary_folder
 from streaming.warm_start import in_words, warmed_up, warming
 
 #: Topics that the job reads or writes.
@@ -97,9 +98,9 @@ def run_job(
     SIGTERM and SIGINT in the main thread. `session`: a running Spark session to use instead of
     starting (and stopping) one. `log`: gets messages for people: the epoch, and why the job waits.
     `metrics`: if they are on, micro-batches have facts. `on_poll`: called at every turn of the main
-    loop. `patience`: with rows of clusters that vanish; for tests, which cannot wait for days.
-    `in_release`: the engine's settings for the Pulsar release that checkpoint or telemetry name,
-    with `pulsar.version = "auto"`.
+    loop, and while topics are read before. `patience`: with rows of clusters that vanish; for
+    tests, which cannot wait for days. `in_release`: the engine's settings for the Pulsar release
+    that checkpoint or telemetry name, with `pulsar.version = "auto"`.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
@@ -115,8 +116,8 @@ def run_job(
             guarded(
                 folder,
                 guard_of(job, engine),
-                lambda: _next_epoch(job.connections),
-                warming=warming(job, engine, log),
+                lambda: _next_epoch(job.connections, on_poll),
+                warming=warming(job, engine, log, on_record=on_poll),
             )
         )
         warm = None if held.warm is None or held.warm.done else held.warm
@@ -187,11 +188,11 @@ def _job_topics(topics: Topics) -> list[TopicUri]:
     return [getattr(topics, name) for name in _JOB_TOPICS]
 
 
-def _next_epoch(used: Connections) -> int:
+def _next_epoch(used: Connections, on_poll: Callable[[], None]) -> int:
     """The next epoch. Rounds announce an epoch before its commands; commands count too, in case
     rounds were deleted earlier.
     """
-    return next_epoch((used.topics.rounds, used.topics.commands), used.access)
+    return next_epoch((used.topics.rounds, used.topics.commands), used.access, on_poll)
 
 
 def _topic_complaints(topics: Topics) -> list[str]:
@@ -232,7 +233,9 @@ def _run(
         return _follow(start_query(spark, run, output), output, progress, stop, pauses)
 
     try:
-        error = _run_with_restarts(run.job, once, lambda: progress.batches, stop, log)
+        error = _run_with_restarts(
+            run.job, once, lambda: progress.batches, stop, log, on_poll=progress.on_poll
+        )
         if error is not None and not stop.is_set():
             raise output.explained(error) or explain(error, run.folder / SPARK_LOG) from error
     finally:
@@ -246,16 +249,23 @@ def _run_with_restarts(
     committed: Callable[[], int],
     stop: threading.Event,
     log: Callable[[str], None],
+    *,
+    on_poll: Callable[[], None] = lambda: None,
 ) -> PySparkException | None:
-    """Runs the query with all restarts. `committed`: number of micro-batches; returns the error
-    that ended it, or None.
+    """Runs the query with all restarts. `committed`: number of micro-batches; `on_poll`: called
+    before each pause, for a job that waits for its topics works. Returns the error that ended it,
+    or None.
     """
+
+    def wait(seconds: float) -> bool:
+        on_poll()
+        return stop.wait(seconds)
 
     def check_topics() -> None:
         if not stop.is_set():
             _check_topics_exist(job.connections)
 
-    outage = RetryBackoff(job.connections.kafka.outage_ms / 1000, stop.wait, log)
+    outage = RetryBackoff(job.connections.kafka.outage_ms / 1000, wait, log)
     with watched(_job_topics(job.connections.topics), job.connections.access, outage):
         return retry_after_outages(
             lambda: retry_transient(once, committed, job.start_attempts, log),
@@ -343,19 +353,27 @@ def _running(run: Run, lock: int, log: Callable[[str], None]) -> Iterator[SparkS
     # Java inherits the lock: the checkpoint is free only after the last process that could write to
     # it has ended.
     spark_log = run.folder / SPARK_LOG
-    session = start_session(run.job, spark_log, short=run.drain, keep_open=(lock,), log=log)
-    try:
-        with kept_short(spark_log, run.job.log_bytes):
-            yield session
-    except (SettingsError, SinkError):
-        raise
-    except Exception as error:  # the type of the error depends on when Java ended
-        code = java_end(JAVA_ENDS_S)
-        if code is None:
+    with temporary_folder() as temporary:
+        session = start_session(
+            run.job,
+            spark_log,
+            short=run.drain,
+            keep_open=(lock, temporary.lock),
+            temporary=temporary.folder,
+            log=log,
+        )
+        try:
+            with kept_short(spark_log, run.job.log_bytes):
+                yield session
+        except (SettingsError, SinkError):
             raise
-        raise java_died(code, spark_log) from error
-    finally:
-        stop_session(session)
+        except Exception as error:  # the type of the error depends on when Java ended
+            code = java_end(JAVA_ENDS_S)
+            if code is None:
+                raise
+            raise java_died(code, spark_log) from error
+        finally:
+            stop_session(session)
 
 
 @contextmanager

@@ -27,7 +27,8 @@ _SMALL_HEAP = (
 #: What the compilers free stays in pieces between what lives: 60 of 700 MiB after 2,000
 #: micro-batches (docs/decisions/0276). Java 17 knows this option since 17.0.9.
 _TRIM = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:TrimNativeHeapInterval=60000")
-_JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+#: In which users give Java options.
+JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _OTHER_COLLECTOR = re.compile(r"-XX:\+Use(?!Serial)\w+GC\b")
 _SIZE = re.compile(r"(\d+)([kmgt]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -50,7 +51,7 @@ def java_memory_options(driver_memory: str, outer: Mapping[str, str]) -> tuple[s
 
 
 def _heap_options(driver_memory: str, outer: Mapping[str, str]) -> tuple[str, ...]:
-    if any(_OTHER_COLLECTOR.search(outer.get(name, "")) for name in _JAVA_VARIABLES):
+    if any(_OTHER_COLLECTOR.search(outer.get(name, "")) for name in JAVA_VARIABLES):
         return ()  # Java does not start with two collectors
     size = _SIZE.match(driver_memory.strip())
     if size is None or int(size[1]) * _UNITS[size[2].lower()] > _SERIAL_UP_TO:

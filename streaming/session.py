@@ -36,11 +36,12 @@ from streaming.cluster.workers import (
 from streaming.failures import first_line
 from streaming.jars.connector import connector_settings
 from streaming.local_files import use_local_files
-from streaming.memory import java_memory_options
+from streaming.memory import JAVA_VARIABLES, java_memory_options
 from streaming.settings import JobSettings, uses_kafka
 
 #: How long Spark's Java process may take to end after its connections have closed.
 JAVA_ENDS_S = 2.0
+_JAVA_FOLDER = "java.io.tmpdir"
 _SECRET = "(?i)secret|password|token|jaas|keystore|access[.]?key|url"
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINT_FILES = (
@@ -74,21 +75,24 @@ def start_session(
     *,
     short: bool = False,
     keep_open: tuple[int, ...] = (),
+    temporary: Path | None = None,
     log: Callable[[str], None] = lambda _: None,
 ) -> SparkSession:
     """Starts a session whose Java process prints to `spark_log`, never to this process's standard
     output or error.
 
     `short`: compile less, for runs of a minute or two. `keep_open`: file descriptors that stay open
-    as long as the Java process runs. `log`: gets a line about the download of missing jars. Raises
-    SparkStartError, JobError, SettingsError, JarsMissing.
+    as long as the Java process runs. `temporary`: for Java's temporary files, if Java is started
+    here. `log`: gets a line about the download of missing jars. Raises SparkStartError, JobError,
+    SettingsError, JarsMissing.
     """
     check_master(job.master)
     spark_log.parent.mkdir(parents=True, exist_ok=True)
     said = spark_log.stat().st_size if spark_log.exists() else 0
     outer = worker_environment(job)
     conf = SparkConf(loadDefaults=True)
-    for key, value in _all_settings(job, short, outer, log).items():
+    ours = spark_settings(job, short=short, temporary=temporary)
+    for key, value in _all_settings(job, ours, outer, log).items():
         conf.set(key, value)
     try:
         with _environment(outer):
@@ -167,10 +171,13 @@ def query_settings(job: JobSettings) -> Mapping[str, str]:
 
 
 def _all_settings(
-    job: JobSettings, short: bool, outer: Mapping[str, str], log: Callable[[str], None]
+    job: JobSettings,
+    process: Mapping[str, str],
+    outer: Mapping[str, str],
+    log: Callable[[str], None],
 ) -> Mapping[str, str]:
     settings = {
-        **spark_settings(job, short=short),
+        **process,
         **query_settings(job),
         **worker_settings(job),
         **_redaction(job),
@@ -180,14 +187,21 @@ def _all_settings(
     return {**settings, **_jars(job, log)}
 
 
-def spark_settings(job: JobSettings, *, short: bool = False) -> Mapping[str, str]:
-    """Settings of the process, fixed when it starts. `short`: see `start_session`."""
+def spark_settings(
+    job: JobSettings,
+    *,
+    short: bool = False,
+    temporary: Path | None = None,
+    outer: Mapping[str, str] = os.environ,
+) -> Mapping[str, str]:
+    """Settings of the process, fixed when it starts. `short`, `temporary`: see `start_session`."""
+    java_options = [*_java_options(job, short, outer), *_java_folder(temporary, outer)]
     settings = {
         "spark.app.name": "pulsar-rebalancer",
         "spark.master": job.master,
         "spark.driver.memory": job.driver_memory,
         "spark.buffer.pageSize": "1m",  # default: a share of the heap, up to 64 MiB for each sort
-        "spark.driver.extraJavaOptions": " ".join(_java_options(job, short)),
+        "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **_FORGETFUL,
@@ -210,14 +224,23 @@ def _redaction(job: JobSettings) -> Mapping[str, str]:
     return {"spark.sql.redaction.options.regex": _SECRET, "spark.redaction.regex": _SECRET}
 
 
-def _java_options(job: JobSettings, short: bool) -> Iterator[str]:
+def _java_options(job: JobSettings, short: bool, outer: Mapping[str, str]) -> Iterator[str]:
     configuration = Path(__file__).with_name("log4j2.json").resolve().as_uri()
     yield f"-Dlog4j2.configurationFile={configuration}"
     if short:
         # The second compiler does not pay off within two minutes: it takes half the CPU until the
         # first batches.
         yield "-XX:TieredStopAtLevel=1"
-    yield from java_memory_options(job.driver_memory, os.environ)
+    yield from java_memory_options(job.driver_memory, outer)
+
+
+def _java_folder(temporary: Path | None, outer: Mapping[str, str]) -> Iterator[str]:
+    """Where Java unpacks its native libraries and Spark, unless its settings name another folder,
+    keeps a copy of the state.
+    """
+    named = any(_JAVA_FOLDER in outer.get(name, "") for name in JAVA_VARIABLES)
+    if temporary is not None and not named:
+        yield f'"-D{_JAVA_FOLDER}={temporary}"'
 
 
 def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> None:

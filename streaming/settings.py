@@ -42,14 +42,23 @@ class JobSettings:
     max_bytes_per_batch: Annotated[
         int,
         Setting(
-            "Maximum size of the telemetry in one micro-batch; a single larger record still passes",
+            "Maximum size of the telemetry in one micro-batch, from files or Pulsar; a single "
+            "larger record still passes. Kafka has no such limit: there job.max_records_per_batch "
+            "alone counts",
             "bytes",
             ge=1_048_576,
             le=1_073_741_824,
         ),
     ] = 134_217_728
     read_tasks: Annotated[
-        int, Setting("Number of tasks that read and decode one micro-batch", ge=1, le=256)
+        int,
+        Setting(
+            "Number of tasks that read a micro-batch from files or Pulsar and decode it, with "
+            "several state partitions; on Kafka, the topic's partitions are their number. One "
+            "state partition has one task for everything",
+            ge=1,
+            le=256,
+        ),
     ] = 2
     shuffle_partitions: Annotated[
         int | Literal["auto"],

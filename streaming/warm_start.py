@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from sinks.topics.access import open_reader, records_of
+from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.topics.ends import ends
+from sinks.topics.epochs import values_of
 from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.uri import TopicUri
 from sinks.wall_clock import wall_clock_ms
@@ -65,18 +66,22 @@ class Used:
     newest_ms: int
     rounds: dict[str, tuple[int, int | None]]
 
-    def since_ms(self, now_ms: int, window_ms: int, slack_ms: int, gone_ms: int) -> int:
+    def since(
+        self, now_ms: int, window_ms: int, slack_ms: int, gone_ms: int
+    ) -> tuple[int, str | None]:
         """Where reading begins: a window before the newest round, or before the oldest intent that
-        lasts in the newest round of a cluster. `gone_ms`: without a round for longer, a cluster has
-        gone (0: never).
+        lasts in the newest round of a cluster; and the name of that cluster. `gone_ms`: without a
+        round for longer, a cluster has gone (0: never).
         """
         newest_ms = min(now_ms, self.newest_ms)
         asked = [
-            asked_ms - slack_ms
-            for ts, asked_ms in self.rounds.values()
+            (asked_ms - slack_ms, cluster)
+            for cluster, (ts, asked_ms) in self.rounds.items()
             if asked_ms is not None and (not gone_ms or newest_ms - ts <= gone_ms)
         ]
-        return max(0, min([newest_ms - window_ms, *asked]))
+        oldest_ms, cluster = min(asked, default=(newest_ms, ""))
+        begin_ms = newest_ms - window_ms
+        return (max(0, oldest_ms), cluster) if oldest_ms < begin_ms else (max(0, begin_ms), None)
 
 
 def warming(
@@ -84,15 +89,21 @@ def warming(
     engine: EngineSettings,
     log: Callable[[str], None] = lambda _: None,
     clock_ms: Callable[[], int] = wall_clock_ms,
+    on_record: Callable[[], None] = lambda: None,
 ) -> Warming:
     """How a new checkpoint begins under these settings. A start position that they name (not the
-    default) wins. `clock_ms`: ms since the epoch.
+    default) wins. `clock_ms`: ms since the epoch; `on_record`: see `used_before`.
     """
     minutes = window_minutes(job, engine)
     explicit = _named_start(job.connections)
     if not minutes or explicit:
         return replace(NO_WARMING, decide=lambda: _not_warm(explicit, log) if minutes else None)
-    return Warming(minutes, lambda: _decided(job, engine, minutes, log, clock_ms()))
+
+    def decide() -> WarmStart | None:
+        found = used_before(job.connections.topics.rounds, job.connections, on_record)
+        return None if found is None else _decided(job, engine, found, log, clock_ms())
+
+    return Warming(minutes, decide)
 
 
 def window_minutes(job: JobSettings, engine: EngineSettings) -> int:
@@ -126,12 +137,16 @@ def warmed_up(folder: Path) -> None:
         write_guard(folder / GUARD, replace(guard, warm=replace(guard.warm, done=True)))
 
 
-def used_before(topic: TopicUri, used: Connections) -> Used | None:
-    """What the rounds topic says; None without rounds. Raises SettingsError, SinkError."""
+def used_before(
+    topic: TopicUri, used: Connections, on_record: Callable[[], None] = lambda: None
+) -> Used | None:
+    """What the rounds topic says; None without rounds. `on_record`: called at each record. Raises
+    SettingsError, SinkError.
+    """
     newest: dict[str, _DecidedRound] = {}
-    for record in records_of(topic, used.access):
+    for value in values_of(topic, used.access, on_record):
         try:
-            one = msgspec.json.decode(record.value, type=_DecidedRound)
+            one = msgspec.json.decode(value, type=_DecidedRound)
         except (ValueError, RecursionError):
             continue
         before = newest.get(one.cluster, one)
@@ -145,29 +160,27 @@ def used_before(topic: TopicUri, used: Connections) -> Used | None:
 def _decided(
     job: JobSettings,
     engine: EngineSettings,
-    minutes: int,
+    found: Used,
     log: Callable[[str], None],
     now_ms: int,
 ) -> WarmStart | None:
-    used = job.connections
-    found = used_before(used.topics.rounds, used)
-    if found is None:
-        return None
-    since_ms = found.since_ms(
+    used, minutes = job.connections, window_minutes(job, engine)
+    since_ms, lasting = found.since(
         now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms, forget_ms(engine.round)
     )
     until = ends(used.topics.telemetry, used.access)
     if not _is_known(used, since_ms, found.rounds):
         return None
-    earlier = (
-        ""
-        if found.newest_ms - since_ms <= (minutes + 1) * _MINUTE_MS
-        else ", because a drain or roll of that time lasts"
+    usual = f"{minutes} minutes before the newest round of the job before"
+    why = (
+        f"{usual}, {in_words(found.newest_ms)}"
+        if lasting is None
+        else f"a drain or roll of that time lasts in {lasting}, and the commands of all clusters "
+        f"wait until it is read; without it, {usual}"
     )
     log(
         f"warm start: reads telemetry from {in_words(since_ms)} up to its present end without "
-        f"publishing ({minutes} minutes before the newest round of the job before, "
-        f"{in_words(found.newest_ms)}{earlier}); decisions on later records are published. "
+        f"publishing ({why}); decisions on later records are published. "
         "A new checkpoint with job.warm_start_minutes = 0 decides on all of it again"
     )
     return WarmStart(since_ms, until)

@@ -38,6 +38,8 @@ from strategies.java.release_defaults import PULSAR_VERSION, RELEASES, PulsarRel
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings, check_master_form
 
+_MOST_BYTES = "job.max_bytes_per_batch"
+
 
 @dataclass(frozen=True, slots=True)
 class SettingEntry:
@@ -93,9 +95,19 @@ class Settings:
     @property
     def warnings(self) -> list[str]:
         """One sentence per table with settings of a strategy that does not run, while no source
-        names a strategy, and about a placement that does not place.
+        names a strategy, about a placement that does not place, and about a limit that Kafka does
+        not have.
         """
-        return [*self._of_strategies(), *self._of_placement()]
+        return [*self._of_strategies(), *self._of_placement(), *self._of_batches()]
+
+    def _of_batches(self) -> list[str]:
+        named = {entry.leaf.path for entry in self.entries if entry.kind != "default"}
+        if self.connections.topics.telemetry.scheme != "kafka" or _MOST_BYTES not in named:
+            return []
+        return [
+            f"{_MOST_BYTES} has no effect: topics.telemetry is on Kafka; set "
+            "job.max_records_per_batch"
+        ]
 
     def _of_placement(self) -> list[str]:
         wanted, placed_by = self.engine.placement, placement_of(self.engine)[0]

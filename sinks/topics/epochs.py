@@ -4,7 +4,7 @@ detected.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -88,15 +88,30 @@ def epochs_in(values: Iterable[bytes]) -> Iterator[EpochOnly]:
             continue
 
 
-def next_epoch(topics: Sequence[TopicUri], access: TopicAccess = NO_SECURITY) -> int:
-    """One more than the highest epoch on the topics, 1 on empty topics. Raises SettingsError,
-    SinkError.
+def values_of(
+    topic: TopicUri, access: TopicAccess = NO_SECURITY, on_record: Callable[[], None] = lambda: None
+) -> Iterator[bytes]:
+    """All present records of a topic. `on_record`: called at each one, for a process that must show
+    that it works. Raises SettingsError, SinkError.
+    """
+    for record in records_of(topic, access):
+        on_record()
+        yield record.value
+
+
+def next_epoch(
+    topics: Sequence[TopicUri],
+    access: TopicAccess = NO_SECURITY,
+    on_record: Callable[[], None] = lambda: None,
+) -> int:
+    """One more than the highest epoch on the topics, 1 on empty topics. `on_record`: called at each
+    of their records. Raises SettingsError, SinkError.
     """
     highest = max(
         (
             record.epoch
             for topic in topics
-            for record in epochs_in(one.value for one in records_of(topic, access))
+            for record in epochs_in(values_of(topic, access, on_record))
         ),
         default=0,
     )

@@ -99,9 +99,14 @@ def guarded(
     """
     with locked(folder, timeout_s) as lock:
         aside = None
-        if keep and warming.minutes and (older := _of_other_format(folder, guard)) is not None:
-            aside, guard = _aside(folder, older), guard.at_least(older.epoch + 1)
-        guard, change = _check_or_begin(folder, guard, next_epoch, warming)
+        older = _of_other_format(folder, guard) if keep and warming.minutes else None
+        if older is None:
+            guard, change = _check_or_begin(folder, guard, next_epoch, warming)
+        else:
+            # Decided first, which takes minutes or fails: the old guard has the epoch.
+            guard = _begun(guard.at_least(older.epoch + 1), next_epoch, warming)
+            aside, change = _aside(folder, older), None
+            write_guard(folder / GUARD, guard)
         if change is not None and keep:
             guard = replace(guard, changes=(*guard.changes, change)).at_least(
                 max(next_epoch(), change.epoch + 1)
@@ -139,9 +144,14 @@ def _check_or_begin(
             f"{folder} contains {', '.join(foreign[:3])} but no {GUARD}: it is not a "
             f"checkpoint of this program; {NEW_CHECKPOINT}"
         )
-    begun = replace(guard.at_least(next_epoch()), warm=warming.decide())
+    begun = _begun(guard, next_epoch, warming)
     write_guard(folder / GUARD, begun)
     return begun, None
+
+
+def _begun(guard: Guard, next_epoch: Callable[[], int], warming: Warming) -> Guard:
+    """The guard of a new checkpoint."""
+    return replace(guard.at_least(next_epoch()), warm=warming.decide())
 
 
 def _continue(

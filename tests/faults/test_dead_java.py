@@ -15,7 +15,8 @@ import pytest
 from sinks.topics.files.topic import FileTopicWriter
 from tests.faults.real_job import EAGER, TOPICS
 from tests.servers.process import Process
-from tests.spark.workshop import uneven
+from tests.spark.test_process import JobProcess
+from tests.spark.workshop import Workshop, uneven
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(
@@ -42,6 +43,37 @@ def test_a_java_that_was_killed_is_one_sentence(tmp_path: Path) -> None:
             "continues where it stopped" in said
         )
         assert _OF_A_TRACE.findall(job.said) == []
+
+
+def test_what_a_killed_job_leaves_on_the_disk_is_deleted_by_the_next_one(
+    tmp_path: Path,
+) -> None:
+    """As when memory runs out: Java can delete neither the copy of the state nor its libraries."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    workshop = Workshop(tmp_path / "workshop")
+    workshop.put(uneven(6))
+    environment = {"TMPDIR": str(temporary)}
+    with JobProcess(workshop, 1000, environment) as job:
+        job.wait_for_rounds(workshop, 4)
+        java = java_of(job.pid)
+        job.signal_group(signal.SIGSTOP)
+        os.kill(java, signal.SIGKILL)
+        job.signal_group(signal.SIGKILL)
+        job.ended()
+    (left,) = temporary.iterdir()
+    ours = "pulsar-rebalancer-job-*"
+    assert [*left.rglob("StateStoreId*")] != []
+    assert [*left.glob("librocksdbjni*")] != []
+    with JobProcess(workshop, 1000, environment) as again:
+        again.wait_for(lambda: {left} != {*temporary.glob(ours)} != set())
+        (new,) = temporary.glob(ours)
+        workshop.put(uneven(12)[len(uneven(6)) :])
+        again.wait_for_rounds(workshop, 10)
+        assert [*new.rglob("StateStoreId*")] != []
+        again.signal_group(signal.SIGTERM)
+        assert again.ended().code == 0
+    assert list(temporary.iterdir()) == []
 
 
 def java_of(pid: int) -> int:

@@ -59,6 +59,10 @@ class JobProcess:
             self._process.kill()
         self._process.communicate()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def signal_group(self, number: int) -> None:
         """As a terminal does on Ctrl-C, and a service manager that stops a whole group."""
         os.killpg(self._process.pid, number)

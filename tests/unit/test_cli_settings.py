@@ -205,6 +205,19 @@ def test_a_file_that_is_not_toml_is_named_with_its_line(
     assert complaints(file) == [f"{file}{told}"]
 
 
+@pytest.mark.parametrize(
+    ("telemetry", "warns"),
+    [("kafka://h:9092/t", True), ("pulsar://h:6650/a/b/t", False), ("file:///t", False)],
+)
+def test_a_limit_that_kafka_does_not_know_is_warned_of(telemetry: str, warns: bool) -> None:
+    chosen = f"topics.telemetry={telemetry}"
+    assert load(flags=[chosen]).warnings == []
+    assert load(flags=[chosen, "job.max_bytes_per_batch=2000000"]).warnings == warns * [
+        "job.max_bytes_per_batch has no effect: topics.telemetry is on Kafka; set "
+        "job.max_records_per_batch"
+    ]
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert complaints(tmp_path / "none.toml") == [
         f"{tmp_path / 'none.toml'}: cannot be read (No such file or directory); check the "

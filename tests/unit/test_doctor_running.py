@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,14 +49,28 @@ def test_a_job_that_warms_up_closes_no_round_and_is_well(control: Control) -> No
     warm = Warming(60, lambda: WarmStart(now_ms() - HOUR, {0: 10}))
     folder = control.folder / "checkpoint"
     with guarded(folder, guard_of(a_job(control), ENGINE), warming=warm):
-        begun = found(control, later_ms=HOUR)
+        begun = found(control)
         assert begun.status == "ok"
         assert "without publishing (warm start)" in begun.text
+        committed(folder, 7, HOUR)
+        assert found(control, later_ms=HOUR + MINUTE).status == "ok"
+        for expected in (True, False):
+            still = found(control, expected=expected, later_ms=HOUR + 5 * MINUTE)
+            assert (still.status, "rebalancer collect" in still.remedy) == ("fail", True)
+            assert still.text.endswith("finished no micro-batch within the last 3 min")
         an_hour_ago = {"pid": 7, "host": "h", "since_ms": now_ms() - HOUR}
         (folder / LOCKS[0]).write_bytes(msgspec.json.encode(an_hour_ago))
         warmed_up(folder)
         assert found(control).text.endswith("for 60 min); has closed no round yet")
         assert found(control, later_ms=HOUR).status == "fail"
+
+
+def committed(folder: Path, batch: int, later_ms: int) -> None:
+    """A micro-batch that ends later than now."""
+    (folder / "commits").mkdir()
+    (folder / "commits" / str(batch)).write_text("v1")
+    seconds = (now_ms() + later_ms) / 1000
+    os.utime(folder / "commits" / str(batch), (seconds, seconds))
 
 
 def close_round(

@@ -9,6 +9,7 @@ import pytest
 
 from rebalancer.cli.doctor.epochs import check_epochs
 from rebalancer.cli.doctor.finding import Finding
+from sinks.metrics.liveness import Liveness
 from sinks.topics.connections import Connections
 from sinks.topics.epochs import histories, next_epoch
 from strategies.engine import EngineSettings
@@ -49,6 +50,23 @@ def examined(control: Control, ours: int | None = None) -> Finding:
 
 def test_where_nothing_was_told_the_first_epoch_is_next(control: Control) -> None:
     assert following(control) == 1
+
+
+def test_a_process_that_reads_long_topics_works(control: Control) -> None:
+    """Reading takes minutes: a probe that ends the process would end the next one, too."""
+    now = 0
+    liveness = Liveness(300, "a micro-batch", clock=lambda: now)
+    control.write("rounds", told(*range(1, 9)))
+
+    def a_minute_later() -> None:
+        nonlocal now
+        assert liveness.not_healthy() == ""
+        liveness.turned()
+        now += 60
+
+    topics = (topic_of(control.uri("rounds")), topic_of(control.uri("commands")))
+    assert next_epoch(topics, on_record=a_minute_later) == 9
+    assert now == 8 * 60
 
 
 def test_the_next_epoch_is_above_all_rounds_and_commands(control: Control) -> None:

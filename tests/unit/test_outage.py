@@ -4,13 +4,22 @@ is raised at once.
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
+from sinks.metrics.liveness import Liveness
+from sinks.topics.connections import Connections
 from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.uri import file_topic_uri
 from strategies.errors import PublishTimeout, SinkError
+from streaming.job import _run_with_restarts
+from streaming.settings import JobSettings
+from tests.topic_uris import topics_of
 
 AWAY = PublishTimeout("kafka://h:1/t: no answer")
 
@@ -156,3 +165,32 @@ def test_two_threads_set_its_flags_under_its_lock_and_say_begin_and_end_in_turn(
     begins = ["trying again" in sentence for sentence in said]
     assert begins[:1] == [True]
     assert all(one != other for one, other in pairwise(begins))
+
+
+class NeverStopped(threading.Event):
+    """A stop for which a day is waited in no time. `now`: seconds."""
+
+    now = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now += timeout or 0
+        return False
+
+
+def test_a_job_that_waits_for_its_topics_works(tmp_path: Path) -> None:
+    names = ("telemetry", "commands", "rounds", "rejected")
+    topics = topics_of(**{name: file_topic_uri(tmp_path / name) for name in names})
+    stop = NeverStopped()
+    liveness = Liveness(300, "a micro-batch", clock=lambda: stop.now)
+    unhealthy: list[str] = []
+
+    def query() -> PySparkException | None:
+        unhealthy.append(liveness.not_healthy())
+        if len(unhealthy) < 30:
+            return PySparkException("org.apache.kafka.common.errors.TimeoutException")
+        return None
+
+    job = JobSettings(connections=Connections(topics=topics))
+    ended = _run_with_restarts(job, query, lambda: 0, stop, lambda _: None, on_poll=liveness.turned)
+    assert (ended, set(unhealthy)) == (None, {""})
+    assert stop.now > 600

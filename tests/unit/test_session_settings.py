@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pyspark
 import pytest
 
@@ -31,6 +34,17 @@ def test_spark_has_no_pages_and_no_progress_bar() -> None:
 
 def test_a_topic_without_records_is_looked_at_once_a_second() -> None:
     assert query_settings(JobSettings())["spark.sql.streaming.pollingDelay"] == "1s"
+
+
+def test_java_puts_its_files_into_the_folder_of_the_job() -> None:
+    def options(outer: Mapping[str, str]) -> str:
+        settings = spark_settings(JobSettings(), temporary=Path("/var/tmp/a b"), outer=outer)
+        return settings["spark.driver.extraJavaOptions"]
+
+    assert ' "-Djava.io.tmpdir=/var/tmp/a b"' in options({})
+    chosen = {"JAVA_TOOL_OPTIONS": "-Djava.io.tmpdir=/big"}
+    assert "java.io.tmpdir" not in options(chosen), "its user has chosen another one"
+    assert "java.io.tmpdir" not in spark_settings(JobSettings())["spark.driver.extraJavaOptions"]
 
 
 def test_a_spark_home_of_another_version_is_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import pytest
 
@@ -17,8 +18,11 @@ from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.uri import file_topic_uri
 from strategies.engine import EngineSettings
+from strategies.errors import SinkError
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
+from streaming.checkpoint.locks import LOCKS
+from streaming.checkpoint.moved_aside import moved_aside
 from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.sources.file_start import offset_since
@@ -81,6 +85,15 @@ def test_the_window_ends_at_the_newest_round_and_the_boundary_at_the_end(tmp_pat
     assert "5 minutes before the newest round of the job before" in said
 
 
+def test_a_start_that_reads_long_topics_works(tmp_path: Path) -> None:
+    put(tmp_path, "telemetry", sweep(0), sweep(1200))
+    put(tmp_path, "rounds", *(a_round(seconds) for seconds in range(100, 1200, 100)))
+    turns: list[None] = []
+    job = a_job(tmp_path, warm_start_minutes=5)
+    found = warming(job, ENGINE, on_record=lambda: turns.append(None))
+    assert (found.decide() is not None, len(turns)) == (True, 11)
+
+
 def test_a_clock_that_is_behind_the_rounds_counts(tmp_path: Path) -> None:
     put(tmp_path, "telemetry", sweep(0))
     put(tmp_path, "rounds", a_round(7200))
@@ -102,10 +115,14 @@ def test_topics_that_no_job_has_used_are_read_and_published_whole(tmp_path: Path
 def test_a_drain_that_lasts_is_read_again_however_long_ago_it_was_asked(tmp_path: Path) -> None:
     put(tmp_path, "telemetry", sweep(0), sweep(90_000))
     put(tmp_path, "rounds", a_round(90_000, "c", ("done", 10), ("drained", 600)))
+    put(tmp_path, "rounds", a_round(90_000, "another", ("draining", 80_000)), a_round(90_000, "d"))
     warm, (said,) = decided(a_job(tmp_path, warm_start_minutes=5), 30 * HOUR_MS)
     assert warm is not None
     assert warm.since_ms == T0 + 600_000 - ENGINE.round.max_clock_jump_ms
-    assert "because a drain or roll of that time lasts" in said
+    assert (
+        "(a drain or roll of that time lasts in c, and the commands of all clusters wait until it "
+        "is read; without it, 5 minutes before the newest round" in said
+    )
 
 
 def test_drains_of_clusters_that_have_gone_do_not_count(tmp_path: Path) -> None:
@@ -120,9 +137,9 @@ def test_drains_of_clusters_that_have_gone_do_not_count(tmp_path: Path) -> None:
     used = used_before(job.connections.topics.rounds, job.connections)
     assert used == Used(T0 + 90_000_000, {"gone": (T0, T0 - 600_000), "c": (T0 + 90_000_000, None)})
     now_ms, day_ms = T0 + 10**9, 24 * HOUR_MS
-    assert used.since_ms(now_ms, HOUR_MS, 0, day_ms) == T0 + 90_000_000 - HOUR_MS
-    assert used.since_ms(now_ms, HOUR_MS, 0, 2 * day_ms) == T0 - 600_000, "it was silent only"
-    assert used.since_ms(now_ms, HOUR_MS, 0, 0) == T0 - 600_000, "none is forgotten"
+    assert used.since(now_ms, HOUR_MS, 0, day_ms) == (T0 + 90_000_000 - HOUR_MS, None)
+    assert used.since(now_ms, HOUR_MS, 0, 2 * day_ms) == (T0 - 600_000, "gone"), "only silent"
+    assert used.since(now_ms, HOUR_MS, 0, 0) == (T0 - 600_000, "gone"), "none is forgotten"
 
 
 def test_the_newest_round_is_that_with_the_highest_number_though_the_clock_was_put_back(
@@ -235,6 +252,47 @@ def test_a_kill_while_it_is_moved_leaves_it_to_the_next_start(tmp_path: Path) ->
     with guarded(folder, guard, warming=Warming(5)) as held:
         assert held.aside == aside
     assert sorted(entry.name for entry in aside.iterdir()) == ["commits", "offsets", GUARD]
+
+
+def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(
+    tmp_path: Path,
+) -> None:
+    """The epoch of the old one is remembered nowhere else."""
+    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    other_format(tmp_path, epoch=7)
+
+    def away() -> int:
+        raise SinkError("the servers do not answer")
+
+    with pytest.raises(SinkError), guarded(folder, guard, away, warming=Warming(5)):
+        pytest.fail("cannot begin")
+    with guarded(folder, guard, lambda: 1, warming=Warming(5)) as held:
+        assert (held.epoch, held.aside) == (8, tmp_path / "checkpoint.rows-1")
+
+
+def test_a_kill_before_the_new_guard_is_written_leaves_the_old_one(tmp_path: Path) -> None:
+    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    other_format(tmp_path, epoch=7)
+    old = (folder / GUARD).read_text()
+    aside = moved_aside(folder, {"rows": 1}, GUARD, LOCKS)
+    assert (folder / GUARD).read_text() == old
+    with guarded(folder, guard, lambda: 1, warming=Warming(5)) as held:
+        assert (held.epoch, held.aside) == (8, aside)
+    assert (aside / GUARD).read_text() == old
+    assert sorted(entry.name for entry in aside.iterdir()) == ["offsets", GUARD]
+
+
+def test_a_copy_of_a_checkpoint_that_was_moved_aside_gets_a_place_of_its_own(
+    tmp_path: Path,
+) -> None:
+    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    other_format(tmp_path)
+    with guarded(folder, guard, warming=Warming(5)) as held:
+        assert held.aside is not None
+    rmtree(folder)
+    copytree(held.aside, folder)
+    with guarded(folder, guard, warming=Warming(5)) as again:
+        assert again.aside == tmp_path / "checkpoint.rows-1-1"
 
 
 def test_doctor_says_what_the_next_start_does_and_leaves_it_to_it(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
         if _free(folder, job, engine):
             return _no_job(f"no job runs with the checkpoint {folder}", expected)
         guard = read_guard(folder)
-        if guard.warm is not None and not guard.warm.done:
-            return ok(_CHECK, f"{_who(holder(folder), now_ms)}; {_WARMING}")
         limit_ms = INTERVALS * engine.round.interval_ms + engine.round.lateness_ms
+        if guard.warm is not None and not guard.warm.done:
+            return _warming(folder, limit_ms, now_ms)
         found = _rounds(job, guard.epoch, None if not expected else now_ms - limit_ms)
     except RebalancerError as error:
         status: Status = "fail" if expected else "warn"
@@ -43,9 +43,7 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
             "see the findings about the checkpoint and topics.rounds",
         )
     by = holder(folder)
-    # The guard file is written again when a warm start ends.
-    written_ms = int((folder / GUARD).stat().st_mtime * 1000)
-    begun_ms = written_ms if by is None else max(written_ms, by.since_ms)
+    begun_ms = _begun_ms(folder, by)
     health = _age(
         _who(by, now_ms), found, limit_ms, now_ms, just_begun=now_ms - begun_ms <= limit_ms
     )
@@ -54,6 +52,38 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
         if expected or health.status != "ok"
         else _all_clusters(health, found, now_ms - limit_ms)
     )
+
+
+def _begun_ms(folder: Path, by: Holder | None) -> int:
+    """When the job began to close rounds. The guard file is written again when a warm start
+    ends.
+    """
+    written_ms = _written_ms(folder / GUARD)
+    return written_ms if by is None else max(written_ms, by.since_ms)
+
+
+def _warming(folder: Path, limit_ms: int, now_ms: int) -> Finding:
+    """Whether a job that closes no rounds yet finishes micro-batches."""
+    by = holder(folder)
+    commits = folder / "commits"
+    ended_ms = map(_written_ms, commits.iterdir() if commits.is_dir() else ())
+    text = f"{_who(by, now_ms)}; {_WARMING}"
+    if now_ms - max([_begun_ms(folder, by), *ended_ms]) <= limit_ms:
+        return ok(_CHECK, text)
+    return Finding(
+        _CHECK,
+        "fail",
+        f"{text}, and finished no micro-batch within the last {age(limit_ms)}",
+        _STANDS_STILL,
+    )
+
+
+def _written_ms(file: Path) -> int:
+    """When a file was written; 0 if it has been deleted, as Spark does with old ones."""
+    try:
+        return int(file.stat().st_mtime * 1000)
+    except FileNotFoundError:
+        return 0
 
 
 def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundEpoch]:
