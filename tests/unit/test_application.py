@@ -195,8 +195,18 @@ def test_words_of_the_manifest_are_those_that_the_operator_lists() -> None:
     assert spec["type"] in ("Java", "Python", "Scala", "R")
     assert spec["mode"] in ("cluster", "client")
     assert spec["pythonVersion"] in ("2", "3")
-    assert spec["restartPolicy"]["type"] in ("Never", "Always", "OnFailure")
     assert {"driver", "executor", "mainApplicationFile", "sparkVersion", "type"} <= spec.keys()
+
+
+def test_a_driver_starts_again_however_it_ended() -> None:
+    """The driver of a drained node gets SIGTERM and ends with 0, which is no failure. Without an
+    interval, the operator does not retry a failure.
+    """
+    assert manifest()["spec"]["restartPolicy"] == {
+        "type": "Always",
+        "onFailureRetryInterval": 15,
+        "onSubmissionFailureRetryInterval": 15,
+    }
 
 
 @pytest.mark.parametrize(
