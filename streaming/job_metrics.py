@@ -179,12 +179,9 @@ class RoundMetrics:
     """Figures of rounds, per cluster, and of rejected records."""
 
     def __init__(
-        self,
-        registry: CollectorRegistry,
-        clock: Callable[[], float],
-        warn: Callable[[str], object],
+        self, registry: CollectorRegistry, clock: Callable[[], float], label: BoundedLabel
     ) -> None:
-        """`clock`: seconds since the epoch, by this machine's clock. `warn`: gets a sentence."""
+        """`clock`: seconds since the epoch, by this machine's clock. `label`: of clusters."""
         by = ["cluster"]
         self._clock = clock
         self._rejected = Counter(
@@ -251,13 +248,7 @@ class RoundMetrics:
             registry=registry,
         )
         self._states, self._forecasts = StateMetrics(registry), ForecastMetrics(registry)
-        self._cluster = BoundedLabel(
-            MOST_CLUSTERS,
-            lambda first: warn(
-                f"metrics: {MOST_CLUSTERS:,} clusters have series; {first} and later ones share the "
-                "label other, without gauges and alerts: distribute them over several jobs"
-            ),
-        )
+        self._cluster = label
         self._brokers: dict[str, list[str]] = {}
 
     def take(self, facts: BatchFacts) -> None:
@@ -328,7 +319,8 @@ class JobMetrics:
         when there are more clusters than labels.
         """
         self._batches = BatchMetrics(registry, trigger_ms)
-        self._rounds = RoundMetrics(registry, clock, warn)
+        label = BoundedLabel(MOST_CLUSTERS, lambda first: warn(_too_many(first)))
+        self._rounds = RoundMetrics(registry, clock, label)
         self._liveness = liveness
 
     def take(self, batch: BatchProgress) -> None:
@@ -337,3 +329,10 @@ class JobMetrics:
         for facts in batch.facts:
             self._rounds.take(facts)
         self._liveness.succeeded()
+
+
+def _too_many(first: str) -> str:
+    return (
+        f"metrics: {MOST_CLUSTERS:,} clusters have series; {first} and later ones share the label "
+        "other, without gauges and alerts: distribute them over several jobs"
+    )
