@@ -9,7 +9,6 @@ from strategies.bulkhead.settings import BulkheadSettings
 from strategies.quick_replace import quick_replace
 from strategies.store import StateStore
 
-
 #: A record above this size leaves a window in the state of any cluster that it names.
 _LARGE_BYTES = 2**16
 
