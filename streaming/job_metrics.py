@@ -8,7 +8,13 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from sinks.metrics.labels import BoundedLabel, code_of, remove_cluster, set_all
+from sinks.metrics.labels import (
+    MOST_CLUSTERS,
+    BoundedLabel,
+    code_of,
+    remove_cluster,
+    set_all,
+)
 from sinks.metrics.liveness import Liveness
 from strategies.intents.contract import LASTING
 from strategies.round_state import STATES
@@ -172,8 +178,10 @@ class ForecastMetrics:
 class RoundMetrics:
     """Figures of rounds, per cluster, and of rejected records."""
 
-    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
-        """`clock`: seconds since the epoch, by this machine's clock."""
+    def __init__(
+        self, registry: CollectorRegistry, clock: Callable[[], float], label: BoundedLabel
+    ) -> None:
+        """`clock`: seconds since the epoch, by this machine's clock. `label`: of clusters."""
         by = ["cluster"]
         self._clock = clock
         self._rejected = Counter(
@@ -240,7 +248,7 @@ class RoundMetrics:
             registry=registry,
         )
         self._states, self._forecasts = StateMetrics(registry), ForecastMetrics(registry)
-        self._cluster = BoundedLabel()
+        self._cluster = label
         self._brokers: dict[str, list[str]] = {}
 
     def take(self, facts: BatchFacts) -> None:
@@ -305,10 +313,14 @@ class JobMetrics:
         liveness: Liveness,
         *,
         clock: Callable[[], float] = time.time,
+        warn: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`trigger_ms`: `job.trigger_ms`. `clock`: seconds since the epoch."""
+        """`trigger_ms`: `job.trigger_ms`. `clock`: seconds since the epoch. `warn`: gets a sentence
+        when there are more clusters than labels.
+        """
         self._batches = BatchMetrics(registry, trigger_ms)
-        self._rounds = RoundMetrics(registry, clock)
+        label = BoundedLabel(MOST_CLUSTERS, lambda first: warn(_too_many(first)))
+        self._rounds = RoundMetrics(registry, clock, label)
         self._liveness = liveness
 
     def take(self, batch: BatchProgress) -> None:
@@ -317,3 +329,10 @@ class JobMetrics:
         for facts in batch.facts:
             self._rounds.take(facts)
         self._liveness.succeeded()
+
+
+def _too_many(first: str) -> str:
+    return (
+        f"metrics: {MOST_CLUSTERS:,} clusters have series; {first} and later ones share the label "
+        "other, without gauges and alerts: distribute them over several jobs"
+    )

@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
@@ -53,14 +53,26 @@ def main() -> None:
     except _UNREADABLE as error:
         _end(f"the application cannot be unpacked into {tempfile.gettempdir()}: {error}")
     check_spark(SPARK_VERSION)
+    archive_here = _path(archive) or archive
     os.environ["REBALANCER_JOB__MASTER"] = master
     if archive:
-        os.environ["REBALANCER_JOB__ENVIRONMENT"] = _path(archive) or archive
+        os.environ["REBALANCER_JOB__ENVIRONMENT"] = archive_here
+    sys.argv[1:] = with_those_of_spark(sys.argv[1:], master, archive_here)
     try:
         program = importlib.import_module("rebalancer.cli.main")
     except ImportError as error:
         _end(f"{error}: {_why_missing(archive)}")
     program.main()
+
+
+def with_those_of_spark(words: Sequence[str], master: str, archive: str) -> list[str]:
+    """The words of `rebalancer`; those of `run` end with the master and the archive (empty: none)
+    of Spark, so that earlier ones, which win over variables, have no effect.
+    """
+    if next((word for word in words if not word.startswith("-")), "") != "run":
+        return [*words]
+    environment = ["--set", f"job.environment={archive}"] if archive else []
+    return [*words, "--master", master, *environment]
 
 
 def _find_packages(archive: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from sinks.metrics.labels import BoundedLabel
+from sinks.metrics.labels import MOST_CLUSTERS, BoundedLabel
 from sinks.metrics.liveness import Liveness
 
 
@@ -31,7 +31,7 @@ class PageMetrics:
             ["topic"],
             registry=registry,
         )
-        self._cluster = BoundedLabel()
+        self._cluster = BoundedLabel(MOST_CLUSTERS)
         self._newest = Gauge(
             "pulsar_rebalancer_page_last_round_timestamp_seconds",
             "Time of the newest round that the page has read, by the cluster's clock",

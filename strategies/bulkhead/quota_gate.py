@@ -9,6 +9,9 @@ from strategies.bulkhead.settings import BulkheadSettings
 from strategies.quick_replace import quick_replace
 from strategies.store import StateStore
 
+#: A record above this size leaves a window in the state of any cluster that it names.
+_LARGE_BYTES = 2**16
+
 
 class QuotaGate:
     """Judges a cluster's records in their order. `close` before the state is kept."""
@@ -21,10 +24,12 @@ class QuotaGate:
     def admits(self, arrival: UnreadRecord) -> tuple[bool, Aside | None]:
         """Whether the record is to be folded, and what was set aside before its window began.
 
-        A cluster without any record so far has no quota: names that are made up leave no state.
+        A cluster without any usable record has no quota until it sends a large one: names that are
+        made up leave no state.
         """
         state = self._store.get_cluster()
-        if state.clock is None and not state.early:
+        unknown = state.clock is None and not state.early and not state.bulkhead.windows
+        if unknown and arrival.size <= _LARGE_BYTES:
             return True, None
         if admits_one_more(state.bulkhead, arrival, self._more, state.live, self._settings):
             self._more = (self._more[0] + 1, self._more[1] + counted_bytes(arrival.size))

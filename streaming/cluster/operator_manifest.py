@@ -48,12 +48,11 @@ def operator_manifest(
             "arguments": list(arguments),
             "deps": _dependencies(application, job),
             "sparkConf": {"spark.pyspark.python": python_name()},
-            # After settings that the program refuses too; the driver's log has the reason.
+            # A driver ends with 0 after SIGTERM, which it also gets when its node is drained. After
+            # settings that the program refuses it starts again too; its log has the reason.
             "restartPolicy": {
-                "type": "OnFailure",
-                "onFailureRetries": 1_000_000,
+                "type": "Always",
                 "onFailureRetryInterval": _RETRY_S,
-                "onSubmissionFailureRetries": 1_000_000,
                 "onSubmissionFailureRetryInterval": _RETRY_S,
             },
             "volumes": _volumes(),

@@ -16,6 +16,8 @@ ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text("utf-8"))["groups"
 TEXTS: list[dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_name("alert_texts.yml").read_text("utf-8")
 )
+#: Alerts of what a cluster's newest round or report says.
+FROZEN = [one for one in TEXTS if "0+15x200" in str(one["input_series"])]
 
 
 def test_rules_and_configuration_are_valid() -> None:
@@ -49,6 +51,7 @@ def test_an_alert_says_what_is_wrong_and_what_to_do(alert: dict[str, Any]) -> No
 def test_each_text_is_expected_of_an_alert() -> None:
     assert {one["alert"] for one in TEXTS} == {one["alert"] for one in ALERTS}
     assert sum(one["alert"] == CLOCK for one in TEXTS) == 2
+    assert len(FROZEN) == 6
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda one: f"{one['alert']}-{one['eval_time']}")
@@ -67,5 +70,24 @@ def test_the_texts_of_a_firing_alert(text: dict[str, Any], tmp_path: Path) -> No
     }
     file = tmp_path / "texts.yml"
     file.write_text(rule_test(text["input_series"], 15, alert_rule_test=[entry]), "utf-8")
+    answer = promtool("test", "rules", file)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+@pytest.mark.parametrize("text", FROZEN, ids=lambda one: one["alert"])
+def test_what_a_removed_cluster_had_last_fires_no_alert(
+    text: dict[str, Any], tmp_path: Path
+) -> None:
+    """Ten minutes of rounds, and then none. The job keeps the series until the cluster's rows leave
+    the state.
+    """
+    stops = {"0+15x200": "0+15x40 600+0x400"}
+    series = [
+        {**one, "values": stops.get(one["values"], one["values"].replace("x200", "x440"))}
+        for one in text["input_series"]
+    ]
+    entry = {"eval_time": "90m", "alertname": text["alert"], "exp_alerts": []}
+    file = tmp_path / "removed.yml"
+    file.write_text(rule_test(series, 15, alert_rule_test=[entry]), "utf-8")
     answer = promtool("test", "rules", file)
     assert answer.returncode == 0, answer.stdout + answer.stderr

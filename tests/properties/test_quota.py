@@ -34,7 +34,7 @@ ENGINE = EngineSettings(bulkhead=QUOTA)
 
 #: Seconds, and which of the records.
 Sent = tuple[int, int]
-SENT = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 5)), max_size=120)
+SENT = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 6)), max_size=120)
 
 
 def value(sent: Sent) -> bytes:
@@ -46,6 +46,7 @@ def value(sent: Sent) -> bytes:
         line("load-report", at, report=[]),
         line("note", at, note="x" * 30_000),
         load_report("a:1", at + 86_400),
+        line("note", at, note="x" * 70_000),
     )[kind]
 
 

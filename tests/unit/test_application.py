@@ -18,7 +18,9 @@ import pytest
 import yaml
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
-from rebalancer.cli.spark_launcher import check_spark
+from rebalancer.cli import options
+from rebalancer.cli.lazy import load
+from rebalancer.cli.spark_launcher import check_spark, with_those_of_spark
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import parse_topic
@@ -81,6 +83,32 @@ def test_a_spark_of_another_minor_version_is_named() -> None:
     check_spark(metadata.version("pyspark"))
     with pytest.raises(SystemExit, match=r"this spark-submit is Spark 3\.5\.1, and .* needs 4\.2"):
         check_spark("3.5.1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run",),
+        ("run", "--master", "local[7]"),
+        ("run", "--set", "job.master=local[7]", "--set", "job.environment=/other.tar.gz"),
+        ("--debug", "run", "--master=local[7]", "--drain"),
+    ],
+)
+def test_the_job_uses_master_and_archive_of_spark_submit(words: Sequence[str]) -> None:
+    """Whatever the words after the program say."""
+    name, *arguments = with_those_of_spark(words, "spark://here:7077", "/e.tar.gz")[
+        words.index("run") :
+    ]
+    given = load(name).make_context(name, arguments).params
+    job = options.settings(
+        None, given["overrides"], *options.flags(job__master=given["master"])
+    ).job
+    assert (job.master, job.environment) == ("spark://here:7077", "/e.tar.gz")
+
+
+@pytest.mark.parametrize("words", [(), ("--version",), ("doctor", "--config", "run")])
+def test_words_of_other_commands_stay(words: Sequence[str]) -> None:
+    assert with_those_of_spark(words, "spark://here:7077", "/e.tar.gz") == [*words]
 
 
 def test_cluster_mode_on_a_standalone_master_submits_a_java_program_of_spark() -> None:
@@ -195,8 +223,18 @@ def test_words_of_the_manifest_are_those_that_the_operator_lists() -> None:
     assert spec["type"] in ("Java", "Python", "Scala", "R")
     assert spec["mode"] in ("cluster", "client")
     assert spec["pythonVersion"] in ("2", "3")
-    assert spec["restartPolicy"]["type"] in ("Never", "Always", "OnFailure")
     assert {"driver", "executor", "mainApplicationFile", "sparkVersion", "type"} <= spec.keys()
+
+
+def test_a_driver_starts_again_however_it_ended() -> None:
+    """The driver of a drained node gets SIGTERM and ends with 0, which is no failure. Without an
+    interval, the operator does not retry a failure.
+    """
+    assert manifest()["spec"]["restartPolicy"] == {
+        "type": "Always",
+        "onFailureRetryInterval": 15,
+        "onSubmissionFailureRetryInterval": 15,
+    }
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.executor import ExecutorMetrics
+from sinks.metrics.labels import MOST_CLUSTERS
 from sinks.metrics.liveness import Liveness
 from sinks.wire.output_rows import OutputRow
 from strategies.intents.contract import LASTING
@@ -400,7 +401,7 @@ class TestJob:
         def of(cluster: str) -> ClusterCounts:
             return ClusterCounts(cluster, 1, {"unload": 1}, {"p": 1}, 60_000, newest)
 
-        many = [of(f"c{i}") for i in range(100)]
+        many = [of(f"c{i}") for i in range(MOST_CLUSTERS)]
         metrics.take(a_batch(BatchFacts({}, many)))
         before = text_of(registry)
         metrics.take(a_batch(BatchFacts({}, [], ["c7", "never-seen"])))
@@ -410,15 +411,33 @@ class TestJob:
         assert samples(registry, "rounds_total")["new",] == 1
         assert text_of(registry).count("cluster=") == before.count("cluster=")
 
-    def test_clusters_above_the_limit_share_their_counts(self) -> None:
-        registry = CollectorRegistry()
-        metrics = JobMetrics(registry, 0, patient())
+    def test_clusters_above_the_limit_share_their_counts_and_one_warning_says_so(self) -> None:
+        registry, warnings = CollectorRegistry(), list[str]()
+        metrics = JobMetrics(registry, 0, patient(), warn=warnings.append)
         newest = RoundFigures(60_000, 0.5, 0.25)
-        many = [ClusterCounts(f"c{i}", 1, newest_round=newest) for i in range(103)]
+        many = [ClusterCounts(f"c{i}", 1, newest_round=newest) for i in range(MOST_CLUSTERS + 3)]
         metrics.take(a_batch(BatchFacts({}, many)))
-        assert samples(registry, "rounds_total")["other",] == 3
-        assert len(samples(registry, "rounds_total")) == 101
-        assert len(samples(registry, "spread_ratio")) == 100
+        metrics.take(a_batch(BatchFacts({}, many[-1:])))
+        assert samples(registry, "rounds_total")["other",] == 4
+        assert len(samples(registry, "rounds_total")) == MOST_CLUSTERS + 1
+        assert len(samples(registry, "spread_ratio")) == MOST_CLUSTERS
+        (warning,) = warnings
+        assert f"c{MOST_CLUSTERS} and later ones share the label other" in warning
+
+    def test_each_of_a_thousand_clusters_has_what_alerts_read(self) -> None:
+        registry, warnings = CollectorRegistry(), list[str]()
+        state = StateFigures("set-aside", 60_000)
+        newest = RoundFigures(60_000, 0.5, 0.25, state=state, intents={"blocked": 1})
+        many = [
+            ClusterCounts(f"c{i}", 1, newest_report_ms=60_000, newest_round=newest)
+            for i in range(1_000)
+        ]
+        metrics = JobMetrics(registry, 0, patient(), warn=warnings.append)
+        metrics.take(a_batch(BatchFacts({}, many)))
+        assert len(samples(registry, "newest_report_timestamp_seconds")) == 1_000
+        assert len(samples(registry, "round_state")) == 1_000 * len(STATES)
+        assert len(samples(registry, "intents")) == 1_000 * len(LASTING)
+        assert warnings == []
 
     def test_a_cluster_may_be_called_other(self) -> None:
         registry = CollectorRegistry()

@@ -195,6 +195,19 @@ def test_names_that_are_made_up_leave_no_state() -> None:
     assert all(store.get_cluster() == ClusterState() for store in cluster.loop._stores.values())
 
 
+def test_a_cluster_whose_every_record_is_large_and_wrong_has_a_quota() -> None:
+    """Such a cluster never gets a clock, and its first bytes are those of any other."""
+    cluster, first = Cluster(BulkheadSettings()), (START - T0) // 1_000
+    rest = b',"x":"' + b"x" * 8_000_000 + b'"}'
+    opened = sum(
+        len(rest) * len(cluster.feed(line("load-report", first + i, report=5)[:-1] + rest))
+        for i in range(60)
+    )
+    assert 0 < opened <= 64 * 2**20
+    rows = cluster.feed(line("load-report", first + 60, report=5))
+    assert [decode_rejected(row.value).code for row in rows] == ["over-quota", "wrong-type"]
+
+
 def test_a_record_that_names_a_second_cluster_is_rejected() -> None:
     (row,) = Cluster().feed(load_report()[:-1] + b',"cluster":"d"}')
     assert decode_rejected(row.value).code == "cluster-twice"

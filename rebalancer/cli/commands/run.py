@@ -97,7 +97,12 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
         log.write(Line(warning, level="warning"))
     liveness = Liveness(_STILL_S, "a micro-batch", is_stopping=stop.is_set)
     registry = process_registry(settings.engine.version)
-    measured = JobMetrics(registry, settings.job.trigger_ms, liveness)
+    measured = JobMetrics(
+        registry,
+        settings.job.trigger_ms,
+        liveness,
+        warn=lambda text: log.write(Line(text, level="warning")),
+    )
     used = file_topics(settings.connections.topics, ["telemetry", *KINDS])
     DiskMetrics(registry, {"job.checkpoint": checkpoint_folder(settings.job), **dict(used)})
 
