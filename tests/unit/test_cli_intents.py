@@ -35,10 +35,18 @@ class Person:
 
     control: Control
 
-    def types(self, *words: object, stop_after_s: float | None = None, **more: str) -> Answer:
-        """`stop_after_s`: when the person interrupts; `more`: settings, with __ for dots."""
+    def types(
+        self,
+        *words: object,
+        stop_after_s: float | None = None,
+        stop_by: signal.Signals = signal.SIGINT,
+        **more: str,
+    ) -> Answer:
+        """`stop_after_s`: when the command gets the signal `stop_by`; `more`: settings, with __ for
+        dots.
+        """
         if stop_after_s is not None:
-            Timer(stop_after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+            Timer(stop_after_s, os.kill, (os.getpid(), stop_by)).start()
         return rebalancer(*words, *self.settings(**more))
 
     def settings(self, **more: str) -> list[str]:
@@ -258,10 +266,14 @@ def test_a_drain_from_the_question_to_the_empty_broker(person: Person, job: Fold
     assert ended.out.startswith(f"the drain of {A} has ended (done): ")
 
 
-def test_who_interrupts_a_drain_leaves_it_going(person: Person, job: FoldingJob) -> None:
+@pytest.mark.parametrize(("stop_by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_interrupts_a_drain_leaves_it_going(
+    person: Person, job: FoldingJob, stop_by: signal.Signals, code: int
+) -> None:
+    """A script that stops the broker after `drain &&` must not take this for the end."""
     job.executes = False
-    answer = person.types("drain", A, "--reason", "x", stop_after_s=2)
-    assert answer.code == 130
+    answer = person.types("drain", A, "--reason", "x", stop_after_s=2, stop_by=stop_by)
+    assert answer.code == code
     assert "the drain goes on; its progress: rebalancer intents" in answer.err
     assert f"rebalancer undrain {A}" in answer.err
     assert any(one.broker == A for one in job.rounds()[-1].intents)
