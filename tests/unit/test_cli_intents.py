@@ -18,6 +18,7 @@ from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_round
 from sinks.wire.signing import SigningKey
 from strategies.intents.contract import Intent
+from strategies.model import Round
 from tests.control_topic import TOPICS, Control, now_ms
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.folding_job import FoldingJob
@@ -42,12 +43,17 @@ class Person:
         stop_by: signal.Signals = signal.SIGINT,
         **more: str,
     ) -> Answer:
-        """`stop_after_s`: when the command gets the signal `stop_by`; `more`: settings, with __ for
-        dots.
+        """`stop_after_s`: when the command gets the signal `stop_by`, if it has not ended; `more`:
+        settings, with __ for dots.
         """
-        if stop_after_s is not None:
-            Timer(stop_after_s, os.kill, (os.getpid(), stop_by)).start()
-        return rebalancer(*words, *self.settings(**more))
+        if stop_after_s is None:
+            return rebalancer(*words, *self.settings(**more))
+        timer = Timer(stop_after_s, os.kill, (os.getpid(), stop_by))
+        timer.start()
+        try:
+            return rebalancer(*words, *self.settings(**more))
+        finally:
+            timer.cancel()
 
     def settings(self, **more: str) -> list[str]:
         given = {f"topics.{name}": self.control.uri(name) for name in TOPICS} | {
@@ -287,6 +293,38 @@ def test_who_interrupts_before_a_round_learns_what_becomes_of_the_record(
     assert answer.code == 130
     assert f"interrupted, but the record to drain {A} is written" in answer.err
     assert "`rebalancer intents` shows" in answer.err
+
+
+def test_a_drain_that_a_later_round_refuses_ends_the_command(
+    person: Person, job: FoldingJob
+) -> None:
+    """The broker had no figures in the first round of its drain, so nothing was known of its
+    bundles.
+    """
+    drained = list[Round]()
+
+    def says(done: Round) -> Round:
+        if not done.intents or not drained:
+            drained.extend([done] if done.intents else [])
+            return done
+        why = {"state": "refused", "text": "no other broker may take t/ns", "advice": "Add one."}
+        return replace(done, intents=tuple(replace(one, **why) for one in done.intents))
+
+    job.executes, job.says = False, says
+    answer = person.types("drain", A, "--reason", "x", stop_after_s=20)
+    assert (answer.code, answer.out) == (1, ""), answer.words
+    assert answer.err.splitlines()[-1] == "error: refused: no other broker may take t/ns. Add one."
+
+
+def test_a_drain_that_rounds_know_no_more_ends_the_command(person: Person, job: FoldingJob) -> None:
+    """As after a new checkpoint that does not read the record again."""
+    job.executes = False
+    Timer(2, job.begin_again).start()
+    answer = person.types("drain", A, "--reason", "x", stop_after_s=30)
+    assert (answer.code, answer.out) == (1, ""), answer.words
+    last = answer.err.splitlines()[-1]
+    assert last.startswith(f"error: 5 rounds do not know the drain of {A} any more")
+    assert "ask for the drain again" in last
 
 
 def test_a_time_that_is_none_is_named_before_any_topic_is_read(person: Person) -> None:
