@@ -46,8 +46,8 @@ SETTINGS = (
 
 class FoldingJob:
     """`brokers` → whether it runs; `owners`: bundle → broker; `executes`: whether commands are
-    carried out; `intents_key`: see `signing.intents_key_file`; `says`: what it publishes of a round.
-    Change them while it runs. `now_ms`: of the cluster's clock.
+    carried out; `intents_key`: see `signing.intents_key_file`; `says`: what it publishes of a
+    round. Change them while it runs. `now_ms`: of the cluster's clock.
     """
 
     def __init__(self, control: Control, brokers: Sequence[str], bundles: int = 2) -> None:
