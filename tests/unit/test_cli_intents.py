@@ -307,8 +307,9 @@ def test_a_drain_that_a_later_round_refuses_ends_the_command(
         if not done.intents or not drained:
             drained.extend([done] if done.intents else [])
             return done
-        why = {"state": "refused", "text": "no other broker may take t/ns", "advice": "Add one."}
-        return replace(done, intents=tuple(replace(one, **why) for one in done.intents))
+        text = "no other broker may take t/ns"
+        (one,) = done.intents
+        return replace(done, intents=(replace(one, state="refused", text=text, advice="Add one."),))
 
     job.executes, job.says = False, says
     answer = person.types("drain", A, "--reason", "x", stop_after_s=20)
