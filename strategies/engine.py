@@ -295,7 +295,7 @@ class Engine:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
         listed = {*record.brokers, *record.missing} if isinstance(record, Sweep) else None
-        noted = forget_owned(state.gone, listed, store)
+        state, noted = forget_owned(state, listed, store)
         state = _without_expired(state, now_ms, self._rules, noted)
         # Averages of bundles may have moved from removed brokers to others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)

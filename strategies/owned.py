@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from strategies.intents.progress import by_notes_only
 from strategies.log_start import LONGEST_LOG_START, EarlyRecord
 from strategies.model import Owned
 from strategies.packing import pack_record, unpack_record
@@ -59,16 +60,18 @@ def keep_owned(record: Owned, state: ClusterState, store: StateStore, jump_ms: i
 
 
 def forget_owned(
-    gone: Iterable[str], listed: Collection[str] | None, store: StateStore
-) -> set[str]:
+    state: ClusterState, listed: Collection[str] | None, store: StateStore
+) -> tuple[ClusterState, set[str]]:
     """Removes the notes of brokers that have left, and that the sweep of a round does not list.
-    Returns the brokers whose notes stay.
+    Returns the state after it, and the brokers that have left and whose notes stay.
     """
-    noted = {broker for broker in gone if store.get_owned(broker) is not None}
+    noted = {broker for broker in state.gone if store.get_owned(broker) is not None}
     away = {broker for broker in noted if listed is not None and broker not in listed}
     for broker in away:
         store.remove_owned(broker)
-    return noted - away
+    if away and state.intents.drains:
+        state = replace(state, intents=by_notes_only(state.intents))
+    return state, noted - away
 
 
 def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:

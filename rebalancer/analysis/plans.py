@@ -134,21 +134,23 @@ class Plans:
     skipped: tuple[str, ...] = ()
 
 
-def read_plans(connections: Connections, now_ms: int) -> Plans:
+def read_plans(connections: Connections, now_ms: int, since_ms: int | None = None) -> Plans:
     """Reads the topics; a file topic that does not exist yet is empty. Commands and approvals that
-    are not signed are left out if this user may read the key. Raises SettingsError, SinkError.
+    are not signed are left out if this user may read the key. `since_ms`: without records that were
+    published before. Raises SettingsError, SinkError.
     """
     topics, access = connections.topics, connections.access
     history = replace(NO_HISTORY, has_outcomes=True)
     if is_there("rounds", topics.rounds):
-        history = with_rounds(history, topics.rounds, access)
+        history = with_rounds(history, topics.rounds, access, since_ms=since_ms)
     if is_there("commands", topics.commands):
-        history = with_commands(history, topics.commands, access, _usable(connections, signing_key))
+        key = _usable(connections, signing_key)
+        history = with_commands(history, topics.commands, access, key, since_ms=since_ms)
     if is_there("outcomes", topics.outcomes):
-        history = with_outcomes(history, topics.outcomes, access)
+        history = with_outcomes(history, topics.outcomes, access, since_ms=since_ms)
     skipped = Skipped(str(topics.approvals), "approval")
     approvals = read_approvals(
-        topics.approvals, access, skipped, _usable(connections, approvals_key)
+        topics.approvals, access, skipped, _usable(connections, approvals_key), since_ms=since_ms
     )
     return Plans(
         tuple(plans_of(history, approvals, now_ms)),
@@ -162,16 +164,19 @@ def read_approvals(
     access: TopicAccess = NO_SECURITY,
     skipped: Skipped | None = None,
     key: SigningKey | None = None,
+    *,
+    since_ms: int | None = None,
 ) -> tuple[Approval, ...]:
     """The records of the approvals topic in order; with a key, only those that it has signed.
-    Records that are no approval go to `skipped`. Raises SettingsError, SinkError.
+    Records that are no approval go to `skipped`. `since_ms`: see `read_plans`. Raises
+    SettingsError, SinkError.
     """
     if topic.scheme == "file" and not topic.folder.is_dir():
         return ()
     to = Skipped(str(topic), "approval") if skipped is None else skipped
     records = (
         one
-        for one in topic_records(topic, access)
+        for one in topic_records(topic, access, since_ms=since_ms)
         if key is None or key.check(one.value) == "signed"
     )
     return tuple(one for _, one in readable(records, decode_approval, to))

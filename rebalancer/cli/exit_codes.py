@@ -6,3 +6,5 @@ SETTINGS = 2
 IMBALANCED = 3
 DIFFERENT = 5
 INTERRUPTED = 130
+#: SIGTERM ended a command that was to wait for a result. Services exit with OK.
+TERMINATED = 143

@@ -120,9 +120,10 @@ class IntentSession:
         self.interrupted(until)
 
     def interrupted(self, sentence: str) -> NoReturn:
-        """Ends the command after a signal. Raises typer.Exit."""
+        """Ends the command after a signal, before what it waits for is done. Raises typer.Exit."""
         console.progress(console.printable(sentence))
-        code = exit_codes.INTERRUPTED if self.stop.by == "SIGINT" else exit_codes.OK
+        interrupted = self.stop.by == "SIGINT"
+        code = exit_codes.INTERRUPTED if interrupted else exit_codes.TERMINATED
         raise typer.Exit(code)
 
     def answered(

@@ -3,12 +3,12 @@ and older ones that are still valid.
 
 These brokers publish when their load changes, at the latest after 15 minutes. They use each other's
 newest report until it is withdrawn or older than `loadBalancerBrokerLoadDataTTLInSeconds`. A pass
-does the same: it ends with the newest figures of every broker.
+does the same: it ends with the newest figures of every broker that answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -70,7 +70,8 @@ class ExtensiblePoll:
         owned = self.owners.run(polled.answered)
         arrived += [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
-        repeated = self._still_valid({(report.kind, report.broker) for report in arrived})
+        fresh = {(report.kind, report.broker) for report in arrived}
+        repeated = self._still_valid(fresh, polled.missing)
         found = {
             broker: why
             for broker in brokers
@@ -117,15 +118,17 @@ class ExtensiblePoll:
         }
         self._published_ms = {key: ts for key, ts in self._published_ms.items() if key[1] in alive}
 
-    def _still_valid(self, fresh: set[tuple[Kind, str]]) -> list[Report]:
+    def _still_valid(
+        self, fresh: Collection[tuple[Kind, str]], silent: Collection[str]
+    ) -> list[Report]:
         """Earlier reports that are still valid. Their equal content marks them as repeated samples
-        in rounds.
+        in rounds. `silent`: brokers that do not answer; their figures have to age.
         """
         now = self.clock_ms()
         held = [
             key
             for key, report in sorted(self._newest.items())
-            if key not in fresh and report.body != WITHDRAWN
+            if key not in fresh and key[1] not in silent and report.body != WITHDRAWN
         ]
         for key in held:
             self._newest[key] = replace(self._newest[key], ts=max(now, self._newest[key].ts + 1))

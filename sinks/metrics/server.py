@@ -1,8 +1,8 @@
 """The HTTP server of a process: `/metrics` for Prometheus, and the probes `/healthz` and
 `/readyz`.
 
-It runs in threads of its own, a limited number of them. No request ends it, and a request that
-stops arriving is given up after some seconds.
+It runs in threads of its own, a limited number of them. No request ends it, and a connection that
+is not done after some seconds is closed, however slowly its request goes on to arrive.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,7 +25,8 @@ from sinks.metrics.settings import ListenAddress
 from strategies.errors import SinkError
 
 _TEXT = "text/plain; charset=utf-8"
-_REQUEST_TIMEOUT_S = 10.0
+#: A request and its answer take at most this time (s).
+_CONNECTION_S = 10.0
 #: Connections at a time; more are closed without an answer.
 _MOST_CONNECTIONS = 32
 #: How often the server thread checks whether it is to end.
@@ -33,13 +35,18 @@ _POLL_S = 0.1
 
 @contextmanager
 def serving(
-    address: ListenAddress, registry: CollectorRegistry, liveness: Liveness
+    address: ListenAddress,
+    registry: CollectorRegistry,
+    liveness: Liveness,
+    *,
+    connection_s: float = _CONNECTION_S,
 ) -> Iterator[ListenAddress]:
-    """Serves until the block ends; gives the address with the port in use.
+    """Serves until the block ends; gives the address with the port in use. `connection_s`: after
+    which a connection is closed.
 
     Raises SinkError if the address cannot be used.
     """
-    server = _opened(address, registry, liveness)
+    server = _opened(address, registry, liveness, connection_s)
     thread = threading.Thread(
         target=server.serve_forever, args=(_POLL_S,), name="metrics", daemon=True
     )
@@ -53,13 +60,13 @@ def serving(
 
 
 def _opened(
-    address: ListenAddress, registry: CollectorRegistry, liveness: Liveness
+    address: ListenAddress, registry: CollectorRegistry, liveness: Liveness, connection_s: float
 ) -> MetricsServer:
     try:
         family, _, _, _, place = socket.getaddrinfo(
             *address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return MetricsServer(family, place, registry, liveness)
+        return MetricsServer(family, place, registry, liveness, connection_s)
     except (OSError, UnicodeError, OverflowError) as error:
         raise SinkError(
             f"metrics.listen: {address} cannot be used "
@@ -77,12 +84,19 @@ class MetricsServer(ThreadingHTTPServer):
     allow_reuse_port = False
 
     def __init__(
-        self, family: int, place: Any, registry: CollectorRegistry, liveness: Liveness
+        self,
+        family: int,
+        place: Any,
+        registry: CollectorRegistry,
+        liveness: Liveness,
+        connection_s: float,
     ) -> None:
         self.address_family = family
         self.registry = registry
         self.liveness = liveness
+        self.connection_s = connection_s
         self._free = threading.Semaphore(_MOST_CONNECTIONS)
+        self._until: dict[socket.socket, float] = {}
         super().__init__(place, MetricsRequest)
 
     def server_bind(self) -> None:
@@ -93,6 +107,7 @@ class MetricsServer(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answers in a new thread, if there are not too many."""
         if self._free.acquire(blocking=False):
+            self._until[request] = time.monotonic() + self.connection_s
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -102,7 +117,17 @@ class MetricsServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            del self._until[request]
             self._free.release()
+
+    def service_actions(self) -> None:
+        """Ends connections that last too long, several times a second. A timeout of the socket
+        begins again with each byte that arrives.
+        """
+        now = time.monotonic()
+        for request in [one for one, until in list(self._until.items()) if until <= now]:
+            with suppress(OSError):  # it ends at this moment
+                request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignores the error: a client that goes away is no event of this process."""
@@ -111,7 +136,7 @@ class MetricsServer(ThreadingHTTPServer):
 class MetricsRequest(BaseHTTPRequestHandler):
     """Answers one request."""
 
-    timeout = _REQUEST_TIMEOUT_S
+    timeout = _CONNECTION_S  # ends connections that outlive the server
     server: MetricsServer
     error_content_type = _TEXT
     error_message_format = "%(message)s\n"

@@ -186,12 +186,16 @@ def as_line(value: bytes) -> bytes:
 
 
 def topic_records(
-    topic: TopicUri, access: TopicAccess, source: SourceSettings = SourceSettings()
+    topic: TopicUri,
+    access: TopicAccess,
+    source: SourceSettings = SourceSettings(),
+    *,
+    since_ms: int | None = None,
 ) -> Iterator[TopicRecord]:
-    """The records that a topic holds now, with their positions. Raises SettingsError and SinkError,
-    at once if it cannot be opened.
+    """The records that a topic holds now, with their positions. `since_ms`: see `open_reader`.
+    Raises SettingsError and SinkError, at once if it cannot be opened.
     """
-    reader = open_reader(topic, access, source=source)
+    reader = open_reader(topic, access, source=source, since_ms=since_ms)
 
     def records() -> Iterator[TopicRecord]:
         with closing(reader):

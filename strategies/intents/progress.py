@@ -87,6 +87,15 @@ def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
     return replace(intents, drains={**intents.drains, move.source: replace(drain, answers=answers)})
 
 
+def by_notes_only(intents: Intents) -> Intents:
+    """The intents after a broker has left that took bundles: one may be back where it came from. If
+    the collector has not looked it up in between, no new note says so. Each bundle of a note counts
+    again, until it changes, or an executor finds the bundle elsewhere.
+    """
+    drains = {broker: replace(drain, gone=()) for broker, drain in intents.drains.items()}
+    return replace(intents, drains=drains)
+
+
 def progressed(intents: Intents, done: Evacuation, facts: DrainFacts) -> Intents:
     """The intents after a round: each drain with its state, and the phases of the roll."""
     for broker in sorted(intents.drains):

@@ -84,9 +84,9 @@ class RollRounds:
     """What the rounds until now say. `times`: of the newest ones; `brokers`: of the newest one,
     with and without fresh figures; `stale`: those without, with the reason; `state`, `text`: of the
     newest one; `bad`: number of rounds in a row that are blind or yield; `fresh`: restarted broker
-    → number of rounds in a row with figures of it; `restarted_ms`: restarted broker → time of the
-    first of its rounds since; `balanced`: number of rounds in a row without anything to move, since
-    all brokers have been restarted.
+    → number of rounds in a row with figures of it; `restarted_ms`: restarted broker → when the
+    process read the first of its rounds since, by its own clock; `balanced`: number of rounds in a
+    row without anything to move, since all brokers have been restarted.
     """
 
     view: RollView = RollView()
@@ -106,9 +106,17 @@ class RollRounds:
 
 
 def after_round(
-    before: RollRounds, done: Round, intents: Sequence[IntentStatus], roll: str, rules: RollRules
+    before: RollRounds,
+    done: Round,
+    intents: Sequence[IntentStatus],
+    roll: str,
+    rules: RollRules,
+    *,
+    now_ms: int,
 ) -> RollRounds:
-    """What is known after one more round of the roll's cluster. `intents`: of that round."""
+    """What is known after one more round of the roll's cluster. `intents`: of that round; `now_ms`:
+    by the clock of the process, which may differ from the cluster's.
+    """
     view = roll_view(intents, roll)
     restarted = [broker for broker, phase in view.phases.items() if phase == "restarted"]
     fresh = {
@@ -133,7 +141,7 @@ def after_round(
         "" if done.state is None else done.state.text,
         before.bad + 1 if bad else 0,
         fresh,
-        {broker: before.restarted_ms.get(broker, done.ts) for broker in restarted},
+        {broker: before.restarted_ms.get(broker, now_ms) for broker in restarted},
         before.balanced + 1 if code in _EVEN and len(restarted) == len(view.phases) else 0,
     )
 

@@ -13,7 +13,13 @@ from dataclasses import replace
 from rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.codec import decode_command, decode_round, encode_outcome, encode_outcome_telemetry
+from sinks.wire.codec import (
+    decode_command,
+    decode_round,
+    encode_outcome,
+    encode_outcome_telemetry,
+    encode_round,
+)
 from sinks.wire.intents import check_signature
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import OutputRow, rejected_row
@@ -40,8 +46,8 @@ SETTINGS = (
 
 class FoldingJob:
     """`brokers` → whether it runs; `owners`: bundle → broker; `executes`: whether commands are
-    carried out; `intents_key`: see `signing.intents_key_file`. Change them while it runs. `now_ms`:
-    of the cluster's clock.
+    carried out; `intents_key`: see `signing.intents_key_file`; `says`: what it publishes of a
+    round. Change them while it runs. `now_ms`: of the cluster's clock.
     """
 
     def __init__(self, control: Control, brokers: Sequence[str], bundles: int = 2) -> None:
@@ -54,6 +60,7 @@ class FoldingJob:
         self.executes = True
         self.intents_key: SigningKey | None = None
         self.on_turn: Callable[[], None] = lambda: None
+        self.says: Callable[[Round], Round] = lambda done: done
         self._loop = PlainLoop(load(flags=list(SETTINGS)).engine)
         self._reader = FileTopicReader(control.folder / "telemetry")
         self._next = self._reader.begin()
@@ -88,6 +95,11 @@ class FoldingJob:
         finally:
             self._goes.set()
 
+    def begin_again(self) -> None:
+        """With a new checkpoint, which knows nothing of the records until now."""
+        with self._turning:
+            self._loop = PlainLoop(load(flags=[*SETTINGS, "round.epoch=2"]).engine)
+
     def go_on(self) -> None:
         self._goes.set()
 
@@ -103,7 +115,10 @@ class FoldingJob:
         records, self._next = self._reader.read(self._next)
         for record in records:
             for row in self._rows(record):
-                self.control.write(row.kind, [row.value])
+                value = row.value
+                if row.kind == "rounds":
+                    value = encode_round(self.says(decode_round(value)))
+                self.control.write(row.kind, [value])
                 if row.kind == "commands" and self.executes:
                     self._execute(decode_command(row.value))
 

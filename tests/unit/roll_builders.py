@@ -137,7 +137,8 @@ class World:
     """Brokers, a job that closes a round a minute, and at most one process of a roll.
 
     `restarts`: every restart that began, in order; `most_out`: most brokers that were out of
-    service at the same time by the roll's doing.
+    service at the same time by the roll's doing; `rounds_behind_ms`: how far the clock of the
+    rounds is behind that of the process.
     """
 
     brokers: tuple[str, ...] = (A, B, C, D)
@@ -145,6 +146,7 @@ class World:
     max_unavailable: int = 1
     down_ms: int = 40_000
     now_ms: int = NOW
+    rounds_behind_ms: int = 0
     rules: RollRules = RollRules()
     status: IntentStatus | None = None
     drains: dict[str, IntentStatus] = field(default_factory=dict)
@@ -190,7 +192,7 @@ class World:
         live = self.live()
         done = replace(
             ROUND,
-            ts=self.now_ms,
+            ts=self.now_ms - self.rounds_behind_ms,
             brokers=live,
             usage=dict.fromkeys(live, 0.5),
             stale={one: "no report" for one in self.brokers if one not in live},
@@ -297,7 +299,9 @@ class RollProcess:
         """Reads the new rounds, looks, decides, acts."""
         world = self.world
         for done, intents in world.rounds[self.read :]:
-            self.rounds = after_round(self.rounds, done, intents, ROLL, world.rules)
+            self.rounds = after_round(
+                self.rounds, done, intents, ROLL, world.rules, now_ms=world.now_ms
+            )
             self.memory = with_answer(self.memory, self.rounds.view)
         self.read = len(world.rounds)
         seen = self.look()

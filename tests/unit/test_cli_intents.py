@@ -18,6 +18,7 @@ from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_round
 from sinks.wire.signing import SigningKey
 from strategies.intents.contract import Intent
+from strategies.model import Round
 from tests.control_topic import TOPICS, Control, now_ms
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.folding_job import FoldingJob
@@ -35,11 +36,24 @@ class Person:
 
     control: Control
 
-    def types(self, *words: object, stop_after_s: float | None = None, **more: str) -> Answer:
-        """`stop_after_s`: when the person interrupts; `more`: settings, with __ for dots."""
-        if stop_after_s is not None:
-            Timer(stop_after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return rebalancer(*words, *self.settings(**more))
+    def types(
+        self,
+        *words: object,
+        stop_after_s: float | None = None,
+        stop_by: signal.Signals = signal.SIGINT,
+        **more: str,
+    ) -> Answer:
+        """`stop_after_s`: when the command gets the signal `stop_by`, if it has not ended; `more`:
+        settings, with __ for dots.
+        """
+        if stop_after_s is None:
+            return rebalancer(*words, *self.settings(**more))
+        timer = Timer(stop_after_s, os.kill, (os.getpid(), stop_by))
+        timer.start()
+        try:
+            return rebalancer(*words, *self.settings(**more))
+        finally:
+            timer.cancel()
 
     def settings(self, **more: str) -> list[str]:
         given = {f"topics.{name}": self.control.uri(name) for name in TOPICS} | {
@@ -258,10 +272,14 @@ def test_a_drain_from_the_question_to_the_empty_broker(person: Person, job: Fold
     assert ended.out.startswith(f"the drain of {A} has ended (done): ")
 
 
-def test_who_interrupts_a_drain_leaves_it_going(person: Person, job: FoldingJob) -> None:
+@pytest.mark.parametrize(("stop_by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_interrupts_a_drain_leaves_it_going(
+    person: Person, job: FoldingJob, stop_by: signal.Signals, code: int
+) -> None:
+    """A script that stops the broker after `drain &&` must not take this for the end."""
     job.executes = False
-    answer = person.types("drain", A, "--reason", "x", stop_after_s=2)
-    assert answer.code == 130
+    answer = person.types("drain", A, "--reason", "x", stop_after_s=2, stop_by=stop_by)
+    assert answer.code == code
     assert "the drain goes on; its progress: rebalancer intents" in answer.err
     assert f"rebalancer undrain {A}" in answer.err
     assert any(one.broker == A for one in job.rounds()[-1].intents)
@@ -275,6 +293,39 @@ def test_who_interrupts_before_a_round_learns_what_becomes_of_the_record(
     assert answer.code == 130
     assert f"interrupted, but the record to drain {A} is written" in answer.err
     assert "`rebalancer intents` shows" in answer.err
+
+
+def test_a_drain_that_a_later_round_refuses_ends_the_command(
+    person: Person, job: FoldingJob
+) -> None:
+    """The broker had no figures in the first round of its drain, so nothing was known of its
+    bundles.
+    """
+    drained = list[Round]()
+
+    def says(done: Round) -> Round:
+        if not done.intents or not drained:
+            drained.extend([done] if done.intents else [])
+            return done
+        text = "no other broker may take t/ns"
+        (one,) = done.intents
+        return replace(done, intents=(replace(one, state="refused", text=text, advice="Add one."),))
+
+    job.executes, job.says = False, says
+    answer = person.types("drain", A, "--reason", "x", stop_after_s=20)
+    assert (answer.code, answer.out) == (1, ""), answer.words
+    assert answer.err.splitlines()[-1] == "error: refused: no other broker may take t/ns. Add one."
+
+
+def test_a_drain_that_rounds_know_no_more_ends_the_command(person: Person, job: FoldingJob) -> None:
+    """As after a new checkpoint that does not read the record again."""
+    job.executes = False
+    Timer(2, job.begin_again).start()
+    answer = person.types("drain", A, "--reason", "x", stop_after_s=30)
+    assert (answer.code, answer.out) == (1, ""), answer.words
+    last = answer.err.splitlines()[-1]
+    assert last.startswith(f"error: 5 rounds do not know the drain of {A} any more")
+    assert "ask for the drain again" in last
 
 
 def test_a_time_that_is_none_is_named_before_any_topic_is_read(person: Person) -> None:

@@ -75,6 +75,24 @@ def test_notes_that_are_late() -> None:
     assert (drained.state, drained.gone) == ("drained", ())
 
 
+def test_a_bundle_that_comes_back_from_a_broker_that_died_counts_again() -> None:
+    """Pulsar places it on the draining broker before its owner is looked up, so no new note says
+    so: the one from before the move lists it all along.
+    """
+    made = LittleCluster(spread_out(NAMES, 1), replace(PACE, strategy="transfer"), top=0)
+    made.passes()
+    made.notes = False
+    assert said(draining(made).passes(3)).state == "drained"
+    (command,) = made.commands
+    assert command.destination is not None
+
+    made.move(command.bundle, command.destination, "a:1")
+    made.down = {command.destination}
+    states = [said(made.passes()) for _ in range(2)]
+    assert [(one.state, one.left) for one in states] == [("draining", 1), ("drained", 0)]
+    assert made.brokers["a:1"] == {}
+
+
 def test_without_notes_no_broker_of_that_kind_is_called_drained() -> None:
     made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
     made.notes = False

@@ -154,6 +154,17 @@ def test_who_is_gone_is_forgotten_but_its_last_word_is_passed_on() -> None:
     )
 
 
+def test_the_word_of_a_broker_that_does_not_answer_is_not_repeated() -> None:
+    """Repeated, it would look fresh to rounds, which would give bundles to a broker that hangs."""
+    cluster = both_known()
+    cluster.silent = {B}
+    done = cluster.run()
+    assert told(done) == [(A, "broker-load-data", b'{"cpu":1}')]
+    assert done.missing == {B: f"{B} does not answer"}
+    cluster.silent = set()
+    assert (B, "broker-load-data", b'{"cpu":2}') in told(cluster.run()), "it still holds"
+
+
 def test_owners_are_asked_of_the_brokers_that_answer() -> None:
     cluster = Cluster(silent={B})
     assert [(report.broker, report.body) for report in cluster.run().owned] == [(A, b"{}")]

@@ -167,6 +167,27 @@ def test_more_connections_than_threads_are_closed_and_later_ones_served(process:
     eventually(served)
 
 
+def test_a_request_that_arrives_byte_by_byte_is_given_up() -> None:
+    """Some dozens of them would keep all threads from the probes, and the process be killed."""
+    registry, liveness = process_registry("0.1.0"), Process().liveness
+    with (
+        serving(HERE, registry, liveness, connection_s=0.5) as address,
+        socket.create_connection(address, timeout=0.01) as client,
+    ):
+        ended = False
+        for _ in range(3_000):
+            try:
+                client.sendall(b"x")
+                ended = client.recv(1) == b""
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                ended = True
+            if ended:
+                break
+        assert ended
+
+
 def test_an_address_in_use_is_one_sentence(process: Process) -> None:
     with (
         pytest.raises(SinkError, match=r"^metrics\.listen: 127\.0\.0\.1:\d+ cannot be used \("),

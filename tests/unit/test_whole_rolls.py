@@ -13,6 +13,7 @@ from strategies.intents.roll import EndProcess, HaltRoll
 from strategies.intents.roll_view import RollRounds, RollRules, after_round, roll_view
 from strategies.round_state import RoundState
 from tests.unit.roll_builders import (
+    NOW,
     ROLL,
     A,
     B,
@@ -38,15 +39,17 @@ class TestRounds:
             roll_status({}, id="r", state="refused"),
         ]
         done = replace(ROUND, ts=5, brokers=(A, B), usage={A: 0.5, B: 0.5}, stale={C: "silent"})
-        one = after_round(RollRounds(), done, statuses, ROLL, RollRules())
+        one = after_round(RollRounds(), done, statuses, ROLL, RollRules(), now_ms=NOW)
         assert one.view == roll_view(statuses, ROLL)
         assert (list(one.view.phases), list(one.view.drains)) == ([A, B], [A])
         assert list(one.view.refused) == ["r"]
         assert (one.brokers, one.stale, one.fresh) == ((A, B, C), {C: "silent"}, {B: 1})
-        assert one.restarted_ms == {B: 5}
-        two = after_round(one, replace(done, ts=9), statuses, ROLL, RollRules())
-        assert (two.fresh, two.restarted_ms, two.after(5)) == ({B: 2}, {B: 5}, 1)
-        gone = after_round(two, replace(done, stale={B: "silent"}), statuses, ROLL, RollRules())
+        assert one.restarted_ms == {B: NOW}
+        two = after_round(one, replace(done, ts=9), statuses, ROLL, RollRules(), now_ms=NOW + 1)
+        assert (two.fresh, two.restarted_ms, two.after(5)) == ({B: 2}, {B: NOW}, 1)
+        gone = after_round(
+            two, replace(done, stale={B: "silent"}), statuses, ROLL, RollRules(), now_ms=NOW
+        )
         assert gone.fresh == {B: 0}
 
     def test_even_rounds_count_when_all_are_restarted(self) -> None:
@@ -55,7 +58,7 @@ class TestRounds:
             status = roll_status({A: "restarted", B: phase})
             known = RollRounds(balanced=2)
             return after_round(
-                known, replace(ROUND, state=state), [status], ROLL, RollRules()
+                known, replace(ROUND, state=state), [status], ROLL, RollRules(), now_ms=NOW
             ).balanced
 
         assert (even("balanced"), even("cannot-help"), even("acting")) == (3, 3, 0)
@@ -66,7 +69,7 @@ class TestRounds:
             state = RoundState(code, "cannot judge", "Wait.")  # type: ignore[arg-type]
             done = replace(ROUND, usage={}, stale=stale, state=state)
             status = roll_status(phases)
-            return after_round(RollRounds(bad=1), done, [status], ROLL, RollRules()).bad
+            return after_round(RollRounds(bad=1), done, [status], ROLL, RollRules(), now_ms=NOW).bad
 
         assert bad(ONE_GOES, {A: "silent"}) == 0
         assert bad({A: "restarted", B: "waiting"}, {A: "silent"}) == 0
@@ -84,6 +87,11 @@ class TestWholeRolls:
         assert process.ended == EndProcess("done", "all are restarted", "Nothing to do.")
         assert world.restarts == [A, B, C, D]
         assert world.most_out == 1
+
+    def test_a_process_whose_clock_is_ahead_gives_brokers_all_their_time(self) -> None:
+        rules = RollRules(restart_timeout_ms=300_000)
+        (process,) = run_roll(World(rounds_behind_ms=300_000, rules=rules))
+        assert process.ended == EndProcess("done", "all are restarted", "Nothing to do.")
 
     def test_two_at_a_time(self) -> None:
         world = World(max_unavailable=2)

@@ -154,14 +154,20 @@ def read_history(
 
 
 def with_rounds(
-    history: DecisionHistory, source: Source, access: TopicAccess = NO_SECURITY
+    history: DecisionHistory,
+    source: Source,
+    access: TopicAccess = NO_SECURITY,
+    *,
+    since_ms: int | None = None,
 ) -> DecisionHistory:
-    """The history with the rounds of a source. Raises SettingsError, SinkError."""
+    """The history with the rounds of a source. `since_ms`: of a topic, without records that were
+    published before. Raises SettingsError, SinkError.
+    """
     source = _located("rounds", source)
     no_rounds = Skipped(str(source), "round")
     by_number = {
         (one.cluster, one.epoch, one.round): one
-        for one in _decoded(source, decode_round, access, no_rounds)
+        for one in _decoded(source, decode_round, access, no_rounds, since_ms=since_ms)
     }
     skipped = (*history.skipped, *no_rounds.lines())
     return replace(history, rounds=tuple(by_number.values()), skipped=skipped)
@@ -172,11 +178,13 @@ def with_commands(
     source: Source,
     access: TopicAccess = NO_SECURITY,
     key: SigningKey | None = None,
+    *,
+    since_ms: int | None = None,
 ) -> DecisionHistory:
     """The history with the commands of a source; of several records with one id the first counts.
     Raises SettingsError, SinkError.
 
-    `key`: skips commands that are not signed with it.
+    `key`: skips commands that are not signed with it; `since_ms`: see `with_rounds`.
     """
     source = _located("commands", source)
     no_commands = Skipped(str(source), "command")
@@ -188,7 +196,7 @@ def with_commands(
         return command, command_digest(value)
 
     by_id: dict[str, tuple[Command, str]] = {}
-    for command, digest in _decoded(source, decode, access, no_commands):
+    for command, digest in _decoded(source, decode, access, no_commands, since_ms=since_ms):
         by_id.setdefault(command.id, (command, digest))
     return replace(
         history,
@@ -199,14 +207,18 @@ def with_commands(
 
 
 def with_outcomes(
-    history: DecisionHistory, source: Source, access: TopicAccess = NO_SECURITY
+    history: DecisionHistory,
+    source: Source,
+    access: TopicAccess = NO_SECURITY,
+    *,
+    since_ms: int | None = None,
 ) -> DecisionHistory:
     """The history with outcomes from a source, of the same kinds as for rounds, and with answers to
-    approvals; of equal ones the first counts.
+    approvals; of equal ones the first counts. `since_ms`: see `with_rounds`.
     """
     source = _located("outcomes", source)
     no_outcomes = Skipped(str(source), "outcome")
-    found = dict.fromkeys(_decoded(source, decode_answer, access, no_outcomes))
+    found = dict.fromkeys(_decoded(source, decode_answer, access, no_outcomes, since_ms=since_ms))
     return replace(
         history,
         outcomes=tuple(one for one in found if isinstance(one, Outcome)),
@@ -236,21 +248,30 @@ def values_of(kind: Kind, source: Source, access: TopicAccess = NO_SECURITY) -> 
 
 
 def _decoded(
-    source: Source, decode: Callable[[bytes], T], access: TopicAccess, skipped: Skipped
+    source: Source,
+    decode: Callable[[bytes], T],
+    access: TopicAccess,
+    skipped: Skipped,
+    *,
+    since_ms: int | None,
 ) -> Iterator[T]:
     """The decoded records of a topic or file. Raises SinkError for a file that has only records of
     another kind.
     """
     found = False
-    for _, record in readable(_records(source, access), decode, skipped):
+    for _, record in readable(_records(source, access, since_ms), decode, skipped):
         found = True
         yield record
     if skipped.count and not found and isinstance(source, Path):
         raise SinkError(f"{skipped.lines()[0]} The file has no {skipped.kind}; name another file.")
 
 
-def _records(source: Source, access: TopicAccess) -> Iterable[Placed | TopicRecord]:
-    return of_recording(str(source)) if isinstance(source, Path) else topic_records(source, access)
+def _records(
+    source: Source, access: TopicAccess, since_ms: int | None = None
+) -> Iterable[Placed | TopicRecord]:
+    if isinstance(source, Path):
+        return of_recording(str(source))
+    return topic_records(source, access, since_ms=since_ms)
 
 
 def _located(kind: Kind, source: Source) -> Source:

@@ -20,9 +20,12 @@ from rebalancer.cli.intents import (
     without_durations,
 )
 from sinks.wall_clock import wall_clock_ms
-from strategies.intents.contract import Intent, IntentStatus
+from strategies.intents.contract import ENDED, Intent, IntentStatus
 
 app = typer.Typer()
+
+#: Rounds in a row that do not know a drain any more, after which it has ended.
+_UNKNOWN = 5
 
 
 @app.command("drain", short_help="Move all bundles off a broker, and keep it empty.")
@@ -53,7 +56,7 @@ def drain_command(
     `rebalancer undrain`, or the time of --until.
 
     Waits until the broker is drained. Ctrl-C ends the command, not the drain. Exit code 1 if the
-    drain is refused; then nothing has changed.
+    drain is refused, and nothing has changed; or if it has ended before the broker was drained.
     """
     settings = options.settings(config, overrides)
     end_ms = None if until is None else until_ms(until, wall_clock_ms())
@@ -71,12 +74,12 @@ def drain_command(
 
 def _drained(session: IntentSession, record: Intent, first: IntentStatus | None) -> IntentStatus:
     """Shows the progress of a drain until it is drained, or has ended. `first`: its first status.
-    Raises typer.Exit.
+    Raises IntentError if rounds know it no more, typer.Exit after a signal.
     """
     last = ""
     how = f"the drain goes on; its progress: rebalancer intents; to end it: {_undrain(record)}"
     for status in chain([] if first is None else [first], _statuses(session, record, how)):
-        if status.state in ("drained", "done", "cancelled"):
+        if status.state in ("drained", *ENDED):
             return status
         line = progress_of(status)
         if (news := without_durations(line)) != last:
@@ -86,14 +89,29 @@ def _drained(session: IntentSession, record: Intent, first: IntentStatus | None)
 
 
 def _statuses(session: IntentSession, record: Intent, how: str) -> Iterator[IntentStatus]:
-    """The status of a drain in each new round."""
+    """The status of a drain in each new round. Raises IntentError if rounds know it no more."""
+    known_ms, without = record.ts, 0
     for done in session.rounds(how):
         for one in done:
-            yield from (status for status in one.intents if status.id == record.id)
+            found = [status for status in one.intents if status.id == record.id]
+            if found:
+                known_ms, without = max(known_ms, one.ts), 0
+            else:
+                # A new checkpoint first repeats rounds from before the record.
+                without += one.ts > known_ms
+            yield from found
+        if without >= _UNKNOWN:
+            raise IntentError(
+                f"{_UNKNOWN} rounds do not know the drain of {record.broker} any more: the job may "
+                "have a new checkpoint. `rebalancer intents` shows what lasts; if the drain is "
+                "not among it, ask for the drain again."
+            )
 
 
 def _end(status: IntentStatus, cluster: str, record: Intent, *, as_json: bool) -> None:
     broker, took = record.broker, age(status.since_ms - status.asked_ms)
+    if status.state == "refused":  # by a later round than that which accepted the record
+        raise IntentError(f"refused: {status.text}. {status.advice}")
     if status.state == "cancelled":
         raise IntentError(f"the drain of {broker} has ended before it was drained: {status.text}")
     keeps = f"It takes no bundle until `{_undrain(record)}`."

@@ -157,7 +157,7 @@ class LostBundles:
         self._since_ms: dict[str, int] = {}
 
     def since(self, now_ms: int, phases: Mapping[str, RollPhase]) -> dict[str, int]:
-        """Bundle → since when it has had no owner (ms)."""
+        """Bundle → since when this process knows that it has no owner (ms)."""
         for record in self._outcomes.read():
             with suppress(WireError):
                 check_read(record)
@@ -172,7 +172,7 @@ class LostBundles:
     def _learn(self, outcome: Outcome, now_ms: int, phases: Mapping[str, RollPhase]) -> None:
         code = (outcome.reason or "").partition(":")[0]
         if code == _UNOWNED and outcome.owner_before in phases:
-            self._since_ms.setdefault(outcome.bundle, min(now_ms, outcome.ts))
+            self._since_ms.setdefault(outcome.bundle, now_ms)
 
     def _is_unowned(self, bundle: str) -> bool:
         """Whether it exists and no broker has it. Where the cluster does not say, it stays as it

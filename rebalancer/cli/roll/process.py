@@ -122,7 +122,12 @@ class RollProcess:
         for done in rounds:
             before = self._rounds.view.phases
             self._rounds = after_round(
-                self._rounds, done, done.intents, self._plan.roll, self._plan.rules
+                self._rounds,
+                done,
+                done.intents,
+                self._plan.roll,
+                self._plan.rules,
+                now_ms=wall_clock_ms(),
             )
             self._memory = with_answer(self._memory, self._rounds.view)
             for broker, phase in self._rounds.view.phases.items():

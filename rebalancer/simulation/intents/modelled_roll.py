@@ -116,8 +116,10 @@ class ModelledRoll:
         return self._written(self._record("resume", None, "the process starts again", now_ms))
 
     def heard(self, done: Round) -> None:
-        """Reads a round."""
-        self.rounds = after_round(self.rounds, done, done.intents, self.roll, self.rules)
+        """Reads a round as soon as it is there: all processes have the same clock."""
+        self.rounds = after_round(
+            self.rounds, done, done.intents, self.roll, self.rules, now_ms=done.ts
+        )
         self.memory = with_answer(self.memory, self.rounds.view)
 
     def act(self, seen: Observation) -> RollActs:
