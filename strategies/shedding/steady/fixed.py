@@ -75,7 +75,7 @@ class SteadyShedder:
         compared = {name: histories[name] for name in compared_brokers(usage)}
         episode = remembered(memory.cluster.episode, view.now_ms)
         episode = without_lost(episode, memory.cluster.moves, made)
-        episode = followed(episode, known, histories, view.now_ms)
+        episode = followed(episode, known, histories, view.now_ms, _being_made(made, view))
         episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = _Round(
             view,
@@ -151,7 +151,17 @@ def _shown(move: RecentMove, brokers: Mapping[str, BrokerLoad]) -> bool | None:
 def _is_lost(move: RecentMove, source: BrokerLoad, view: ClusterView) -> bool:
     """Whether the command for a move was not carried out, if this report does not show it."""
     reported_at_ms = view.now_ms if source.reported_at_ms is None else source.reported_at_ms
-    return reported_at_ms >= move.at_ms + view.command_ttl_ms + AGE_MS
+    return reported_at_ms >= _shown_by(move, view)
+
+
+def _shown_by(move: RecentMove, view: ClusterView) -> int:
+    """From when on all reports show a move, if its command was carried out."""
+    return move.at_ms + view.command_ttl_ms + AGE_MS
+
+
+def _being_made(moves: Sequence[RecentMove], view: ClusterView) -> list[RecentMove]:
+    """The moves that an executor may have carried out since the reports before these."""
+    return [one for one in moves if view.now_ms < _shown_by(one, view)]
 
 
 def resting(

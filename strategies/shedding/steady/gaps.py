@@ -9,7 +9,7 @@ from math import log, nan
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.load_history import Episode, LoadHistory, LoadSample, columns, packed
+from strategies.load_history import Episode, LoadHistory, LoadSample, RecentMove, columns, packed
 from strategies.shedding.steady.samples import SAMPLES
 from strategies.shedding.steady.settings import Profile
 
@@ -27,6 +27,8 @@ SHOWN = 0.5
 #: The follow-up test applies for this long after the first moves of an episode.
 EPISODE_MS = 720_000
 #: Reports show the strategy's own moves within this time: until then, a change may be theirs.
+#: While executors may carry a move out, a bundle less on its source or more on its destination may
+#: be theirs for longer.
 OWN_MOVES_MS = 180_000
 #: Part of the limit of follow-ups that is enough after something else moved bundles: unlike the
 #: strategy's own moves, those were not to even anything out.
@@ -121,12 +123,19 @@ def followed(
     before: Mapping[str, LoadHistory],
     after: Mapping[str, LoadHistory],
     now_ms: int,
+    being_made: Sequence[RecentMove] = (),
 ) -> Episode:
     """The episode, begun again if something else moved bundles: a gap that follows has a cause.
-    `before`: with the strategy's own moves counted in.
+    `before`: with the strategy's own moves counted in; `being_made`: those that an executor may
+    have carried out just now.
     """
-    moved = now_ms - episode.last_at_ms > OWN_MOVES_MS and any(
-        old.packed_samples and after[name].bundles != old.bundles
+    if now_ms - episode.last_at_ms <= OWN_MOVES_MS:
+        return episode
+    giving, taking = {one.source for one in being_made}, {one.destination for one in being_made}
+    moved = any(
+        old.packed_samples
+        and after[name].bundles != old.bundles
+        and name not in (giving if after[name].bundles < old.bundles else taking)
         for name, old in before.items()
         if name in after
     )
