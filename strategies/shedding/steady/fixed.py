@@ -258,7 +258,7 @@ class _Round:
         rest_minutes = self._rest_minutes(gap)
         cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
-            return self._quiet([reasons.no_plan(view.cluster, gap)])
+            return self._quiet(reasons.no_plan(view.cluster, gap, self.live))
         follows = gap.code == "follow-up"
         plan = best_plan(
             cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
@@ -275,7 +275,7 @@ class _Round:
         ]
         rest = reasons.rest_text(rest_minutes, self.settings)
         if not plan.moves:
-            skips = [*reasons.no_better_plan(cluster, gap, rest, advice), *advice]
+            skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
             return _Decided((), skips, self.moves, self.episode, certify)
         return _Decided(
             reasons.decisions(cluster, plan, gap),
