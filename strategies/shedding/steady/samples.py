@@ -103,6 +103,8 @@ def continued(
     if bundles != old_bundles and not _stands_still(load, last):
         # Bundles came or left: older samples show another set, this one shows a mixture.
         return LoadHistory(b"", levels, int(at_ms), bundles)
+    if _was_silent(samples, at_ms, period_ms):
+        return LoadHistory(packed(*load), _levels(levels, load), changed_at_ms, bundles)
     if abs(usage - last_usage) > JUMP and _is_doubtful(load, old):
         # Not believed the first time.
         kept = _appended(samples, (at_ms, last_usage, throughput, rate), last, period_ms)
@@ -117,6 +119,17 @@ def continued(
         levels = _levels(levels, load)
     added = _appended(samples, load, last, period_ms)
     return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
+
+
+def _was_silent(samples: bytes, at_ms: float, period_ms: float) -> bool:
+    """Whether nothing was heard of the broker for so long that its samples say nothing of the
+    present. A broker that reports rarely is not silent.
+    """
+    last_at_ms = unpacked_at(samples, len(samples) - ROW_BYTES)[0]
+    if at_ms - last_at_ms <= SAMPLES * period_ms or len(samples) == ROW_BYTES:
+        return False
+    usual_ms = last_at_ms - unpacked_at(samples, len(samples) - 2 * ROW_BYTES)[0]
+    return bool(at_ms - last_at_ms > SAMPLES * usual_ms)
 
 
 def _bounded(figure: float) -> float:
