@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from strategies.bundles.bundle_loads import Bools
+from strategies.load_history import LoadHistory, LoadSample
+from strategies.shedding.steady import move_search
+from strategies.shedding.steady.cluster import PlannedCluster
+from strategies.shedding.steady.cost import learned
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.move_search import searched
+from tests.unit.shedding_builders import broker, bundles, ns, view
 
 Bundles = dict[str, float]
+_SIZES = (("full", 11.0), ("empty", 5.0))
 
 
-def _cluster(held: Sequence[Bundles], idle: Sequence[float]) -> LoadedBrokers:
+#: Whether a broker (row) may take a bundle of another one: bundle, source, destination.
+Rule = Callable[[str, int, int], bool]
+
+
+def _cluster(
+    held: Sequence[Bundles], idle: Sequence[float], rule: Rule = lambda *_: True
+) -> LoadedBrokers:
     """Brokers with these bundles (size in points), and their usages without any."""
 
     def pieces(row: int) -> Pieces:
@@ -21,8 +37,11 @@ def _cluster(held: Sequence[Bundles], idle: Sequence[float]) -> LoadedBrokers:
         return Pieces(tuple(held[row]), sizes, 0 * sizes, sizes, every, ~every)
 
     usage = np.array([base + sum(one.values()) for one, base in zip(held, idle, strict=True)])
-    every = np.ones(len(held), dtype=bool)
-    return LoadedBrokers(usage, np.ones(len(held)), pieces, lambda *_: every)
+
+    def takers(bundle: str, source: int) -> Bools:
+        return np.array([rule(bundle, source, row) for row in range(len(held))])
+
+    return LoadedBrokers(usage, np.ones(len(held)), pieces, takers)
 
 
 def _moved(brokers: LoadedBrokers) -> list[tuple[str, int, int]]:
@@ -34,6 +53,62 @@ def test_two_full_brokers_that_report_one_bundle_give_it_once() -> None:
     brokers = _cluster([{"t/ns/a": 10.0}, {"t/ns/a": 10.0}, {}, {}], [50.0, 50.0, 40.0, 40.0])
 
     assert _moved(brokers) == [("t/ns/a", 1, 2)]
+
+
+def test_who_may_take_a_bundle_depends_on_the_broker_that_gives_it() -> None:
+    """The first broker serves the fewest of an anti-affinity group, for example."""
+
+    def takers(bundle: str, source: str) -> list[str]:
+        return ["b:1"] if source == "a:1" else ["c:1"]
+
+    shared = bundles(10.0)
+    loads = [broker(name, 50.0, 10.0, shared if name != "c" else {}) for name in "abc"]
+    history = LoadHistory.of([LoadSample(1, 0.5, 1e7, 0.0)], bundles=1)
+    histories = {one.broker: history for one in loads}
+    cluster = PlannedCluster.of(
+        replace(view(*loads), takers=takers),
+        loads,
+        histories,
+        cost=learned(histories),
+        resting=frozenset(),
+        left=frozenset(),
+        apart=0.0,
+    )
+    assert [cluster.takers(ns(0), row).tolist() for row in (0, 1, 0)] == [
+        [False, True, False],
+        [False, False, True],
+        [False, True, False],
+    ]
+
+
+def test_a_bundle_that_one_broker_must_not_give_may_be_given_by_the_other() -> None:
+    brokers = _cluster(
+        [{"t/ns/a": 10.0}, {"t/ns/a": 10.0}, {}],
+        [50.0, 50.0, 40.0],
+        lambda bundle, source, destination: source == 0,
+    )
+
+    assert _moved(brokers) == [("t/ns/a", 0, 2)]
+
+
+@pytest.mark.parametrize("refused", ["full", "empty"])
+def test_a_bundle_that_must_not_move_is_refused_once_for_all_its_swaps(
+    refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of five bundles of the fuller broker could change places with each of the other's."""
+    full, empty = ({f"t/ns/{name}{at}": size for at in range(5)} for name, size in _SIZES)
+    asked: list[str] = []
+    allowed = move_search._allowed
+
+    def counted(search: move_search._Search, bundle: str, source: int, destination: int) -> bool:
+        asked.append(bundle)
+        return allowed(search, bundle, source, destination)
+
+    monkeypatch.setattr(move_search, "_allowed", counted)
+    brokers = _cluster([full, empty], [1.0, 19.0], lambda bundle, *_: refused not in bundle)
+    assert _moved(brokers) == []
+    times = Counter(one for one in asked if refused in one)
+    assert 1 <= max(times.values()) <= 2, "for its moves, and for its swaps"
 
 
 def test_a_bundle_does_not_change_places_with_itself() -> None:

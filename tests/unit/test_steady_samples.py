@@ -147,9 +147,7 @@ def test_levels_of_a_broker_are_forgotten_while_its_figures_are_estimates() -> N
         [LoadSample(60_000, 0.5, 1e6, 0.0)],
         [LoadLevel(1e6 * at, 0.0, 0.5, 1.0, 60_000.0 * at) for at in (1, 2)],
     )
-    load = replace(
-        broker("b", 50.0, 20.0), reported_at_ms=60_000 * 482, estimated=True, fresh=True
-    )
+    load = replace(broker("b", 50.0, 20.0), reported_at_ms=60_000 * 482, estimated=True, fresh=True)
     after = recorded(load, 0.5, history, 60_000 * 482, 60_000.0)
     assert [one.throughput for one in after.levels] == [2e6]
 
