@@ -75,7 +75,9 @@ class SteadyShedder:
         compared = {name: histories[name] for name in compared_brokers(usage)}
         episode = remembered(memory.cluster.episode, view.now_ms)
         episode = without_lost(episode, memory.cluster.moves, made)
-        episode = followed(episode, known, histories, view.now_ms, _being_made(made, view))
+        episode = followed(
+            episode, known, histories, view.now_ms, _ends_of(memory.cluster.moves, made, view)
+        )
         episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = _Round(
             view,
@@ -159,9 +161,16 @@ def _shown_by(move: RecentMove, view: ClusterView) -> int:
     return move.at_ms + view.command_ttl_ms + AGE_MS
 
 
-def _being_made(moves: Sequence[RecentMove], view: ClusterView) -> list[RecentMove]:
-    """The moves that an executor may have carried out since the reports before these."""
-    return [one for one in moves if view.now_ms < _shown_by(one, view)]
+def _ends_of(
+    before: Sequence[RecentMove], made: Sequence[RecentMove], view: ClusterView
+) -> tuple[set[str], set[str]]:
+    """The brokers that a move may have left since the reports before these, and those that one may
+    have reached, which some reports show later. `before`: as these reports had shown them.
+    """
+    shown = {(one.bundle, one.at_ms) for one in before if one.shown}
+    moves = [one for one in made if view.now_ms < _shown_by(one, view)]
+    left = {one.source for one in moves if (one.bundle, one.at_ms) not in shown}
+    return left, {one.destination for one in moves}
 
 
 def resting(

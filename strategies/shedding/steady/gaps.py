@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import log, nan
 
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.load_history import Episode, LoadHistory, LoadSample, RecentMove, columns, packed
+from strategies.load_history import Episode, LoadHistory, LoadSample, columns, packed
 from strategies.shedding.steady.samples import SAMPLES
 from strategies.shedding.steady.settings import Profile
 
@@ -123,19 +123,19 @@ def followed(
     before: Mapping[str, LoadHistory],
     after: Mapping[str, LoadHistory],
     now_ms: int,
-    being_made: Sequence[RecentMove] = (),
+    own: tuple[Set[str], Set[str]] = (frozenset(), frozenset()),
 ) -> Episode:
     """The episode, begun again if something else moved bundles: a gap that follows has a cause.
-    `before`: with the strategy's own moves counted in; `being_made`: those that an executor may
-    have carried out just now.
+    `before`: with the strategy's own moves counted in; `own`: brokers that one of them may just
+    have left, and that one may just have reached.
     """
     if now_ms - episode.last_at_ms <= OWN_MOVES_MS:
         return episode
-    giving, taking = {one.source for one in being_made}, {one.destination for one in being_made}
+    left, reached = own
     moved = any(
         old.packed_samples
         and after[name].bundles != old.bundles
-        and name not in (giving if after[name].bundles < old.bundles else taking)
+        and name not in (left if after[name].bundles < old.bundles else reached)
         for name, old in before.items()
         if name in after
     )
