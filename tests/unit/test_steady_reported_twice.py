@@ -104,7 +104,7 @@ def _questions(refused: str, count: int) -> list[int]:
     the emptier one of 5 points, this number each: to swap two of them would help.
     """
     names = {name: [Asked(f"t/ns/{name}{at}") for at in range(count)] for name in _SIZES}
-    held = [dict.fromkeys(names[name], size) for name, size in _SIZES.items()]
+    held: list[Bundles] = [dict.fromkeys(names[name], size) for name, size in _SIZES.items()]
     idle = [usage - sum(one.values()) for usage, one in zip((156.0, 144.0), held, strict=True)]
     brokers = _cluster(held, idle, lambda bundle, *_: refused not in bundle)
     asked = names[refused]

@@ -122,8 +122,8 @@ def continued(
 
 
 def _was_silent(samples: bytes, at_ms: float, period_ms: float) -> bool:
-    """Whether nothing was heard of the broker for so long that its samples say nothing of the
-    present. A broker that reports rarely is not silent.
+    """Whether the broker's last sample is too old to be compared with the present. A broker that
+    reports rarely is not silent.
     """
     last_at_ms = unpacked_at(samples, len(samples) - ROW_BYTES)[0]
     if at_ms - last_at_ms <= SAMPLES * period_ms or len(samples) == ROW_BYTES:
