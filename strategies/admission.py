@@ -23,7 +23,7 @@ from strategies.model import Command, OutcomeStatus
 
 #: Tolerated difference of clocks. A command from further in the future could be replayed for a very
 #: long time.
-_MOST_AHEAD_MS = 300_000
+MOST_AHEAD_MS = 300_000
 
 Signature = Literal["signed", "unsigned", "wrong", "unchecked"]
 
@@ -201,7 +201,7 @@ def _out_of_date(command: Command, known: CommandFacts) -> Objection | None:
     if known.now_ms >= command.expires_at_ms:
         late_s = (known.now_ms - command.expires_at_ms) / 1000
         return Objection("expired", "expired", f"the command expired {late_s:.0f} s ago")
-    if command.issued_at_ms > known.now_ms + _MOST_AHEAD_MS:
+    if command.issued_at_ms > known.now_ms + MOST_AHEAD_MS:
         ahead_s = (command.issued_at_ms - known.now_ms) / 1000
         return Objection(
             "refused",

@@ -43,9 +43,10 @@ class Forecast:
     """How well the strategy predicts the effect of its moves.
 
     `error`: mean difference between predicted and seen usage (fraction) of the brokers of its last
-    moves, None before the first; `useless_rounds`: rounds of moves in a row that brought less than
-    a tenth of what they predicted; `returns`: moves within the rest time that took a bundle back to
-    a former broker; `useless_moves`: those of the useless rounds.
+    moves that were judged, None before the first and from eight hours after; `useless_rounds`:
+    rounds of moves in a row that brought less than a tenth of what they predicted; `returns`: moves
+    within the rest time that took a bundle back to a former broker; `useless_moves`: those of the
+    useless rounds.
     """
 
     error: float | None = None

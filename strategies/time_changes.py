@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from strategies.admission import MOST_AHEAD_MS
 from strategies.clock import Clock, ClockVerdict, judge_clock
 from strategies.intents.state import at_time
+from strategies.limits.budget import no_later
+from strategies.load_history import Episode
 from strategies.model import Event, Rejection, Sweep, TelemetryRecord
 from strategies.owned import not_from_the_future
 from strategies.producer_votes import (
@@ -21,8 +25,8 @@ from strategies.producer_votes import (
 from strategies.quick_replace import quick_replace
 from strategies.rivals.state import at_another_time
 from strategies.settings import RoundSettings
-from strategies.state import ClusterState
-from strategies.store import StateStore
+from strategies.state import ClusterState, InFlight, Order
+from strategies.store import BrokerState, StateStore
 
 
 def timed(
@@ -90,14 +94,16 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
 
 
 def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore) -> list[Event]:
-    """Accepts a pass of a collector whose clock went back; the open round keeps its length."""
+    """Accepts a pass of a collector whose clock went back; the open round keeps its length. What
+    began at a later time counts as begun now.
+    """
     for broker in store.brokers():
-        store.put_broker(untimed(broker))
+        store.put_broker(_broker_at(broker, record.ts))
     not_from_the_future([broker.broker for broker in store.brokers()], store, record.ts)
     back = clock.now_ms - record.ts
     store.put_cluster(
         replace(
-            state,
+            _moves_at(state, record.ts),
             clock=Clock(record.ts),
             strays={},
             trailing={},
@@ -118,6 +124,65 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
         "the collector's clock went back; its time counts from here on"
     )
     return [Rejection("clock-behind", text, record)]
+
+
+def _broker_at(broker: BrokerState, now_ms: int) -> BrokerState:
+    """The broker after the time went back to `now_ms`, without samples of load: newer ones would
+    count as late.
+    """
+    memory, gave_at_ms = broker.memory, broker.memory.gave_at_ms
+    return replace(
+        untimed(broker),
+        judged_after_ms=min(broker.judged_after_ms, now_ms),
+        memory=replace(
+            memory, gave_at_ms=None if gave_at_ms is None else min(gave_at_ms, now_ms), history=None
+        ),
+    )
+
+
+def _moves_at(state: ClusterState, now_ms: int) -> ClusterState:
+    """The state after the time went back to `now_ms`, with its commands and limits as of now at the
+    latest, and without what a strategy was to learn of its moves from later samples.
+    """
+    return replace(
+        state,
+        in_flight={bundle: _flight_at(one, now_ms) for bundle, one in state.in_flight.items()},
+        cooling=_times_at(state.cooling, now_ms),
+        advised=_times_at(state.advised, now_ms),
+        orders={bundle: _order_at(one, now_ms) for bundle, one in state.orders.items()},
+        rehearsed={
+            id_: replace(
+                one,
+                order=_order_at(one.order, now_ms),
+                flight=None if one.flight is None else _flight_at(one.flight, now_ms),
+            )
+            for id_, one in state.rehearsed.items()
+        },
+        spent=no_later(state.spent, now_ms),
+        memory=replace(state.memory, moves=(), episode=Episode()),
+    )
+
+
+def _times_at(times: Mapping[str, int], now_ms: int) -> dict[str, int]:
+    return {name: min(ts, now_ms) for name, ts in times.items()}
+
+
+def _flight_at(move: InFlight, now_ms: int) -> InFlight:
+    issued_at_ms, expires_at_ms = _lifetime_at(move.issued_at_ms, move.expires_at_ms, now_ms)
+    return replace(move, issued_at_ms=issued_at_ms, expires_at_ms=expires_at_ms)
+
+
+def _order_at(order: Order, now_ms: int) -> Order:
+    issued_at_ms, expires_at_ms = _lifetime_at(order.issued_at_ms, order.expires_at_ms, now_ms)
+    return replace(order, issued_at_ms=issued_at_ms, expires_at_ms=expires_at_ms)
+
+
+def _lifetime_at(issued_at_ms: int, expires_at_ms: int, now_ms: int) -> tuple[int, int]:
+    """When a command counts as issued, and until when an executor may carry it out: executors
+    refuse what is further ahead of their clock.
+    """
+    latest = now_ms + MOST_AHEAD_MS + (expires_at_ms - issued_at_ms)
+    return min(issued_at_ms, now_ms), min(expires_at_ms, latest)
 
 
 def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:

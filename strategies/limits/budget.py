@@ -29,6 +29,17 @@ def within_the_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
     return tuple(one for one in spent if one.ts > now_ms - HOUR_MS)
 
 
+def no_later(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
+    """The entries after the time went back to `now_ms`: those of a later time count as made now,
+    as one entry, because `given_back` finds it by its time.
+    """
+    later = [one for one in spent if one.ts >= now_ms]
+    if not later:
+        return tuple(spent)
+    bundles, throughput = sum(one.bundles for one in later), sum(one.throughput for one in later)
+    return (*(one for one in spent if one.ts < now_ms), Spent(now_ms, bundles, throughput))
+
+
 def given_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
     """The entries without one bundle of the round at `ts`, of this throughput (bytes/s), that does
     not move after all.

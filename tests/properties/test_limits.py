@@ -198,6 +198,7 @@ def has_reason(move: Command, result: RoundResult) -> bool:
             ("bundle", move.bundle, skip.code),
             ("broker", move.source, "not-needed"),
             ("cluster", move.cluster, "no-better-plan"),
+            ("cluster", move.cluster, "waiting-for-moves"),
         )
         if (skip.subject, skip.code) == (kind, code)
     )

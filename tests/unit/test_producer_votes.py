@@ -9,11 +9,22 @@ import pytest
 
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
-from strategies.model import Event, Rejection, Round, TelemetryRecord, Tombstone
+from strategies.limits.budget import Spent
+from strategies.load_history import Episode, RecentMove
+from strategies.model import (
+    BrokerMemory,
+    ClusterMemory,
+    Event,
+    Rejection,
+    Round,
+    TelemetryRecord,
+    Tombstone,
+)
 from strategies.settings import RoundSettings
+from strategies.state import InFlight, Order, Rehearsal
 from strategies.store import InMemoryStore
 from streaming.state.cluster_bytes import from_bytes, to_bytes
-from tests.unit.telemetry_builders import T0, fold_all, outcome, report, sweep
+from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
 
 
 def engine(**settings: int) -> Engine:
@@ -187,6 +198,78 @@ def test_a_collector_whose_clock_was_set_back_goes_on_with_its_next_pass() -> No
         "out-of-order",
         "clock-behind",
     ]
+
+
+HOURS = 2 * 3_600
+
+
+def steady_pass(number: int, seconds: float, hot: float, cold: float) -> list[TelemetryRecord]:
+    """A pass of the collector; the figures differ from pass to pass, as measured ones do."""
+    wobble = 0.1 * (number % 2)
+    return [
+        report("a:1", seconds, hot + wobble, {bundle(at): hot / 12 for at in range(12)}),
+        report("b:1", seconds + 1, cold + wobble, {bundle(at): cold / 12 for at in range(12, 24)}),
+        replace(sweep(seconds + 2, "a:1", "b:1"), sweep=number),
+    ]
+
+
+def test_after_the_collectors_clock_went_back_a_gap_is_seen_as_soon_as_in_a_new_cluster() -> None:
+    store, running = InMemoryStore(), Engine(EngineSettings(strategy="steady"))
+    even = [steady_pass(at, 60 * at, 40, 40) for at in range(1, 31)]
+    uneven = [steady_pass(at, 60 * at - HOURS, 80, 20) for at in range(31, 41)]
+    fold_all(running, [record for one in even for record in one], store)
+    events = fold_all(running, [record for one in uneven for record in one], store)
+    acting = [one.ts for one in rounds(events) if one.state and one.state.code == "acting"]
+    assert acting
+    assert acting[0] <= T0 + (60 * 36 - HOURS) * 1000
+
+
+def test_after_the_collectors_clock_went_back_nothing_is_in_the_future() -> None:
+    """What lasts for a time would last longer by as much as the clock went back."""
+    running, store = Engine(EngineSettings(strategy="steady")), InMemoryStore()
+    for at in range(1, 4):
+        fold_all(running, steady_pass(at, 60 * at, 40, 40), store)
+    late, back = T0 + 182_000, T0 + (240 - HOURS) * 1000 + 2_000
+    move = InFlight("id", "a:1", "b:1", late, late + 300_000, 0.1)
+    order = Order("id", late, late + 300_000, 5.0)
+    early = Spent(back - 60_000, 1, 1.0)
+    store.put_cluster(
+        replace(
+            store.get_cluster(),
+            in_flight={bundle(0): move},
+            cooling={bundle(0): late, bundle(1): back - 1},
+            advised={bundle(2): late},
+            orders={bundle(0): order},
+            rehearsed={"other": Rehearsal(bundle(3), order, move)},
+            spent=(early, Spent(late - 60_000, 1, 10.0), Spent(late, 2, 30.0)),
+            memory=ClusterMemory(
+                hits=2,
+                moves=(RecentMove(bundle(0), "a:1", "b:1", late, 1.0, 1.0, 0.1, 0.1),),
+                episode=Episode(began_at_ms=late, last_at_ms=late, rests_until_ms=late + 9_000),
+            ),
+        )
+    )
+    one = store.get_broker("a:1")
+    assert one is not None
+    memory = replace(one.memory, gave_at_ms=late, ewma=0.4)
+    store.put_broker(replace(one, judged_after_ms=late, memory=memory))
+    running.fold(replace(sweep(242 - HOURS, "a:1", "b:1"), sweep=4), store)
+
+    state, broker = store.get_cluster(), store.get_broker("a:1")
+    assert state.cooling == {bundle(0): back, bundle(1): back - 1}
+    assert state.advised == {bundle(2): back}
+    assert state.spent == (early, Spent(back, 3, 40.0))
+    assert state.memory == ClusterMemory(hits=2)
+    assert broker is not None
+    assert broker.judged_after_ms == back
+    assert broker.memory == BrokerMemory(ewma=0.4, gave_at_ms=back)
+    # Executors carry out a command that is at most five minutes ahead of them.
+    until = back + 600_000
+    assert state.in_flight == {bundle(0): replace(move, issued_at_ms=back, expires_at_ms=until)}
+    assert state.orders == {bundle(0): replace(order, issued_at_ms=back, expires_at_ms=until)}
+    (rehearsal,) = state.rehearsed.values()
+    assert rehearsal.order == state.orders[bundle(0)]
+    assert rehearsal.flight == state.in_flight[bundle(0)]
 
 
 def test_a_part_of_the_log_that_comes_twice_sets_no_clock_back() -> None:

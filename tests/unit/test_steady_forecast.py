@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strategies.load_history import Episode, LoadHistory, LoadSample, RecentMove
-from strategies.shedding.steady.doubt import judged_moves
+from strategies.shedding.steady.doubt import judged_moves, remembered
 from strategies.shedding.steady.fixed import returns
 
 MINUTE_MS = 60_000
@@ -53,6 +53,37 @@ def test_moves_are_not_judged_once_traffic_is_another() -> None:
     other = judged_moves(ASKED, histories, MOVES, 3 * MINUTE_MS)
 
     assert [(one.judged, one.idle_rounds) for one in (same, other)] == [(True, 1), (True, 0)]
+
+
+HOUR_MS = 60 * MINUTE_MS
+
+
+def test_what_moves_brought_is_forgotten_eight_hours_later_whatever_was_not_judged_since() -> None:
+    """The traffic of a broker doubled, something else moved bundles, or a small part of the plan
+    was carried out.
+    """
+    before = Episode(0, 0, spread_before=0.4, spread_predicted=0.1, judged=False)._replace(
+        caution=2.0, idle_rounds=3, idle_moves=5, error=0.05, planned=2, judged_at_ms=0
+    )
+    uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
+    louder = [one._replace(throughput=2e6) for one in uneven["b"].samples[2:]]
+    grown = LoadHistory.of((*uneven["b"].samples[:2], *louder), changed_at_ms=0)
+    small = move("x", "a", "b")._replace(source_loses=0.0, destination_gains=0.0)
+    now_ms = 7 * HOUR_MS
+
+    not_judged = [
+        judged_moves(before, {**uneven, "b": grown}, MOVES, now_ms),
+        judged_moves(before, uneven, MOVES, now_ms, foreign_ms=MINUTE_MS),
+        judged_moves(before, uneven, (small,), now_ms),
+    ]
+    judged = judged_moves(before, uneven, MOVES, now_ms)
+
+    for episode in not_judged:
+        assert episode == before._replace(judged=True)
+        assert remembered(episode, 8 * HOUR_MS) == episode
+        forgotten = remembered(episode, 9 * HOUR_MS)
+        assert (forgotten.caution, forgotten.idle_rounds, forgotten.error) == (1.0, 0, None)
+    assert remembered(judged, 9 * HOUR_MS) == judged
 
 
 def test_moves_of_earlier_rounds_are_not_counted_again() -> None:

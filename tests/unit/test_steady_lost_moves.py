@@ -23,7 +23,9 @@ LIFETIME, SHOWN = 5, 7
 @dataclass
 class Cluster:
     """A hot broker with twelve bundles of 4 points and a cold one with three. Commands wait: their
-    bundles rest, and their executor carries them out at the minute `done_at`, or never.
+    bundles rest, and their executor carries them out at the minute `done_at`, or never. The
+    destination reports them this number of minutes later; `gone`: bundles that no broker reports;
+    `counts_moves`: usages are estimates with the moves counted as done.
     """
 
     done_at: int | None = None
@@ -31,6 +33,9 @@ class Cluster:
     memory: Memory = field(default_factory=Memory)
     first: tuple[str, ...] = ()
     useless: set[int] = field(default_factory=set)
+    destination_later: int = 0
+    counts_moves: bool = False
+    gone: set[str] = field(default_factory=set)
 
     def pass_minutes(self, count: int) -> None:
         """Further rounds; the moves of the first plan are the only ones that are commanded."""
@@ -55,15 +60,23 @@ class Cluster:
         return [round(100 * one.usage, 6) for one in history.samples]
 
     def _view(self) -> ClusterView:
-        done = self.done_at is not None and self.minute > self.done_at
-        left = {ns(at) for at in range(12) if not (done and ns(at) in self.first)}
-        hot, cold = left, {ns(at) for at in range(15)} - left
-        seen = view(self._broker("hot", hot), self._broker("cold", cold), cooling=self.first)
+        since = -1 if self.done_at is None else self.minute - self.done_at - 1
+        moved = set(self.first)
+        hot = {ns(at) for at in range(12)} - (moved if since >= 0 else set())
+        arrived = moved if since >= self.destination_later else set[str]()
+        cold = {ns(at) for at in range(12, 15)} | arrived
+        ordered = moved if self.counts_moves else set[str]()
+        carried = len(hot - ordered), len(cold | ordered)
+        seen = view(
+            self._broker("hot", hot - self.gone, carried[0]),
+            self._broker("cold", cold - self.gone, carried[1]),
+            cooling=self.first,
+        )
         return replace(seen, now_ms=MINUTE_MS * self.minute, command_ttl_ms=LIFETIME * MINUTE_MS)
 
-    def _broker(self, name: str, owned: set[str]) -> BrokerLoad:
+    def _broker(self, name: str, owned: set[str], carried: int) -> BrokerLoad:
         table = {bundle: Load(mib=4.0) for bundle in sorted(owned)}
-        load = broker(name, 10 + 4.0 * len(owned), 4.0 * len(owned), table)
+        load = broker(name, 10 + 4.0 * carried, 4.0 * carried, table)
         return replace(load, reported_at_ms=MINUTE_MS * self.minute)
 
 
@@ -119,6 +132,33 @@ def test_moves_are_judged_only_once_reports_show_them() -> None:
     cluster.pass_minutes(4)
     assert cluster.memory.cluster.episode.judged
     assert cluster.useless == {0}
+
+
+@pytest.mark.parametrize("done_after", [0, 2, 4])
+@pytest.mark.parametrize("destination_later", [0, 1])
+def test_its_own_moves_are_not_those_of_something_else_however_late_they_are_carried_out(
+    done_after: int, destination_later: int
+) -> None:
+    cluster = decided()
+    cluster.destination_later, cluster.counts_moves = destination_later, True
+    began_at_ms = cluster.memory.cluster.episode.began_at_ms
+    cluster.done_at = cluster.minute + done_after
+    cluster.pass_minutes(done_after + 4)
+    assert all(one.shown for one in cluster.moves)
+    assert cluster.memory.cluster.episode.began_at_ms == began_at_ms
+
+
+@pytest.mark.parametrize("bundle", [ns(11), ns(12)])
+def test_what_leaves_a_broker_once_its_moves_are_shown_was_moved_by_something_else(
+    bundle: str,
+) -> None:
+    cluster = decided()
+    cluster.done_at, cluster.counts_moves = cluster.minute, True
+    cluster.pass_minutes(4)
+    cluster.gone = {bundle}
+    cluster.pass_minutes(1)
+    assert bundle not in cluster.first
+    assert cluster.memory.cluster.episode.began_at_ms == MINUTE_MS * cluster.minute
 
 
 MOVE = RecentMove("t/ns/x", "a", "b", 120_000, 1e5, 1e2, source_loses=0.1, destination_gains=0.2)

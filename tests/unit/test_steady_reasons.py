@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from strategies.model import BrokerLoad, Memory, Shedding
+from strategies.round_state import RoundFacts, state_of
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.reasons import gap_text
@@ -52,6 +53,33 @@ def test_a_round_names_a_broker_whose_jump_does_not_count_yet() -> None:
         "; the jump of usage on b3:1 and 1 other broker does not count yet: traffic stood still"
     )
     assert "jump" not in believed
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_gap_of_a_broker_whose_last_move_no_sample_shows_yet_waits_for_one(others: int) -> None:
+    """With one broker left no plan was tried, with three none of them can give the cold one
+    anything: it does not follow that bundles are too large.
+    """
+    hot, cold = (
+        broker("b1", 80.0, 80.0, bundles(*[8.0] * 10)),
+        broker("b2", 10.0, 10.0, bundles(5.0, 5.0, first=20)),
+    )
+    calm = [
+        broker(f"b{at}", 80.0, 80.0, bundles(*[8.0] * 10, first=100 + 20 * at))
+        for at in range(3, 3 + others)
+    ]
+
+    seen = (hot, cold, *calm)
+    acting, waiting = played(seen, seen, (hot, replace(cold, settling=True), *calm))[1:]
+
+    assert acting.decisions  # which limits refuse: no bundle rests in the next round
+    assert not waiting.decisions
+    first, *others_left = [skip for skip in waiting.skips if skip.subject != "bundle"]
+    assert (first.code, first.subject) == ("waiting-for-moves", "cluster")
+    assert "above b2:1" in first.text
+    assert [(one.code, one.names) for one in others_left] == [("settling", ("b2:1",))]
+    state = state_of(RoundFacts((), [one.broker for one in seen], {}, {}, waiting.skips))
+    assert state.code == "waiting"
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pytest
 
 from rebalancer.settings.load import load
 from strategies.errors import SettingsError
-from strategies.load_history import LoadHistory, LoadSample
+from strategies.load_history import LoadHistory, LoadLevel, LoadSample
 from strategies.model import Memory
 from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.samples import NO_SAMPLES, continued
+from strategies.shedding.steady.samples import NO_SAMPLES, continued, recorded
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
 
@@ -116,6 +116,40 @@ def test_a_level_is_forgotten_eight_hours_after_its_last_sample_but_not_the_newe
     assert levels((0, 10.0), (1, 10.0), (481, 12.0)) == [10.0, 12.0]
     assert levels((0, 10.0), (1000, 10.1)) == [10.1]
     assert levels((0, 10.0), (1000, 12.0)) == [10.0, 12.0]
+
+
+@pytest.mark.parametrize(("silence_s", "kept"), [(1200, 20), (1201, 1)])
+def test_after_a_silence_as_long_as_the_window_samples_begin_again(
+    silence_s: int, kept: int
+) -> None:
+    """What brokers showed before says nothing of the present, whatever the collector missed."""
+    before = sampled(*((60 * minute, 90.0) for minute in range(20)))
+    load = LoadSample(1000 * (60 * 19 + silence_s), 0.3, 3e5, 3e2)
+    after = continued(before, load, 5, True, 1000.0 * PERIOD_S)
+    assert len(after.samples) == kept
+    assert after.samples[-1] == load
+    assert [one.throughput for one in after.levels][:1] == [1e6]
+
+
+def test_the_samples_of_a_broker_that_reports_rarely_stay() -> None:
+    hourly = sampled((0, 90.0), (3600, 80.0), (7200, 70.0))
+    assert shown(hourly) == [(0, 90.0), (3600, 80.0), (7200, 70.0)]
+
+
+def test_levels_are_forgotten_while_traffic_steps_with_every_sample_too() -> None:
+    steps = [(minute, 10.0 if minute % 2 else 20.0) for minute in range(2, 601)]
+    assert levels((0, 10.0), (1, 12.0), *steps[:478]) == [10.0, 12.0]
+    assert levels((0, 10.0), (1, 12.0), *steps) == [12.0]
+
+
+def test_levels_of_a_broker_are_forgotten_while_its_figures_are_estimates() -> None:
+    history = LoadHistory.of(
+        [LoadSample(60_000, 0.5, 1e6, 0.0)],
+        [LoadLevel(1e6 * at, 0.0, 0.5, 1.0, 60_000.0 * at) for at in (1, 2)],
+    )
+    load = replace(broker("b", 50.0, 20.0), reported_at_ms=60_000 * 482, estimated=True, fresh=True)
+    after = recorded(load, 0.5, history, 60_000 * 482, 60_000.0)
+    assert [one.throughput for one in after.levels] == [2e6]
 
 
 def test_the_means_of_a_level_begin_again_every_four_hours() -> None:

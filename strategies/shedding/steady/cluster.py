@@ -168,7 +168,7 @@ class PlannedCluster:
 
     def takers(self, bundle: str, source: int) -> Bools:
         """bool[n]: the brokers that may take the bundle, however many bundles they serve."""
-        if bundle not in self._takers:
+        if (bundle, source) not in self._takers:
             even, takers = self.view.even, self.view.takers
             if even is not None:
                 takers = even.takers
@@ -178,15 +178,15 @@ class PlannedCluster:
                 allowed = np.array([name in names for name in self.names], dtype=bool)
             if bundle in self._returning:
                 allowed &= np.array([(bundle, name) not in self.left for name in self.names])
-            self._takers[bundle] = allowed
-        return self._takers[bundle]
+            self._takers[bundle, source] = allowed
+        return self._takers[bundle, source]
 
     @cached_property
     def _returning(self) -> frozenset[str]:
         return frozenset(bundle for bundle, _ in self.left)
 
     @cached_property
-    def _takers(self) -> dict[str, Bools]:
+    def _takers(self) -> dict[tuple[str, int], Bools]:
         return {}
 
     def _served(self, namespace: str) -> Ints:

@@ -44,6 +44,8 @@ def judged_moves(
     """The episode after the effect of its last moves has been compared with the prediction; the
     same one while reports do not show all of them or samples are missing, and once it has been
     compared. `foreign_ms`: the newest move by something else, which may have undone these.
+
+    Moves that cannot be judged add nothing to what is remembered, and make it last no longer.
     """
     if episode.judged:
         return episode
@@ -64,15 +66,16 @@ def judged_moves(
     cut = episode.spread_before - (usages[ends[0]] - usages[ends[1]])
     whole = episode.spread_before - episode.spread_predicted
     predicted = _cut_of_part(last, histories) if len(last) < episode.planned else whole
-    errors = [_error(histories[name]) for name in involved]
-    known = [error for error in errors if error is not None]
-    error = sum(known) / len(known) if known else None
-    episode = episode._replace(judged=True, judged_at_ms=now_ms, error=error)
+    episode = episode._replace(judged=True)
     # Of a plan that was carried out in part, the rest may have been to bring nearly all of it.
     if foreign_ms >= episode.last_at_ms or predicted < USELESS * whole:
         return episode
     if any(_has_other_traffic(histories[name], episode.last_at_ms) for name in (*involved, *ends)):
         return episode
+    errors = [_error(histories[name]) for name in involved]
+    known = [error for error in errors if error is not None]
+    error = sum(known) / len(known) if known else None
+    episode = episode._replace(judged_at_ms=now_ms, error=error)
     if cut >= USELESS * predicted:
         caution = max(1.0, episode.caution / CAREFUL)
         return episode._replace(idle_rounds=0, caution=caution, idle_moves=0)

@@ -75,7 +75,9 @@ class SteadyShedder:
         compared = {name: histories[name] for name in compared_brokers(usage)}
         episode = remembered(memory.cluster.episode, view.now_ms)
         episode = without_lost(episode, memory.cluster.moves, made)
-        episode = followed(episode, known, histories, view.now_ms)
+        episode = followed(
+            episode, known, histories, view.now_ms, _ends_of(memory.cluster.moves, made, view)
+        )
         episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = _Round(
             view,
@@ -151,7 +153,24 @@ def _shown(move: RecentMove, brokers: Mapping[str, BrokerLoad]) -> bool | None:
 def _is_lost(move: RecentMove, source: BrokerLoad, view: ClusterView) -> bool:
     """Whether the command for a move was not carried out, if this report does not show it."""
     reported_at_ms = view.now_ms if source.reported_at_ms is None else source.reported_at_ms
-    return reported_at_ms >= move.at_ms + view.command_ttl_ms + AGE_MS
+    return reported_at_ms >= _shown_by(move, view)
+
+
+def _shown_by(move: RecentMove, view: ClusterView) -> int:
+    """From when on all reports show a move, if its command was carried out."""
+    return move.at_ms + view.command_ttl_ms + AGE_MS
+
+
+def _ends_of(
+    before: Sequence[RecentMove], made: Sequence[RecentMove], view: ClusterView
+) -> tuple[set[str], set[str]]:
+    """The brokers that a move may have left since the reports before these, and those that one may
+    have reached, which some reports show later. `before`: as these reports had shown them.
+    """
+    shown = {(one.bundle, one.at_ms) for one in before if one.shown}
+    moves = [one for one in made if view.now_ms < _shown_by(one, view)]
+    left = {one.source for one in moves if (one.bundle, one.at_ms) not in shown}
+    return left, {one.destination for one in moves}
 
 
 def resting(
@@ -248,7 +267,7 @@ class _Round:
         rest_minutes = self._rest_minutes(gap)
         cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
-            return self._quiet([reasons.no_plan(view.cluster, gap)])
+            return self._quiet(reasons.no_plan(view.cluster, gap, self.live))
         follows = gap.code == "follow-up"
         plan = best_plan(
             cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
@@ -265,7 +284,7 @@ class _Round:
         ]
         rest = reasons.rest_text(rest_minutes, self.settings)
         if not plan.moves:
-            skips = [*reasons.no_better_plan(cluster, gap, rest, advice), *advice]
+            skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
             return _Decided((), skips, self.moves, self.episode, certify)
         return _Decided(
             reasons.decisions(cluster, plan, gap),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import log, nan
 
@@ -27,6 +27,8 @@ SHOWN = 0.5
 #: The follow-up test applies for this long after the first moves of an episode.
 EPISODE_MS = 720_000
 #: Reports show the strategy's own moves within this time: until then, a change may be theirs.
+#: While executors may carry a move out, a bundle less on its source or more on its destination may
+#: be theirs for longer.
 OWN_MOVES_MS = 180_000
 #: Part of the limit of follow-ups that is enough after something else moved bundles: unlike the
 #: strategy's own moves, those were not to even anything out.
@@ -121,12 +123,19 @@ def followed(
     before: Mapping[str, LoadHistory],
     after: Mapping[str, LoadHistory],
     now_ms: int,
+    own: tuple[Set[str], Set[str]] = (frozenset(), frozenset()),
 ) -> Episode:
     """The episode, begun again if something else moved bundles: a gap that follows has a cause.
-    `before`: with the strategy's own moves counted in.
+    `before`: with the strategy's own moves counted in; `own`: brokers that one of them may just
+    have left, and that one may just have reached.
     """
-    moved = now_ms - episode.last_at_ms > OWN_MOVES_MS and any(
-        old.packed_samples and after[name].bundles != old.bundles
+    if now_ms - episode.last_at_ms <= OWN_MOVES_MS:
+        return episode
+    left, reached = own
+    moved = any(
+        old.packed_samples
+        and after[name].bundles != old.bundles
+        and name not in (left if after[name].bundles < old.bundles else reached)
         for name, old in before.items()
         if name in after
     )

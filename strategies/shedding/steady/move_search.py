@@ -99,7 +99,7 @@ class _Search:
     held: dict[int, _Held] = field(default_factory=dict)
     moves: list[PlannedMove] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
-    forbidden: set[tuple[str, int]] = field(default_factory=set)
+    forbidden: set[tuple[str, int, int]] = field(default_factory=set)
     stuck: set[int] = field(default_factory=set)
     refused: bool = False
 
@@ -312,11 +312,11 @@ def _best_of_pair(
 
 
 def _allowed(search: _Search, bundle: str, source: int, destination: int) -> bool:
-    if bundle in search.moved or (bundle, destination) in search.forbidden:
+    if bundle in search.moved or (bundle, source, destination) in search.forbidden:
         return False
     if search.brokers.takers(bundle, source)[destination]:
         return True
-    search.forbidden.add((bundle, destination))
+    search.forbidden.add((bundle, source, destination))
     search.refused = True
     return False
 
@@ -356,15 +356,16 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
             gain = np.where(fine, gain, 0.0)
             while gain.max() > best:
                 one, other = np.unravel_index(int(gain.argmax()), gain.shape)
-                if (
-                    _allowed(search, mine.names[one], source, destination)
-                    and _allowed(search, theirs.names[other], destination, source)
-                    and _are_two(search, mine.names[one], theirs.names[other])
-                ):
+                if not _allowed(search, mine.names[one], source, destination):
+                    gain[one, :] = 0.0
+                elif not _allowed(search, theirs.names[other], destination, source):
+                    gain[:, other] = 0.0
+                elif not _are_two(search, mine.names[one], theirs.names[other]):
+                    gain[one, other] = 0.0
+                else:
                     best = float(gain[one, other])
                     found = (source, destination, int(one), int(other))
                     break
-                gain[one, other] = 0.0
     return found
 
 

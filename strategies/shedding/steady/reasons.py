@@ -126,12 +126,16 @@ def left_alone(
 
 
 def no_better_plan(
-    cluster: PlannedCluster, gap: LoadGap, rest: str, advice: Sequence[Skip]
+    cluster: PlannedCluster,
+    gap: LoadGap,
+    live: Sequence[BrokerLoad],
+    rest: str,
+    advice: Sequence[Skip],
 ) -> list[Skip]:
     """Skips of a cluster in which a gap lasts, but no moves cut it by enough, and of the bundles of
-    the fuller broker. `rest`, `advice`: as in `left_alone`.
+    the fuller broker. `live`, `rest`, `advice`: as in `left_alone`.
     """
-    skips = [no_plan(cluster.view.cluster, gap)]
+    skips = no_plan(cluster.view.cluster, gap, live)
     if gap.over in cluster.names:
         text = f"no plan that moves it cuts the spread by {_enough(gap)}"
         row = cluster.names.index(gap.over)
@@ -202,10 +206,18 @@ def _doubts(doubted: Sequence[str]) -> str:
     return f"; the jump of usage on {doubted[0]}{more} does not count yet: traffic stood still"
 
 
-def no_plan(cluster: str, gap: LoadGap) -> Skip:
-    """Skip of a cluster in which a gap lasts, but no moves cut it by enough."""
-    text = f"{gap_text(gap)}, but no plan cuts the spread by {_enough(gap)}"
-    return Skip("cluster", (cluster,), "no-better-plan", text, None, {"gap_points": gap.points})
+def no_plan(cluster: str, gap: LoadGap, live: Sequence[BrokerLoad]) -> list[Skip]:
+    """Skips of a cluster in which a gap lasts, but no moves cut it by enough, or a broker that
+    these would need took part in a move that no sample shows yet.
+    """
+    waiting = sorted(load.broker for load in live if load.settling)
+    ends = [name for name in (gap.over, gap.under) if name in waiting]
+    code, text = "no-better-plan", f"no plan cuts the spread by {_enough(gap)}"
+    if ends:
+        code, text = "waiting-for-moves", f"no sample shows the last move of {ends[0]} yet"
+    evidence: Evidence = {"gap_points": gap.points}
+    skip = Skip("cluster", (cluster,), code, f"{gap_text(gap)}, but {text}", None, evidence)
+    return [skip, *settling(waiting)]
 
 
 def _enough(gap: LoadGap) -> str:

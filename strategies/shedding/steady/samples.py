@@ -77,7 +77,7 @@ def recorded(
     )
     new = continued(old, load, broker.figures.bundle_count, broker.fresh, period_ms)
     # Costs are learned from measured figures only.
-    return new._replace(packed_levels=old.packed_levels) if broker.estimated else new
+    return new._replace(packed_levels=_kept(old.packed_levels, at_ms)) if broker.estimated else new
 
 
 def continued(
@@ -91,6 +91,7 @@ def continued(
     if not (0.0 <= usage <= LARGEST and 0.0 <= throughput <= LARGEST and 0.0 <= rate <= LARGEST):
         usage, throughput, rate = _bounded(usage), _bounded(throughput), _bounded(rate)
         load = (at_ms, usage, throughput, rate)
+    levels = _kept(levels, at_ms)
     if not samples:
         return LoadHistory(packed(*load), _levels(levels, load), changed_at_ms, bundles)
     last = unpacked_at(samples, len(samples) - ROW_BYTES)
@@ -102,6 +103,8 @@ def continued(
     if bundles != old_bundles and not _stands_still(load, last):
         # Bundles came or left: older samples show another set, this one shows a mixture.
         return LoadHistory(b"", levels, int(at_ms), bundles)
+    if _was_silent(samples, at_ms, period_ms):
+        return LoadHistory(packed(*load), _levels(levels, load), changed_at_ms, bundles)
     if abs(usage - last_usage) > JUMP and _is_doubtful(load, old):
         # Not believed the first time.
         kept = _appended(samples, (at_ms, last_usage, throughput, rate), last, period_ms)
@@ -116,6 +119,17 @@ def continued(
         levels = _levels(levels, load)
     added = _appended(samples, load, last, period_ms)
     return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
+
+
+def _was_silent(samples: bytes, at_ms: float, period_ms: float) -> bool:
+    """Whether the broker's last sample is too old to be compared with the present. A broker that
+    reports rarely is not silent.
+    """
+    last_at_ms = unpacked_at(samples, len(samples) - ROW_BYTES)[0]
+    if at_ms - last_at_ms <= SAMPLES * period_ms or len(samples) == ROW_BYTES:
+        return False
+    usual_ms = last_at_ms - unpacked_at(samples, len(samples) - 2 * ROW_BYTES)[0]
+    return bool(at_ms - last_at_ms > SAMPLES * usual_ms)
 
 
 def _bounded(figure: float) -> float:
@@ -219,6 +233,13 @@ def _stands_still(load: Sequence[float], last: Sequence[float]) -> bool:
     return all(abs(load[at] - last[at]) <= STANDSTILL * max(load[at], last[at]) for at in (2, 3))
 
 
+def _kept(levels: bytes, at_ms: float) -> bytes:
+    """The levels without those that are forgotten by now."""
+    while len(levels) > LEVEL_BYTES and unpacked_level(levels)[4] < at_ms - LEVEL_AGE_MS:
+        levels = levels[LEVEL_BYTES:]
+    return levels
+
+
 def _levels(levels: bytes, load: _Load) -> bytes:
     """The levels with one more sample: averaged into the newest one if the traffic is the same, or
     in its place if the means begin again.
@@ -228,8 +249,6 @@ def _levels(levels: bytes, load: _Load) -> bytes:
         return packed_level(throughput, rate, usage, 1.0, at_ms)
     newest = unpacked_level(levels, len(levels) - LEVEL_BYTES)
     old_throughput, old_rate, old_usage, weight, last_at_ms = newest
-    while len(levels) > LEVEL_BYTES and unpacked_level(levels)[4] < at_ms - LEVEL_AGE_MS:
-        levels = levels[LEVEL_BYTES:]
     more, faster = throughput - old_throughput, rate - old_rate
     same = abs(more) <= SAME_LEVEL * (throughput if more > 0 else old_throughput)
     if same and abs(faster) <= SAME_LEVEL * (rate if faster > 0 else old_rate):
