@@ -34,7 +34,8 @@ def root(
     """Moves bundles between Pulsar brokers so that no broker is overloaded while others are idle.
 
     Data goes to standard output, progress to standard error. Exit codes: 0 fine, 1 error, 2 usage
-    or settings, 3 imbalance found, 5 decisions differ, 130 interrupted.
+    or settings, 3 imbalance found, 5 decisions differ, 130 interrupted, 143 ended by
+    SIGTERM before it was done.
     """
 
 
