@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from strategies.admission import MOST_AHEAD_MS
 from strategies.clock import Clock, ClockVerdict, judge_clock
@@ -27,6 +28,8 @@ from strategies.rivals.state import at_another_time
 from strategies.settings import RoundSettings
 from strategies.state import ClusterState, InFlight, Order
 from strategies.store import BrokerState, StateStore
+
+_Command = TypeVar("_Command", InFlight, Order)
 
 
 def timed(
@@ -146,15 +149,15 @@ def _moves_at(state: ClusterState, now_ms: int) -> ClusterState:
     """
     return replace(
         state,
-        in_flight={bundle: _flight_at(one, now_ms) for bundle, one in state.in_flight.items()},
+        in_flight={bundle: _command_at(one, now_ms) for bundle, one in state.in_flight.items()},
         cooling=_times_at(state.cooling, now_ms),
         advised=_times_at(state.advised, now_ms),
-        orders={bundle: _order_at(one, now_ms) for bundle, one in state.orders.items()},
+        orders={bundle: _command_at(one, now_ms) for bundle, one in state.orders.items()},
         rehearsed={
             id_: replace(
                 one,
-                order=_order_at(one.order, now_ms),
-                flight=None if one.flight is None else _flight_at(one.flight, now_ms),
+                order=_command_at(one.order, now_ms),
+                flight=None if one.flight is None else _command_at(one.flight, now_ms),
             )
             for id_, one in state.rehearsed.items()
         },
@@ -167,22 +170,16 @@ def _times_at(times: Mapping[str, int], now_ms: int) -> dict[str, int]:
     return {name: min(ts, now_ms) for name, ts in times.items()}
 
 
-def _flight_at(move: InFlight, now_ms: int) -> InFlight:
-    issued_at_ms, expires_at_ms = _lifetime_at(move.issued_at_ms, move.expires_at_ms, now_ms)
-    return replace(move, issued_at_ms=issued_at_ms, expires_at_ms=expires_at_ms)
-
-
-def _order_at(order: Order, now_ms: int) -> Order:
-    issued_at_ms, expires_at_ms = _lifetime_at(order.issued_at_ms, order.expires_at_ms, now_ms)
-    return replace(order, issued_at_ms=issued_at_ms, expires_at_ms=expires_at_ms)
-
-
-def _lifetime_at(issued_at_ms: int, expires_at_ms: int, now_ms: int) -> tuple[int, int]:
-    """When a command counts as issued, and until when an executor may carry it out: executors
-    refuse what is further ahead of their clock.
+def _command_at(one: _Command, now_ms: int) -> _Command:
+    """The command counts as issued now at the latest, and is under way as long as an executor may
+    carry it out: executors refuse what is further ahead of their clock.
     """
-    latest = now_ms + MOST_AHEAD_MS + (expires_at_ms - issued_at_ms)
-    return min(issued_at_ms, now_ms), min(expires_at_ms, latest)
+    latest = now_ms + MOST_AHEAD_MS + (one.expires_at_ms - one.issued_at_ms)
+    return replace(
+        one,
+        issued_at_ms=min(one.issued_at_ms, now_ms),
+        expires_at_ms=min(one.expires_at_ms, latest),
+    )
 
 
 def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:

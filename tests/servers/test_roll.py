@@ -266,7 +266,9 @@ def killed_in_their_turn(roll: Rolling) -> set[str]:
     """
     records = [json.loads(value) for value in roll.loop.read("telemetry")]
     turns = {one["broker"]: one["ts"] for one in records if one.get("action") == "restarting"}
-    return {one.broker for one in roll.supervisor.killed if turns.get(one.broker, one.until) < one.until}
+    return {
+        one.broker for one in roll.supervisor.killed if turns.get(one.broker, one.until) < one.until
+    }
 
 
 def unloaded_as_often_as_outcomes_say(roll: Rolling) -> bool:

@@ -91,19 +91,20 @@ def continued(
     if not (0.0 <= usage <= LARGEST and 0.0 <= throughput <= LARGEST and 0.0 <= rate <= LARGEST):
         usage, throughput, rate = _bounded(usage), _bounded(throughput), _bounded(rate)
         load = (at_ms, usage, throughput, rate)
-    levels = _kept(levels, at_ms)
     if not samples:
-        return LoadHistory(packed(*load), _levels(levels, load), changed_at_ms, bundles)
+        kept_levels = _levels(_kept(levels, at_ms), load)
+        return LoadHistory(packed(*load), kept_levels, changed_at_ms, bundles)
     last = unpacked_at(samples, len(samples) - ROW_BYTES)
     last_at_ms, last_usage, last_throughput, last_rate = last
     if at_ms <= last_at_ms or (not fresh and at_ms - last_at_ms < 0.75 * period_ms):
         return old
     if changed_at_ms >= 0 and at_ms < changed_at_ms + MIXED * period_ms:
         return old if bundles == old_bundles else old._replace(bundles=bundles)
+    levels = _kept(levels, at_ms)
     if bundles != old_bundles and not _stands_still(load, last):
         # Bundles came or left: older samples show another set, this one shows a mixture.
         return LoadHistory(b"", levels, int(at_ms), bundles)
-    if _was_silent(samples, at_ms, period_ms):
+    if _was_silent(samples, at_ms, last_at_ms, period_ms):
         return LoadHistory(packed(*load), _levels(levels, load), changed_at_ms, bundles)
     if abs(usage - last_usage) > JUMP and _is_doubtful(load, old):
         # Not believed the first time.
@@ -121,11 +122,10 @@ def continued(
     return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
 
 
-def _was_silent(samples: bytes, at_ms: float, period_ms: float) -> bool:
+def _was_silent(samples: bytes, at_ms: float, last_at_ms: float, period_ms: float) -> bool:
     """Whether the broker's last sample is too old to be compared with the present. A broker that
     reports rarely is not silent.
     """
-    last_at_ms = unpacked_at(samples, len(samples) - ROW_BYTES)[0]
     if at_ms - last_at_ms <= SAMPLES * period_ms or len(samples) == ROW_BYTES:
         return False
     usual_ms = last_at_ms - unpacked_at(samples, len(samples) - 2 * ROW_BYTES)[0]
