@@ -1,7 +1,8 @@
 """Decodes telemetry rows to records in topic order, in the stateful stage.
 
 A record whose cluster and time a glance finds is sealed: the cluster's quota decides whether it is
-opened, which is to decode it (`processor.fold`). Others are decoded where they are read.
+opened, which is to decode it (`processor.fold`). Until then a large one waits in a file. Others are
+decoded where they are read.
 
 With one state partition there is one stage: rows reach the stateful task as they are in the topic
 (`decoding`). With several partitions, each record must first reach the partition of its cluster's
@@ -24,7 +25,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from sinks.wire.codec import cluster_of, decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import rejected_row
-from sinks.wire.peek import peek
+from sinks.wire.peek import LARGE_BYTES, peek
 from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
@@ -34,6 +35,7 @@ from strategies.errors import WireError
 from strategies.intents.contract import Intent
 from strategies.model import TelemetryRecord
 from strategies.packing import pack_record, unpack_record
+from streaming.large_records import LargeRecords, ReadAgain, never_again
 from streaming.state.shards import shard_of
 
 PACKED = StructType(
@@ -57,8 +59,9 @@ _RAW_BYTES = 64 * 2**20
 
 class Sealed(NamedTuple):
     """A record that is not decoded yet, because its cluster's quota decides whether it is.
-    `value`: its original bytes, or only its beginning: then it is read from the topic when it is
-    opened; `readable`: in the form of the wire; `size`: bytes of the whole record.
+    `value`: its original bytes, or less: then it is read from the topic, or from the file of large
+    records, when it is opened; `readable`: in the form of the wire; `size`: bytes of the whole
+    record.
     """
 
     arrival: UnreadRecord
@@ -71,29 +74,18 @@ class Sealed(NamedTuple):
         """The decoded record."""
         place, value, readable = Position(*self.arrival.place), self.value, self.readable
         if len(value) < self.arrival.size:
-            value = readable = self.reading.read_again(place, self.arrival.size)
+            value, readable = self.reading.large.read(place, self.arrival.size)
         origin = pack_origin(place, value, self.size, compress=False)
         return _decode(origin, place, readable, self.reading, self.arrival.cluster)
 
 
-#: Reads a record of the topic again: position, size in bytes.
-ReadAgain = Callable[[Position, int], bytes]
-
-
-def never_again(place: Position, size: int) -> bytes:
-    """For sources that pass on every record."""
-    raise AssertionError(f"{place} has {size} bytes, of which only the beginning was passed on")
-
-
 class ReadingRules(NamedTuple):
-    """How a task reads records. `key`: of intents; `side_by_side`, `read_again`: see
-    `decoding`.
-    """
+    """How a task reads records. `key`: of intents; `side_by_side`: see `decoding`."""
 
     limits: WireLimits
     key: SigningKey | None
     side_by_side: bool
-    read_again: ReadAgain = never_again
+    large: LargeRecords
 
 
 class Decoded(NamedTuple):
@@ -160,7 +152,7 @@ def decoding(
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
         carried, key = 0, intents_key(signing)
-        reading = ReadingRules(limits, key, side_by_side, read_again)
+        reading = ReadingRules(limits, key, side_by_side, LargeRecords(read_again))
         for row in rows:
             value = row.value or b""
             place = Position(row.topic, row.partition, row.offset)
@@ -171,7 +163,7 @@ def decoding(
             )
             sealed = _sealed(place, value, readable, row.size, reading)
             if sealed is not None:
-                yield sealed
+                yield _without_large(sealed)
                 continue
             carried += len(value)
             origin = pack_origin(place, value, row.size, compress=carried > _RAW_BYTES)
@@ -194,7 +186,7 @@ def unpacking(
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
         # The decoder of entries cannot be serialised with this function.
         key = intents_key(signing)
-        return _unpacked(rows, ReadingRules(limits, key, side_by_side, read_again))
+        return _unpacked(rows, ReadingRules(limits, key, side_by_side, LargeRecords(read_again)))
 
     return read
 
@@ -214,7 +206,7 @@ def _decoded(entry: DecodedEntry, cluster: str, reading: ReadingRules) -> Decode
     arrival = UnreadRecord(cluster, kept.ts, size, (kept.topic, partition, offset))
     readable = data if kept.readable is None else kept.readable
     sealed = Sealed(arrival, data, readable, kept.size, reading)
-    return Decoded(partition, offset, ts, cluster, None, b"", sealed)
+    return _without_large(Decoded(partition, offset, ts, cluster, None, b"", sealed))
 
 
 def packer(
@@ -230,7 +222,7 @@ def packer(
     """
 
     def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
-        reading = ReadingRules(limits, intents_key(signing), side_by_side)
+        reading = ReadingRules(limits, intents_key(signing), side_by_side, LargeRecords())
         for batch in batches:
             rows = [
                 (shard_of(cluster, partitions), cluster, packed)
@@ -311,6 +303,15 @@ def _sealed(
     sealed = Sealed(arrival, value, readable, size, reading)
     ts = peeked.ts if reading.side_by_side else 0
     return Decoded(place.partition, place.offset, ts, peeked.cluster, None, b"", sealed)
+
+
+def _without_large(one: Decoded) -> Decoded:
+    """The same record; if it is large and still sealed, it waits in the file of large records."""
+    sealed = one.sealed
+    if sealed is None or len(sealed.readable) <= LARGE_BYTES:
+        return one
+    sealed.reading.large.keep(Position(*sealed.arrival.place), sealed.value, sealed.readable)
+    return one._replace(sealed=sealed._replace(value=b"", readable=b""))
 
 
 def _read_bytes(value: bytes, size: int, limits: WireLimits) -> int:

@@ -16,7 +16,8 @@ from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.kafka.settings import kafka_access
 from strategies.engine import EngineSettings
 from streaming.checkpoint.warm_start import WarmStart
-from streaming.decode import PACKED, decoding, never_again, packer, unpacking
+from streaming.decode import PACKED, decoding, packer, unpacking
+from streaming.large_records import never_again
 from streaming.outputs.output import Output
 from streaming.outputs.output_counts import counted
 from streaming.processor import OUTPUT, PUBLISH_ALL, ClusterProcessor

@@ -44,7 +44,7 @@ class JobSettings:
         Setting(
             "Maximum size of the telemetry in one micro-batch, from files or Pulsar; a single "
             "larger record still passes. Kafka has no such limit: there job.max_records_per_batch "
-            "alone counts",
+            "alone counts, and large records wait on disk",
             "bytes",
             ge=1_048_576,
             le=1_073_741_824,

@@ -38,6 +38,7 @@ from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
 from tests.servers.kafka_topics import put, values
+from tests.telemetry_lines import load_report
 
 #: Telemetry and commands take any record; the topics of ours are as Kafka makes them, with 1 MB.
 _WIDE = {"max.message.bytes": str(2**24)}
@@ -139,19 +140,28 @@ def batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
         yield some
 
 
-def run_job(broker: KafkaBroker, folder: Path, name: str, lines: Sequence[bytes]) -> Result:
-    """The job over these lines until all are read."""
+def run_job(
+    broker: KafkaBroker,
+    folder: Path,
+    name: str,
+    lines: Sequence[bytes],
+    settings: Sequence[str] = (),
+    *,
+    only_python: bool = False,
+) -> Result:
+    """The job over these lines until all are read. `only_python`: Java's memory does not count."""
     uris = {
         topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic == "telemetry" else {})
         for topic in TOPICS
     }
     put(uris["telemetry"], lines)
     with RealJob(folder / name) as job:
-        job.start(
-            "--drain",
-            *(word for topic, uri in uris.items() for word in ("--set", f"topics.{topic}={uri}")),
+        given = (*(f"topics.{topic}={uri}" for topic, uri in uris.items()), *settings)
+        job.start("--drain", *(word for one in given for word in ("--set", one)))
+        counted = is_python if only_python else lambda _: True
+        peak = peak_until(
+            lambda: not job.running, lambda: sorted(filter(counted, job.aim())), 3_000
         )
-        peak = peak_until(lambda: not job.running, lambda: sorted(job.aim()), 3_000)
         code = job.wait_for_end()
         expected = plain(job.engine, uris["telemetry"], lines)
         words = job.log.read_text("utf-8", errors="replace")[-800:]
@@ -234,6 +244,28 @@ def job(broker: KafkaBroker, folder: Path, count: int, seed: int) -> Result:
     legal = recording("modular-broker-killed")[:300]
     quiet = run_job(broker, folder, "quiet-job", legal)
     loud = run_job(broker, folder, "hostile-job", mixed(legal, list(telemetry(count, seed)), seed))
+    return _together(quiet, loud)
+
+
+def is_python(pid: int) -> bool:
+    """Whether a process is not Java, whose heap has a limit of its own."""
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name != "java"
+    except OSError:
+        return False  # it has ended
+
+
+def backlog(broker: KafkaBroker, folder: Path, count: int, partitions: int) -> Result:
+    """The job without and with as many reports of 8 MB of another cluster, in one micro-batch.
+    Memory is that of Python's processes.
+    """
+    legal = recording("modular-broker-killed")[:300]
+    bundles = (f"t/ns/0x{i:08x}_0x{i + 1:08x}" for i in range(38_000))
+    large = load_report("b:1", 0, dict.fromkeys(bundles, 1.0), cluster="large-reports")
+    settings = (f"job.shuffle_partitions={partitions}",)
+    quiet = run_job(broker, folder, "no-backlog", legal, settings, only_python=True)
+    lines = [*legal[:150], *[large] * count, *legal[150:]]
+    loud = run_job(broker, folder, "backlog", lines, settings, only_python=True)
     return _together(quiet, loud)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.hostile import Result, executor, job, many_rounds
+from tests.faults.hostile import Result, backlog, executor, job, many_rounds
 from tests.servers.kafka_broker import KafkaBroker
 
 pytestmark = [
@@ -34,6 +34,13 @@ def check(found: Result) -> None:
 @pytest.mark.slow
 def test_the_job_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
     check(job(own_kafka, tmp_path, 150, seed=1))
+
+
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_backlog_of_large_reports_takes_disk_not_memory(
+    own_kafka: KafkaBroker, tmp_path: Path, partitions: int
+) -> None:
+    check(backlog(own_kafka, tmp_path, 60, partitions))
 
 
 def test_the_executor_goes_on_over_50_hostile_records(

@@ -15,8 +15,9 @@ import pyarrow as pa
 from pyspark.sql import Row
 
 from sinks.secret_file import Secret
-from sinks.wire.codec import decode_rejected
-from sinks.wire.origin import unpack_origin
+from sinks.wire.codec import decode, decode_rejected
+from sinks.wire.origin import LARGEST_ORIGINAL, unpack_origin
+from sinks.wire.peek import LARGE_BYTES
 from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, SigningSettings
@@ -239,3 +240,26 @@ def test_a_record_of_which_only_the_beginning_came_is_read_again_when_it_is_open
         assert asked == []
         assert told({"c": opened([one])}) == told(decoded(arrow([whole], segment=3)))
         assert asked.pop() == (Position("file:///t", 3, 0), len(whole))
+
+
+def test_a_large_record_waits_in_a_file_until_it_is_opened() -> None:
+    bundles = (f"t/ns/0x{i:08x}_0x{i + 1:08x}" for i in range(1_500))
+    large = load_report("b0:1", 1, dict.fromkeys(bundles, 1.0))
+    assert len(large) > LARGE_BYTES
+    batch = arrow([load_report("b0:1", 0), large, load_report("b0:1", 2)])
+    expected = pack_record(decode(large, b"", LIMITS, None))
+
+    behind_an_exchange = unpacking(LIMITS)(rows(*packer(LIMITS, 2)([batch])))
+    for some in (list(decoding(LIMITS)(rows(batch))), list(behind_an_exchange)):
+        assert [one.sealed is not None and one.sealed.value == b"" for one in some] == [
+            False,
+            True,
+            False,
+        ]
+        kept = some[1].sealed
+        assert kept is not None
+        assert kept.arrival.size == len(large)
+        record = kept.opened().record
+        assert isinstance(record, LoadReport)
+        assert unpack_origin(record.origin).value == large[:LARGEST_ORIGINAL]
+        assert pack_record(replace(record, origin=b"")) == expected
