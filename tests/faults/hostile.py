@@ -25,6 +25,7 @@ from sinks.wire.codec import decode_rejected
 from sinks.wire.position import Position
 from strategies.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
+from tests.faults.installation import running
 from tests.faults.real_executor import TOKEN, RealExecutor
 from tests.faults.real_job import RealJob, recording
 from tests.hostile_records import (
@@ -249,10 +250,8 @@ def job(broker: KafkaBroker, folder: Path, count: int, seed: int) -> Result:
 
 def is_python(pid: int) -> bool:
     """Whether a process is not Java, whose heap has a limit of its own."""
-    try:
-        return Path(f"/proc/{pid}/exe").readlink().name != "java"
-    except OSError:
-        return False  # it has ended
+    process = running(pid)
+    return process is not None and process.program != "java"
 
 
 def backlog(broker: KafkaBroker, folder: Path, count: int, partitions: int) -> Result:

@@ -111,7 +111,7 @@ class Installation:
         while not workers:
             assert time.monotonic() < until, (
                 f"micro-batches, and no Python worker of Java for {_BATCH_S:g} s: "
-                f"{[_seen(pid) for pid in sorted(self.job.processes())]}"
+                f"{[running(pid) for pid in sorted(self.job.processes())]}"
             )
             self._wait_for_batch()
             time.sleep(kill.delay_s)
@@ -186,7 +186,7 @@ class Running:
 
 def python_workers(processes: Collection[int]) -> list[int]:
     """Those that Spark's Java has started."""
-    return started_by_java({pid: seen for pid in processes if (seen := _seen(pid)) is not None})
+    return started_by_java({pid: seen for pid in processes if (seen := running(pid)) is not None})
 
 
 def started_by_java(processes: Mapping[int, Running]) -> list[int]:
@@ -205,8 +205,8 @@ def started_by_java(processes: Mapping[int, Running]) -> list[int]:
     return sorted(found - java)
 
 
-def _seen(pid: int) -> Running | None:
-    """None if it has ended."""
+def running(pid: int) -> Running | None:
+    """A process; None if it has ended."""
     try:
         # The second field is in parentheses and may contain anything.
         parent = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[1]
