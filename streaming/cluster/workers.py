@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD
+from streaming.cluster import python_start
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.shipping import (
     SHIPPED,
@@ -34,6 +36,8 @@ from streaming.memory import allocator_environment
 from streaming.settings import JobSettings
 
 _PROJECT = Path(__file__).resolve().parents[2]
+#: The driver's PySpark is installed, and not in an archive: workers here can import the same.
+_INSTALLED = Path(pyspark.__file__).is_file()
 #: Keys that tasks read: they sign commands, and check intents.
 _TASKS_READ = (
     "key_file",
@@ -95,6 +99,8 @@ def worker_environment(
     if is_local(job.master):
         if is_submitted():  # an archive of packages is unpacked for this process alone
             ours += packages
+        elif _INSTALLED:
+            ours = [str(Path(python_start.__file__).parent), *ours]
         here = {
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -11,6 +11,8 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import py4j
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -39,6 +41,19 @@ CLUSTER = JobSettings(master="spark://master:7077")
 def test_on_this_machine_workers_are_this_python() -> None:
     assert worker_environment(JobSettings())["PYSPARK_PYTHON"] == sys.executable
     assert worker_settings(JobSettings(environment="/nowhere/environment.tar.gz")) == {}
+
+
+def test_on_this_machine_workers_import_the_installed_pyspark(spark: SparkSession) -> None:
+    """And not Spark's archive of it, which each process would compile again."""
+
+    def imported(_: object) -> str:
+        import py4j
+        import pyspark
+
+        return f"{pyspark.__file__} {py4j.__file__}"
+
+    found = spark.sparkContext.parallelize([0], 1).map(imported).collect()
+    assert found == [f"{pyspark.__file__} {py4j.__file__}"]
 
 
 def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:

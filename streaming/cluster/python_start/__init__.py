@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH of Spark's workers on this machine; see `sitecustomize`."""
