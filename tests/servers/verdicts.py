@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
 from sinks.wire.codec import decode_answer
@@ -22,6 +22,14 @@ def verdicts(loop: Loop) -> Mapping[str, Collection[bytes]]:
                 value
             )
     return found
+
+
+def moves(loop: Loop) -> Counter[str]:
+    """Commands that were carried out, by bundle. An executor that was killed between publishing an
+    outcome and committing publishes the same outcome again.
+    """
+    applied = {(one.bundle, one.command_id) for one in loop.outcomes() if one.status == "applied"}
+    return Counter(bundle for bundle, _ in sorted(applied))
 
 
 def every_command_has_one_outcome(given: Collection[str], loop: Loop) -> bool:

@@ -1,0 +1,40 @@
+"""Reads a number of records from a server: one poll, like one plan of a micro-batch, returns what
+has arrived, which may be less than what exists.
+"""
+
+from __future__ import annotations
+
+from sinks.topics.access import Consumer, TopicRecord
+from streaming.sources.pulsar_plan import Offsets, PulsarPlanner
+from tests.waiting import eventually
+
+
+def poll_records(consumer: Consumer, count: int, seconds: float = 60) -> list[TopicRecord]:
+    """The next `count` records. AssertionError if they do not come in time."""
+    polled: list[TopicRecord] = []
+
+    def all_came() -> bool:
+        polled.extend(consumer.poll(count - len(polled), 0.5))
+        return len(polled) == count
+
+    eventually(all_came, seconds, lambda: f"{len(polled)} of {count} records came")
+    return polled
+
+
+def plan_records(
+    planner: PulsarPlanner, start: Offsets, count: int, seconds: float = 60
+) -> Offsets:
+    """The offset after the next `count` records of a topic with one partition."""
+    ends = [start]
+
+    def planned() -> int:
+        return int(ends[-1]["0"][-1] if ends[-1] else 0)
+
+    end = planned() + count
+
+    def all_came() -> bool:
+        ends.append(planner.advance(ends[-1], end - planned()))
+        return planned() == end
+
+    eventually(all_came, seconds, lambda: f"the plan ends after {planned()} of {end} records")
+    return ends[-1]
