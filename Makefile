@@ -2,6 +2,7 @@
 #
 # .venv is created on first use and updated when the lock file or pyproject.toml changes; scripts/bootstrap.sh checks
 # Python and Java and prints how to install them. Change the interpreter with `make PYTHON=python3.12 …`.
+# It has the packages of the product, and those for developers as soon as a target needs them.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -9,6 +10,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
+PRODUCT := $(VENV)/.product
 STAMP := $(VENV)/.stamp
 # Spark starts its Python workers from these: they must be the interpreter that runs the driver.
 export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/bin/python
@@ -28,34 +30,67 @@ help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(STAMP) ## create or update .venv (targets that need it do this first)
+setup: $(PRODUCT) ## create or update .venv with what the product needs (targets that need it do this first)
 
-$(STAMP): requirements/dev.lock pyproject.toml scripts/bootstrap.sh scripts/java.sh
-	@scripts/bootstrap.sh $(VENV)
+$(PRODUCT): requirements/product.lock pyproject.toml scripts/bootstrap.sh scripts/java.sh
+	@scripts/bootstrap.sh $(VENV) product
+
+$(STAMP): $(PRODUCT) requirements/dev.lock
+	@scripts/bootstrap.sh $(VENV) dev
+
+# What a lane of tests needs beyond the repository: a list with sizes, then the packages, then the rest. `make check` needs packages only.
+FETCHES := fetch-test fetch-test-servers fetch-test-lab fetch-test-all fetch-test-long
+.PHONY: $(FETCHES)
+$(FETCHES): fetch-%:
+	@scripts/bootstrap.sh $(VENV) empty
+	@$(VENV)/bin/python -m scripts.fetch list $*
+	@$(MAKE) --silent $(STAMP)
+	@$(VENV)/bin/python -m scripts.fetch get $*
 
 .PHONY: demo
-demo: $(STAMP) ## a skewed cluster of 8 brokers, balanced live by the Spark job (ARGS="…" go to rebalancer demo)
+demo: $(PRODUCT) ## a skewed cluster of 8 brokers, balanced live by the Spark job (ARGS="…" go to rebalancer demo)
 	@$(RUN)/rebalancer demo $(ARGS)
 
 .PHONY: demo-kafka
-demo-kafka: $(STAMP) ## the same with all topics on a real Kafka broker, started for it
+demo-kafka: $(PRODUCT) ## the same with all topics on a real Kafka broker, started for it
 	@$(RUN)/python -m tests.servers.demo $(ARGS)
 
 .PHONY: demo-pulsar
-demo-pulsar: $(STAMP) ## a real Pulsar cluster of 4 brokers with live clients, started for it and balanced (Linux and a JDK; 241 MiB the first time)
+demo-pulsar: $(PRODUCT) ## a real Pulsar cluster of 4 brokers with live clients, started for it and balanced (Linux and a JDK; 241 MiB the first time)
 	@$(RUN)/python -m tests.servers.pulsar_demo $(ARGS)
 
-# Two lanes: tests with servers wait more than they compute. tests/conftest.py puts the long ones first.
-LANES := -n 2 --dist loadscope --no-loadscope-reorder
+# Lanes: marks say what a test needs (pyproject.toml), these say which target runs it.
+FAST_TESTS := not (spark or servers or variant or lab or heavy or slow)
+TESTS := not (variant or lab or slow) and (essential or not servers)
+SERVER_TESTS := not (lab or slow) and (variant or servers and not essential)
+LAB_TESTS := lab and not slow
+# tests/lanes.py runs tests that share a server in one process, the longest first.
+PYTEST := $(RUN)/python -m pytest --dist loadscope --no-loadscope-reorder --durations=20 --durations-min=5
 
 .PHONY: test
-test: $(STAMP) ## all tests, those with Spark and killed processes included, in two processes (ARGS="…" go to pytest; "-n 0": one process)
-	@scripts/prometheus.sh install $(VENV) >/dev/null || true
-	@browser="$$(scripts/browser.sh install $(VENV))" && export REBALANCER_BROWSER="$$browser" && $(RUN)/python -m pytest -m "not slow" $(LANES) --durations=30 --durations-min=5 $(ARGS)
+test: fetch-test ## what a change can break: unit, properties, golden, conformance, architecture, Spark, browser, essential servers (ARGS="…" go to pytest; "-n 0": one process)
+	@$(PYTEST) -n 3 -m "$(TESTS)" $(ARGS)
+
+.PHONY: test-servers
+test-servers: fetch-test-servers spark-classes ## the other tests that need Kafka, Pulsar or our programs as processes
+	@$(PYTEST) -n 2 -m "$(SERVER_TESTS)" $(ARGS)
+
+.PHONY: test-lab
+test-lab: fetch-test-lab spark-classes ## the tests of back-tests, simulations, reports and benchmarks that take seconds
+	@$(PYTEST) -n 2 -m "$(LAB_TESTS)" $(ARGS)
+
+.PHONY: test-all
+test-all: fetch-test-all spark-classes ## test, test-servers and test-lab in one run
+	@$(PYTEST) -n 2 -m "not slow" $(ARGS)
 
 .PHONY: test-long
-test-long: $(STAMP) ## the tests that take minutes, and 10,000 examples of every property instead of 500
+test-long: fetch-test-long spark-classes ## the tests that take minutes, and 10,000 examples of every property instead of 100
 	@$(RUN)/python -m pytest -m "slow or properties" --hypothesis-profile=long $(ARGS)
+
+# Worth its time where Spark starts often; make test uses it when it is there.
+.PHONY: spark-classes
+spark-classes: $(STAMP)
+	@$(RUN)/python -m tests.spark_classes
 
 .PHONY: check
 check: $(STAMP) ## format, lint, types and the fast tests, in under a minute
@@ -68,7 +103,7 @@ check: $(STAMP) ## format, lint, types and the fast tests, in under a minute
 types: $(STAMP)
 	@$(VENV)/bin/mypy $(CHECKED)
 fast-tests: $(STAMP)
-	@$(VENV)/bin/python -m pytest -q -n 4 -m "not spark and not slow and not heavy" --hypothesis-profile=quick $(FAST) $(ARGS)
+	@$(VENV)/bin/python -m pytest -q -n 3 -m "$(FAST_TESTS)" --hypothesis-profile=quick $(FAST) $(ARGS)
 
 .PHONY: format
 format: $(STAMP) ## format the code as `make check` requires
@@ -119,7 +154,7 @@ vectors-java: $(STAMP) ## new histories, decided by Pulsar's own classes and by 
 .PHONY: zip
 zip: dist/pulsar-rebalancer-py-files.zip ## the py-files zip for spark-submit
 
-dist/pulsar-rebalancer-py-files.zip: $(STAMP) $(shell find $(PACKAGES) -type f -not -name '*.pyc' 2>/dev/null)
+dist/pulsar-rebalancer-py-files.zip: $(PRODUCT) $(shell find $(PACKAGES) -type f -not -name '*.pyc' 2>/dev/null)
 	@$(VENV)/bin/python scripts/py_files.py $@ $(PACKAGES)
 
 .PHONY: lock

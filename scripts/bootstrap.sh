@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Creates or updates the virtual environment: checks Python and Java, installs the locked dependencies with digests, then this project.
-# Usage: scripts/bootstrap.sh VENV    PYTHON=… chooses the interpreter.
+# Creates or updates the virtual environment: checks Python and Java, installs locked packages with digests, and this project.
+# Usage: scripts/bootstrap.sh VENV [empty|product|dev]    PYTHON=… chooses the interpreter.
+#   empty: the environment without packages; product (default): what a user needs; dev: the tools of developers on top.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-venv="${1:?usage: scripts/bootstrap.sh VENV}"
+venv="${1:?usage: scripts/bootstrap.sh VENV [empty|product|dev]}"
+content="${2:-product}"
 
 python_is_usable() {
     "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' >/dev/null 2>&1
@@ -37,9 +39,17 @@ if ! { [ -x "$venv/bin/python" ] && python_is_usable "$venv/bin/python"; }; then
     "$python" -m venv --clear "$venv"
 fi
 
-echo "Installing the locked dependencies into $venv (Spark is large: the first time takes a few minutes)" >&2
-pip=("$venv/bin/python" -m pip --disable-pip-version-check)
-"${pip[@]}" install --quiet --require-hashes -r requirements/dev.lock
-"${pip[@]}" install --quiet --no-deps --no-build-isolation --editable .
-touch "$venv/.stamp"
-echo "Ready: source $venv/bin/activate, then for example: rebalancer watch --demo" >&2
+case "$content" in
+    product)
+        "$venv/bin/python" -m scripts.packages install product.lock "the product"
+        # pip and setuptools rather than a .pth file by hand: they also make the command and the metadata that it reads.
+        "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --no-deps --no-compile --no-build-isolation --editable .
+        # Only what is used: to compile all packages takes longer than to install them.
+        PYTHONDONTWRITEBYTECODE= "$venv/bin/python" -m compileall -q rebalancer sinks strategies streaming
+        PYTHONDONTWRITEBYTECODE= "$venv/bin/python" -c "import pyspark.worker, streaming.job, streaming.processor"
+        touch "$venv/.product"
+        echo "Ready: source $venv/bin/activate, then for example: rebalancer watch --demo" >&2 ;;
+    dev)
+        "$venv/bin/python" -m scripts.packages install dev.lock "developers, beside the product"
+        touch "$venv/.stamp" ;;
+esac

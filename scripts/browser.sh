@@ -45,7 +45,6 @@ if [ "$mode" = install ] && [ -x "$venv/bin/playwright" ]; then
   "$venv/bin/playwright" install chromium >&2 || true
   if installed; then exit 0; fi
 fi
-say "there is no Chromium or Chrome$([ "$mode" = find ] || echo ", and none could be installed"). The report's tests need one:"
-say "  Debian, Ubuntu: apt-get install chromium      Fedora: dnf install chromium      macOS: brew install --cask chromium"
-say "  or $venv/bin/playwright install --with-deps chromium; or REBALANCER_BROWSER=/path/to/chrome make test"
+say "there is no Chromium or Chrome$([ "$mode" = find ] || echo ", and none could be installed"); the report's tests need one:" \
+  "apt-get install chromium, dnf install chromium, brew install --cask chromium, or REBALANCER_BROWSER=/path/to/chrome"
 exit 1

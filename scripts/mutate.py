@@ -1,9 +1,10 @@
-"""Do the fast tests notice a small fault? `python -m scripts.mutate --seed 7 --count 60` makes 60,
-one at a time, in copies.
+"""Do the tests without servers notice a small fault? `python -m scripts.mutate --seed 7 --count 60`
+makes 60, one at a time, in copies.
 
-A first run of the fast tests notes which functions each test enters. Of a mutant, those that enter
-its function run, the quickest first; of a mutant outside of functions, those of modules that import
-its own. One line per mutant; exit code 1 if one survived.
+A first run of `tests/unit` and `tests/golden` notes which functions each test enters. Of a mutant,
+those that enter its function run, the quickest first; of a mutant outside of functions, those of
+modules that import its own; then tests/properties and tests/conformance. One line per mutant; exit
+code 1 if one survived.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ import pytest
 AREAS = {"strategies": 2, "sinks/executor": 1, "sinks/wire": 1, "streaming/state": 1}
 #: Tests of a mutant: those that run first, and the maximum.
 _FIRST, _MOST = 40, 200
-#: Without tests/properties, where noting what is entered takes most of the time: what these catch
-#: in addition counts as survived.
 _FOLDERS = ["tests/unit", "tests/golden"]
+#: What they enter is not noted, because it takes most of the time: they run when all others pass.
+_REST, _REST_S = ["tests/properties", "tests/conformance"], 1_800
 _OPTIONS = [
     "-q",
     "-p",
@@ -43,7 +44,7 @@ _OPTIONS = [
     "--hypothesis-profile=quick",
     "--hypothesis-seed=0",
     "-m",
-    "not spark and not slow and not heavy",
+    "not (spark or servers or lab or slow)",
 ]
 _OPERATORS: dict[type, type] = {
     ast.Lt: ast.LtE,
@@ -240,7 +241,7 @@ if "MUTATE_NOTES" in os.environ:
 
 
 def first_run(tree: Path, notes: Path) -> list[Entered]:
-    """What each fast test enters."""
+    """What each test enters."""
     if (
         not notes.exists()
         and _pytest(
@@ -251,7 +252,7 @@ def first_run(tree: Path, notes: Path) -> list[Entered]:
         )
         is None
     ):
-        raise SystemExit("the fast tests did not end within 30 minutes")
+        raise SystemExit("the tests did not end within 30 minutes")
     lines: list[tuple[str, float, list[str]]] = [
         json.loads(line) for line in notes.read_text("utf-8").splitlines()
     ]
@@ -333,28 +334,25 @@ def _pytest(
 def verdict(tree: Path, mutant: Mutant, tests: Sequence[Entered]) -> str:
     """Makes the mutant in a copy of the tree, and names the first test that fails."""
     chosen = _chosen(tree, mutant, tests)
-    if not chosen:
-        return "survived: no fast test enters it"
     path = tree / mutant.file
     before = path.read_bytes()
     path.write_bytes(before[: mutant.span[0]] + mutant.new.encode() + before[mutant.span[1] :])
     try:
-        for some in (chosen[:_FIRST], chosen[_FIRST:]):
-            found = _caught(tree, some) if some else ""
-            if found:
+        for some in filter(None, (chosen[:_FIRST], chosen[_FIRST:])):
+            ids = tree / "mutant-tests.txt"
+            ids.write_text("\n".join(one.test for one in some), "utf-8")
+            if found := _caught(tree, [f"@{ids}"], 60 + 10 * sum(one.seconds for one in some)):
                 return f"caught by {found}"
+        if found := _caught(tree, _REST, _REST_S):
+            return f"caught by {found}"
     finally:
         path.write_bytes(before)
     return f"survived {len(chosen)} tests"
 
 
-def _caught(tree: Path, tests: Sequence[Entered]) -> str:
+def _caught(tree: Path, tests: Sequence[str], limit_s: float) -> str:
     """By which test, or else how; empty if all of them pass."""
-    ids = tree / "mutant-tests.txt"
-    ids.write_text("\n".join(one.test for one in tests), "utf-8")
-    shown = _pytest(
-        tree, ["-x", "--tb=no", f"@{ids}", *_OPTIONS], 60 + 10 * sum(one.seconds for one in tests)
-    )
+    shown = _pytest(tree, ["-x", "--tb=no", *tests, *_OPTIONS], limit_s)
     if shown is None:
         return "the time-out"
     failed = next((line for line in shown.splitlines() if line.startswith(("FAILED", "ERROR"))), "")

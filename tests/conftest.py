@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
 
 from tests.chromium import browser  # noqa: F401 (a fixture of all folders)
+from tests.lanes import Lanes, by_length, left_out
+from tests.skipping import (  # noqa: F401 (hooks of all folders)
+    pytest_runtest_call,
+    pytest_runtest_setup,
+)
 
 if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
 
 #: Profile → examples of every property: `make check`, `make test`, `make test-long`.
-EXAMPLES = {"quick": 25, "thorough": 500, "long": 10_000}
+EXAMPLES = {"quick": 25, "thorough": 100, "long": 10_000}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,57 +57,22 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(10_000, 20, 20)
 
 
-class Lanes(LoadScopeScheduling):  # type: ignore[misc]
-    """Tests that share a server or Spark run one after the other in one process, so that each
-    starts once; so do the tests of a file.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        return lane(nodeid.partition("::")[0])
-
-
-#: The lanes that take minutes, the longest first: what is handed out last is over in seconds, and
-#: no process waits long for the other.
-LONGEST = (
-    "pulsar",
-    "tests/servers/test_roll.py",
-    "tests/servers/test_drain.py",
-    "tests/faults/test_kill_everything.py",
-    "kafka",
-    "spark",
-)
-#: Files whose servers nothing else uses.
-OWN_SERVERS = (
-    "tests/servers/test_drain.py",
-    "tests/servers/test_roll.py",
-    "tests/servers/test_spark_submit.py",
-    "tests/servers/test_troubled_cluster.py",
-    "tests/servers/test_waves.py",
-)
-
-
-def lane(file: str) -> str:
-    """The lane of a test file, a path from the project's folder with slashes."""
-    if file.startswith("tests/servers/") and file not in OWN_SERVERS:
-        # The topics of the Spark cluster are on Kafka.
-        return (
-            "kafka"
-            if file.startswith(("tests/servers/test_kafka", "tests/servers/test_spark_cluster"))
-            else "pulsar"
-        )
-    return "spark" if file.startswith("tests/spark/") else file
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Lanes are given out in the order of the tests."""
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(lane(item.nodeid.partition("::")[0]), len(places)))
+    by_length(items)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes | None:
     """With `--dist loadscope`; `loadgroup` of pytest-xdist 3.8 groups nothing under pytest 9.2."""
     return Lanes(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """One line about what this machine could not run, and why."""
+    skipped = left_out(terminalreporter.stats.get("skipped", []))
+    if skipped:
+        terminalreporter.write_line(f"not run on this machine: {skipped}", yellow=True, bold=True)
 
 
 for name, examples in EXAMPLES.items():
@@ -127,13 +97,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     what is tested.
     """
     from sinks.topics.connections import Connections
+    from streaming.jars.download import JarsMissing
     from streaming.session import start_session, stop_session
     from streaming.settings import JobSettings
+    from tests.spark_classes import JAVA_OPTIONS, short_java
     from tests.topic_uris import topics_of
 
     job = JobSettings(
         connections=Connections(topics=topics_of(telemetry="kafka://127.0.0.1:1/never-read"))
     )
-    session = start_session(job, tmp_path_factory.mktemp("spark") / "spark.log", short=True)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(JAVA_OPTIONS, short_java())
+        try:
+            session = start_session(job, tmp_path_factory.mktemp("spark") / "spark.log", short=True)
+        except JarsMissing as error:
+            pytest.skip(f"Spark's Kafka connector is not here: {error}")
     yield session
     stop_session(session)

@@ -1,12 +1,15 @@
-"""`make test` finds a browser for the report's tests, or gets one, or says how to get one; it never
-goes on without.
+"""`make test` finds a browser for the report's tests, or gets one, or says how to get one; without
+one these tests are skipped.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.architecture.test_bootstrap import program, shell
+import pytest
+
+from tests.architecture.test_bootstrap import program, shell, system
+from tests.chromium import chromium_path
 
 FIND, INSTALL = "scripts/browser.sh find {}/venv", "scripts/browser.sh install {}/venv"
 
@@ -22,11 +25,22 @@ def test_one_that_does_not_start_is_passed_over(tmp_path: Path) -> None:
     assert shell(tmp_path, FIND.format(tmp_path)).stdout == f"{tmp_path}/bin/google-chrome\n"
 
 
-def test_without_one_the_advice_is_there_and_nothing_goes_on(tmp_path: Path) -> None:
+def test_without_one_the_advice_is_one_line(tmp_path: Path) -> None:
     answer = shell(tmp_path, FIND.format(tmp_path))
     assert answer.returncode == 1
     assert "apt-get install chromium" in answer.stderr
+    assert answer.stderr.count("\n") == 1
     assert answer.stdout == ""
+
+
+def test_without_one_a_test_is_skipped_with_the_advice(tmp_path: Path) -> None:
+    with pytest.raises(pytest.skip.Exception, match="apt-get install chromium"):
+        chromium_path(system(tmp_path))
+
+
+def test_with_one_that_is_named_and_does_not_start_a_test_fails(tmp_path: Path) -> None:
+    with pytest.raises(pytest.fail.Exception, match="does not start"):
+        chromium_path({**system(tmp_path), "REBALANCER_BROWSER": str(tmp_path / "nothing")})
 
 
 def test_root_on_debian_gets_one(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
+import pytest
+
 from tests.architecture.command_line import ROOT
 from tests.architecture.layers import modules, parsed
 
@@ -13,6 +15,7 @@ PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
 SHARED = {"Line"}
 
 
+@pytest.mark.heavy
 def test_no_class_shares_its_name() -> None:
     places = defaultdict(list)
     for file in (one for package in PACKAGES for one in modules(ROOT / package)):

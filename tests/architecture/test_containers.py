@@ -70,11 +70,13 @@ def test_the_linter_of_dockerfiles_has_nothing_to_say(dockerfile: Path) -> None:
     assert (answer.stdout, answer.returncode) == ("", 0)
 
 
+@pytest.mark.heavy
 def test_the_compose_file_keeps_to_the_schema_of_compose_files() -> None:
     answer = run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE_FILE))
     assert answer.returncode == 0, answer.stdout
 
 
+@pytest.mark.heavy
 def test_compose_itself_reads_the_file() -> None:
     tool = compose_tool()
     if tool is None:
@@ -151,6 +153,7 @@ def test_the_spark_class_of_a_container_exists(container: Container) -> None:
     assert unknown_options(container.words, positions=2) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "environment",
     [{}, {"REBALANCER_JOB__MASTER": "spark://spark-master:7077"}],

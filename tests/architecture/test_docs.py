@@ -60,6 +60,7 @@ def test_every_record_has_a_number_of_its_own_and_a_status_whose_references_exis
     ] == []
 
 
+@pytest.mark.heavy
 def test_pages_that_the_code_names_exist() -> None:
     naming = [
         file

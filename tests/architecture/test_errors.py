@@ -8,6 +8,8 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
+import pytest
+
 from strategies import errors
 from tests.architecture.command_line import ROOT
 from tests.architecture.layers import modules, parsed
@@ -19,6 +21,7 @@ ROOT_CLASS = "RebalancerError"
 LINE = re.compile(r"^((?:[│ ]   )*(?:[├└]── )?)(\w+)(?: \(([\w.]+)\))?$")
 
 
+@pytest.mark.heavy
 def test_the_drawing_shows_every_error_where_it_is_defined() -> None:
     assert dict(drawn(str(errors.__doc__))) == defined()
 

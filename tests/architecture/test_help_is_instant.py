@@ -47,6 +47,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert HEAVY & set(loaded.split()) == set()
 
 
+@pytest.mark.heavy
 def test_help_of_the_installed_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Prints how long it takes (0.4 s are wanted); a busy machine is no failure, so nothing is
     asserted about it.

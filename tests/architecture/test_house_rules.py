@@ -48,6 +48,7 @@ def test_file_names_say_what_is_inside() -> None:
     assert vague == []
 
 
+@pytest.mark.heavy
 def test_nothing_goes_through_a_set_in_its_order() -> None:
     """It differs from process to process; the same input must give the same bytes in all."""
     unordered = [
@@ -84,6 +85,7 @@ def test_no_module_is_two_modules() -> None:
     assert too_long == {}
 
 
+@pytest.mark.heavy
 def test_no_function_is_two_functions() -> None:
     too_long = [
         f"{name(file)}:{node.lineno}: {node.name}"

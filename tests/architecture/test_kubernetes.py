@@ -88,6 +88,7 @@ def test_the_kustomization_lists_every_file_that_is_not_applied_separately() -> 
     assert "  # - notifier.yaml\n" in text
 
 
+@pytest.mark.heavy
 def test_kustomize_makes_all_objects_in_one_namespace(tmp_path: Path) -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed; the list of files was checked without it")

@@ -22,6 +22,7 @@ from tests.architecture.layers import (
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.heavy
 def test_no_import_crosses_the_layers() -> None:
     assert violations(ROOT) == []
 

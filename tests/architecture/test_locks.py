@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from scripts.packages import locked, sizes
 from tests.architecture.layers import PACKAGES, distribution
 
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
 
 
-def test_there_is_a_lock_for_development_and_one_for_each_image() -> None:
-    assert [lock.name for lock in LOCKS] == ["dev.lock", "executor.lock", "job.lock"]
+def test_there_is_a_lock_for_development_for_the_product_and_for_each_image() -> None:
+    assert [lock.stem for lock in LOCKS] == ["dev", "executor", "job", "product"]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
@@ -39,10 +40,17 @@ def test_no_lock_says_where_to_download_from(lock: Path) -> None:
     )
 
 
-def test_images_run_the_versions_that_were_tested() -> None:
-    tested = versions("dev")
+def test_users_and_images_run_the_versions_that_were_tested() -> None:
     assert versions("executor").items() <= versions("job").items()
-    assert versions("job").items() <= tested.items()
+    assert versions("job").items() <= versions("product").items()
+    assert versions("product").items() <= versions("dev").items()
+
+
+def test_the_size_of_every_package_is_known() -> None:
+    """What an installation takes is printed before it begins."""
+    measured = sizes()
+    assert {name: size.version for name, size in measured.items()} == locked("dev.lock")
+    assert all(size.download > 0 < size.disk for size in measured.values())
 
 
 def test_the_locks_follow_the_declared_dependencies() -> None:
@@ -55,6 +63,9 @@ def test_the_locks_follow_the_declared_dependencies() -> None:
     assert base <= versions("executor").keys()
     assert base | extras["spark"] <= versions("job").keys()
     assert base.union(*extras.values()) <= versions("dev").keys()
+    product = base.union(*(extras[name] for name in ("spark", "report", "serve", "editable")))
+    assert product <= versions("product").keys()
+    assert versions("product").keys() & extras["dev"] == set()
     assert versions("executor").keys() & extras["spark"] == set()
 
 

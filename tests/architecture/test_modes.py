@@ -26,6 +26,7 @@ ASKED = {
 }
 
 
+@pytest.mark.heavy
 def test_only_registries_ask_for_the_mode() -> None:
     asked = {file: count for file, count in comparisons().items() if count}
 

@@ -113,6 +113,7 @@ def test_every_kind_of_file_in_the_packages_goes_into_the_wheel() -> None:
     ] == []
 
 
+@pytest.mark.heavy
 def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
     target = tmp_path / "py-files.zip"
 
@@ -132,6 +133,7 @@ def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
         assert set(archive.namelist()) == files_of_packages(ROOT)
 
 
+@pytest.mark.heavy
 def test_the_zip_is_the_same_for_the_same_sources(tmp_path: Path) -> None:
     first, second = tmp_path / "first.zip", tmp_path / "second.zip"
     for target in (first, second):
@@ -149,6 +151,7 @@ def test_bare_make_prints_its_targets_with_a_sentence_each() -> None:
     ] == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_target_of_make_exists(target: str) -> None:
     answer = run("make", "--dry-run", target)

@@ -38,6 +38,7 @@ HOMONYMS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", SHEDDERS)
 def test_a_strategy_is_named_in_its_folder_and_in_the_registry_alone(strategy: str) -> None:
     own = f"strategies/shedding/{strategy}/"

@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
+import pytest
+
 from sinks.topics.settings import Topics
 from sinks.topics.uri import parse_topic
 from tests.architecture.layers import PACKAGES, modules, parsed
@@ -32,6 +34,7 @@ def parses(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id == "parse_topic"
 
 
+@pytest.mark.heavy
 def test_topics_are_parsed_at_the_edges_only() -> None:
     found: Counter[str] = Counter()
     for package in PACKAGES:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from rebalancer.cli.lazy import COMMANDS
 from tests.architecture.command_line import ROOT, run
 
@@ -34,11 +36,13 @@ print("mute:", *(name for name in sys.argv[1:] if rebalancer(name, "--help").cod
 """
 
 
+@pytest.mark.heavy
 def test_every_command_explains_itself() -> None:
     answer = run(sys.executable, "-c", WITHOUT_SPARK + EXPLAIN, *COMMANDS)
     assert answer.stdout == "mute:\n"
 
 
+@pytest.mark.heavy
 def test_a_recording_is_replayed(tmp_path: Path) -> None:
     recording = ROOT / "tests/data/recordings/modular-broker-killed.jsonl.gz"
     answer = run(

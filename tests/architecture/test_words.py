@@ -60,6 +60,7 @@ CHECKED = (
 HISTORY = ("docs/decisions", "docs/CHANGELOG.md")
 
 
+@pytest.mark.heavy
 def test_product_texts_and_names_use_plain_words() -> None:
     assert [find for file in checked_files() for find in finds_in(file)] == []
 

@@ -27,6 +27,8 @@ from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS
 from strategies.state import ClusterState
 
+pytestmark = pytest.mark.lab
+
 
 @cache
 def made_up(brokers: int, bundles: int) -> Cluster:

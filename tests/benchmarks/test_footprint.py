@@ -17,6 +17,9 @@ import pytest
 from benchmarks.footprint import Footprint, text
 from benchmarks.processes import DRIVER, ProcessUse, used_below
 from tests.faults.real_job import environment_of_a_short_run
+from tests.servers.kafka_broker import KAFKA
+
+pytestmark = pytest.mark.lab
 
 _MIB = 2**20
 
@@ -42,6 +45,7 @@ def test_the_sum_and_the_shares_of_processes_are_told() -> None:
 @pytest.mark.servers
 @pytest.mark.spark
 def test_a_job_on_kafka_is_four_processes_with_one_python_worker(tmp_path: Path) -> None:
+    assert KAFKA.jars  # skipped without them
     sizes = ["--brokers", "5", "--bundles", "5", "--warm-up", "3", "--passes", "1"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.footprint", *sizes, "--interval", "2", "--json"],

@@ -21,6 +21,8 @@ from benchmarks.isolation import (
 from sinks.wire.codec import decode
 from sinks.wire.peek import peek
 
+pytestmark = pytest.mark.lab
+
 TINY = Plan(clusters=3, brokers=3, bundles=4, pass_s=1, passes=1, load=20, limit_bytes=200_000)
 
 
@@ -54,7 +56,6 @@ def test_the_ratio_is_that_of_the_ninety_ninth_percentiles() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.heavy
 def test_a_tiny_run_compares_the_bytes() -> None:
     found = measured(TINY)
     assert (found.alone.rounds, found.disturbed.rounds) == (2 * 3, 2 * 3)

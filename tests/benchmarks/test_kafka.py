@@ -17,6 +17,9 @@ from benchmarks.kafka_batches import BatchTimes
 from benchmarks.kafka_live import Latency, RoundCost
 from benchmarks.kafka_tables import DECODING, DROPPING, JOB, PASS_THROUGH, Figures, tables
 from tests.faults.real_job import environment_of_a_short_run
+from tests.servers.kafka_broker import KAFKA
+
+pytestmark = pytest.mark.lab
 
 
 def flat(ms: float) -> Sample:
@@ -63,6 +66,7 @@ def test_growth_is_told_from_size_to_size() -> None:
 @pytest.mark.servers
 @pytest.mark.spark
 def test_a_tiny_run_measures_everything_and_leaves_nothing(tmp_path: Path) -> None:
+    assert KAFKA.jars  # skipped without them
     command = [
         sys.executable,
         "-m",

@@ -13,6 +13,9 @@ import pytest
 
 from benchmarks.fleet import Fleet
 from benchmarks.many_clusters import Plan, Scale, records, text
+from tests.servers.kafka_broker import KAFKA
+
+pytestmark = pytest.mark.lab
 
 
 def run_of(clusters: int, partitions: int, ms_per_report: float) -> Scale:
@@ -50,6 +53,7 @@ def test_the_largest_size_is_compared_with_the_smallest_of_the_same_spark() -> N
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_tiny_run_prints_a_row_per_run() -> None:
+    assert KAFKA.jars  # skipped without them
     words = ["--clusters", "2", "3", "--partitions", "1", "--records", "200", "--brokers", "5"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.many_clusters", *words, "--json"],

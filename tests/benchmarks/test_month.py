@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from benchmarks.month import Comparison, Day, faults, shown
+
+pytestmark = pytest.mark.lab
 
 DAY = Day(1, 100, 500, 90, 4, 200, 80, 3, 1_000, 0)
 

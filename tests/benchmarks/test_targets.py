@@ -22,6 +22,8 @@ from benchmarks.targets import Case, dominated, figures
 from strategies.shedding.steady import move_search, settings
 from strategies.shedding.steady.gaps import PLAIN
 
+pytestmark = pytest.mark.lab
+
 
 def test_a_run_prints_a_verdict_for_every_target(capsys: pytest.CaptureFixture[str]) -> None:
     code = targets.main(

@@ -29,7 +29,7 @@ from tests.chromium import DESKTOP, PHONE
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import uneven
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.lab, pytest.mark.browser]
 ROUNDS = 12
 #: A4 between its margins, in pixels of a style sheet.
 PAPER: dict[str, object] = {"viewport": {"width": 720, "height": 1_000}}

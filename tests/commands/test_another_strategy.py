@@ -17,6 +17,8 @@ import pytest
 
 from tests.architecture.command_line import ROOT
 
+pytestmark = pytest.mark.lab
+
 PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
 RECORDING = ROOT / "tests/data/recordings/modular-broker-killed.jsonl.gz"
 Run = Callable[..., Any]

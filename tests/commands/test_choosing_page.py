@@ -13,6 +13,8 @@ from rebalancer.settings.load import load
 from strategies.shedding.registry import DEFAULT
 from tests.unit.command_line import rebalancer
 
+pytestmark = pytest.mark.lab
+
 PAGE = (Path(__file__).parents[2] / "docs/CHOOSING.md").read_text("utf-8")
 SCENARIO, *SETTINGS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 ROWS = re.findall(r"^\| `(--strategy [^`]+)` \| (\S+) \| (\S+) \|$", PAGE, re.MULTILINE)

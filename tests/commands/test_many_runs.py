@@ -10,11 +10,15 @@ import sys
 from itertools import islice
 from pathlib import Path
 
+import pytest
+
 from rebalancer.analysis.simulate.run_requests import run_requests
 from rebalancer.analysis.simulate.runs import make_all
 from tests.unit.command_line import rebalancer
 from tests.unit.test_columnar_fold import an_hour, recorded
 from tests.unit.test_simulate_command import SMALL
+
+pytestmark = pytest.mark.lab
 
 
 def test_backtest_compares_strategies_and_says_which_loop_it_is(tmp_path: Path) -> None:

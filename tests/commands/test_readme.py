@@ -9,6 +9,8 @@ import pytest
 from tests.architecture.command_line import ROOT, run
 from tests.architecture.readme import Shown, shown_commands
 
+pytestmark = pytest.mark.lab
+
 SHOWN = [
     it
     for it in shown_commands((ROOT / "README.md").read_text("utf-8"))

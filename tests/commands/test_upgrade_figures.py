@@ -14,6 +14,8 @@ from tests.unit.command_line import rebalancer
 from tests.unit.test_broker_conf_upgrade import AVG, written
 from tests.unit.test_upgrade_preview import EAGER, RECORDINGS, SHARED
 
+pytestmark = pytest.mark.lab
+
 #: What 5.0 has for the keys that the files of this module leave out; those of 4.2 are in the
 #: converted file.
 LEFT_OUT = ("filters.distribute_evenly=false", "placement.strategy=avg")
@@ -34,7 +36,6 @@ def test_a_week_of_load_that_goes_round(tmp_path: Path) -> None:
     assert previewed(week)["runs"][0]["clusters"][0]["rounds"] == 7 * 1440
 
 
-@pytest.mark.heavy
 def test_a_day_of_it(tmp_path: Path) -> None:
     before, after = check_defaults(simulated(tmp_path / "day.jsonl", "calm-day", DAY))
 
@@ -53,7 +54,6 @@ def test_segments_that_split_over_the_bundles_of_50(tmp_path: Path, seed: int) -
     assert after > 0
 
 
-@pytest.mark.heavy
 def test_a_broker_conf_has_the_figures_of_its_settings_in_both_releases(tmp_path: Path) -> None:
     """The file names what sheds, and leaves out what places and the other keys whose defaults
     differ.
@@ -69,7 +69,6 @@ def test_a_broker_conf_has_the_figures_of_its_settings_in_both_releases(tmp_path
     assert before != after
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed"])
 def test_a_broker_conf_that_moves_much_on_real_clusters(name: str, tmp_path: Path) -> None:
     conf = written(tmp_path, AVG, *EAGER)
@@ -79,7 +78,6 @@ def test_a_broker_conf_that_moves_much_on_real_clusters(name: str, tmp_path: Pat
     assert all(count > 0 for count in counts)
 
 
-@pytest.mark.heavy
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared recordings are not here")
 @pytest.mark.parametrize(
     "name", ["modular-steady-uneven", "modular-jitter-consumer", "modular-broker-killed"]

@@ -47,6 +47,7 @@ def test_the_chosen_cases_are_identical(name: str) -> None:
     assert set(results(OWN / name)) == {"identical"}
 
 
+@pytest.mark.variant
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the full vectors are not beside this clone")
 @pytest.mark.parametrize("name", files(SHARED))
 def test_all_cases_are_identical(name: str) -> None:
@@ -58,12 +59,14 @@ def test_the_rules_of_50_answer_the_chosen_cases_alike(name: str) -> None:
     assert set(results(OWN / name, "5.0")) == {"identical"}
 
 
+@pytest.mark.lab
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the full vectors are not beside this clone")
 @pytest.mark.parametrize("name", answered_by_42(SHARED))
 def test_the_rules_of_50_answer_all_cases_alike(name: str) -> None:
     assert set(results(SHARED / name, "5.0")) == {"identical"}
 
 
+@pytest.mark.variant
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the full vectors are not beside this clone")
 def test_only_the_cuts_that_42_refuses_differ_with_50() -> None:
     """They are the cases of suite splits50."""

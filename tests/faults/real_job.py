@@ -21,7 +21,7 @@ from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.size_limits import WireLimits
 from strategies.engine import EngineSettings
-from tests.quick_java import QUICK_JAVA
+from tests.spark_classes import JAVA_OPTIONS, short_java
 
 PROJECT = Path(__file__).parents[2]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -212,15 +212,14 @@ def environment_of_a_short_run() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("REBALANCER_", "PYSPARK_"))
     }
-    java = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {' '.join(QUICK_JAVA)}".strip()
-    return kept | {"JDK_JAVA_OPTIONS": java, "REBALANCER_JOB__START_ATTEMPTS": "20"}
+    return kept | {JAVA_OPTIONS: short_java(), "REBALANCER_JOB__START_ATTEMPTS": "20"}
 
 
 def with_usual_java() -> dict[str, str]:
     """For measurements: variables that undo the Java for short runs, which production does not
     have.
     """
-    return {"JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", "")}
+    return {JAVA_OPTIONS: os.environ.get(JAVA_OPTIONS, "")}
 
 
 def kill_marked(mark: str, found: Collection[int] = ()) -> set[int]:

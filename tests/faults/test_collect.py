@@ -25,6 +25,7 @@ from tests.set_words import set_words
 from tests.unit.test_collector import REPORT
 
 pytestmark = [
+    pytest.mark.servers,
     pytest.mark.faults,
     pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at through /proc"),
 ]

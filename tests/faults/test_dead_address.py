@@ -17,7 +17,7 @@ from tests.control_topic import TOPICS
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 PROJECT = Path(__file__).parents[2]
 COMMANDS = ("run", "collect", "execute")
 

@@ -18,7 +18,7 @@ from tests.servers.process import Process
 from tests.spark.test_process import JobProcess
 from tests.spark.workshop import Workshop, uneven
 
-pytestmark = [pytest.mark.spark, pytest.mark.faults]
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(
     r"Traceback|^\s+at [\w.$]+\(|^\s+File \"|py4j|Connection refused|Error while", re.MULTILINE
 )

@@ -19,7 +19,7 @@ from tests.faults.real_executor import KEY, TOKEN, RealExecutor
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
 

@@ -141,6 +141,7 @@ def test_a_record_of_50_mib_is_one_rejected_record() -> None:
     check_plain(eager("threshold"), legal, mix(legal, 0, 3, "scattered", more=[of_50_mib()]))
 
 
+@pytest.mark.servers
 @pytest.mark.spark
 def test_2000_illegal_records_and_one_of_50_mib_change_nothing_in_the_real_job(
     tmp_path: Path,

@@ -14,16 +14,19 @@ from sinks.wire.codec import decode_outcome
 from tests.control_topic import command
 from tests.faults.kill_execute import faults_of, plan, run
 from tests.faults.real_executor import TOKEN, RealExecutor
+from tests.lanes import variant
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 
 pytestmark = [
+    pytest.mark.servers,
     pytest.mark.faults,
     pytest.mark.skipif(sys.platform != "linux", reason="reads command lines in /proc"),
 ]
 
 
-@pytest.mark.parametrize(("manager", "seed"), [("modular", 1), ("extensible", 2)])
+@pytest.mark.essential
+@pytest.mark.parametrize(("manager", "seed"), [("modular", 1), variant("extensible", 2)])
 def test_three_kills_apply_nothing_twice_and_lose_nothing(
     tmp_path: Path, manager: Literal["modular", "extensible"], seed: int
 ) -> None:

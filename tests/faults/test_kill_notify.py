@@ -22,7 +22,7 @@ from tests.set_words import set_words
 from tests.waiting import eventually
 from tests.webhook import Answered, listening
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 ROUNDS = 12
 #: Numbers of the deliveries during which the process is killed.
 KILLED = (0, 3, 4, 9)

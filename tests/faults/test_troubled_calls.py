@@ -17,7 +17,7 @@ from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.executor_lives import BUNDLES
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 _GATE_MS = 1_000
 #: From the gate's last answer to the call: what the journal and a busy machine take.
 _BUSY_S = 1.5

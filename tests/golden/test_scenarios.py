@@ -11,6 +11,7 @@ from tests.golden.scenario import join_file, play, read_scenario, split_file
 SCENARIOS = sorted(Path(__file__).with_name("scenarios").glob("*.txt"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_a_scenario_prints_what_its_file_says(path: Path, rewrite: bool) -> None:
     head, expected = split_file(path)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.command_line import rebalancer
 from tests.unit.test_columnar_fold import an_hour
 from tests.unit.test_upgrade_preview import stored
@@ -13,6 +15,7 @@ from tests.unit.test_upgrade_preview import stored
 _FILE = Path(__file__).with_name("upgrade_preview.txt")
 
 
+@pytest.mark.heavy
 def test_the_text_is_that_of_the_file(tmp_path: Path, rewrite: bool) -> None:
     answer = rebalancer("upgrade-preview", stored(tmp_path / "hour.jsonl", an_hour()))
     assert answer.code == 0, answer.err

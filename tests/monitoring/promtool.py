@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class Expected:
         }
 
 
+@cache
 def binaries() -> Path:
     """The folder with `prometheus` and `promtool`; without one the test is skipped."""
     found = subprocess.run(

@@ -36,7 +36,7 @@ from tests.unit.test_collector import REPORT
 from tests.unit.test_metrics_commands import served
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.heavy]
+pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
 BUNDLE = "t/ns/0x00000000_0xffffffff"
 #: A topic of the bundle, with traffic.

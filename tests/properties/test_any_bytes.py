@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,6 +112,7 @@ READING = (
 )
 
 
+@pytest.mark.heavy
 @given(
     st.sampled_from(READING),
     st.lists(values.map(lambda value: value.replace(b"\n", b" ")), min_size=1, max_size=12),

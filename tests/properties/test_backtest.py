@@ -91,7 +91,7 @@ def everything(store: InMemoryStore) -> object:
     )
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 @costly
 @given(strategies, seeds, seeds, lengths, st.integers(1, 400))
 def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(
@@ -133,7 +133,7 @@ def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(
     assert leaping.state == step_by_step.state
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 @costly
 @given(strategies, st.sampled_from(("closed", "closed", "open")), seeds, seeds, lengths)
 def test_either_loop_has_the_same_timeline_with_every_round_asked(
@@ -154,7 +154,7 @@ def test_either_loop_has_the_same_timeline_with_every_round_asked(
     ]
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 @costly
 # A move is told in a pass of which this block of the file has no report.
 @example(

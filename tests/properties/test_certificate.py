@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def packed(draw: st.DrawFn, most_brokers: int = 8, most_bundles: int = 40) -> Pa
     )
 
 
+@pytest.mark.heavy
 @costly
 @given(case=packed())
 def test_no_assignment_has_a_lower_spread_than_the_bound(case: Packed) -> None:
@@ -70,6 +72,7 @@ def test_the_bound_does_not_exceed_the_best_of_all_assignments(case: Packed) -> 
     assert best_spread(case.sizes, case.fixed, case.capacity) <= best
 
 
+@pytest.mark.heavy
 @costly
 @given(case=packed())
 def test_the_order_of_brokers_and_bundles_does_not_change_a_bit(case: Packed) -> None:
@@ -84,6 +87,7 @@ def test_the_order_of_brokers_and_bundles_does_not_change_a_bit(case: Packed) ->
     )
 
 
+@pytest.mark.heavy
 @costly
 @given(case=packed())
 def test_twice_the_load_on_twice_the_capacity_has_the_same_bound(case: Packed) -> None:
@@ -91,6 +95,7 @@ def test_twice_the_load_on_twice_the_capacity_has_the_same_bound(case: Packed) -
     assert doubled == best_spread(case.sizes, case.fixed, case.capacity)
 
 
+@pytest.mark.heavy
 @costly
 @given(case=packed(), listed=st.integers(0, 40))
 def test_a_bound_that_knows_fewer_bundles_is_valid_too(case: Packed, listed: int) -> None:

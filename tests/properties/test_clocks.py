@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -111,6 +112,7 @@ def _clusters_of(every_s: int) -> st.SearchStrategy[Cluster]:
     )
 
 
+@pytest.mark.heavy
 @given(bad_clocks, st.sampled_from([20, 30, 60]).flatmap(_clusters_of))
 @example(BadClock("creep", 4), Cluster((0.0, 0.2, 0.1, 0.3), 60, bad=2))
 def test_the_clock_of_one_broker_can_neither_freeze_nor_rush_the_others(
@@ -142,6 +144,7 @@ def test_the_clock_of_one_broker_can_neither_freeze_nor_rush_the_others(
             assert any(bad in skip.names and skip.code == "clock-ahead" for skip in one.skips)
 
 
+@pytest.mark.heavy
 @given(bad_clocks, st.data())
 def test_two_brokers_that_disagree_freeze_nothing_and_move_nothing(
     clock: BadClock, data: st.DataObject
@@ -159,6 +162,7 @@ def test_two_brokers_that_disagree_freeze_nothing_and_move_nothing(
         assert len(stamps) == 2 or one.stale
 
 
+@pytest.mark.heavy
 @given(
     bad_clocks.filter(
         lambda clock: (

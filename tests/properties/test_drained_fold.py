@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,6 +103,7 @@ def closed(story: Story) -> list[tuple[Round, list[Command]]]:
     ]
 
 
+@pytest.mark.heavy
 @costly
 @given(any_settings, seeds, lengths)
 def test_intents_break_no_promise_of_the_fold(
@@ -112,6 +114,7 @@ def test_intents_break_no_promise_of_the_fold(
         promise(events)
 
 
+@pytest.mark.heavy
 @costly
 @given(any_settings, seeds, lengths)
 def test_no_bundle_goes_to_a_draining_broker_and_pace_and_budget_are_kept(
@@ -131,6 +134,7 @@ def test_no_bundle_goes_to_a_draining_broker_and_pace_and_budget_are_kept(
         assert not {one.source for one in moving if one.code != "drain"} & draining
 
 
+@pytest.mark.heavy
 @costly
 @given(any_settings, seeds, lengths)
 def test_batches_and_repetitions_of_intents_make_no_difference(
@@ -149,6 +153,7 @@ def test_batches_and_repetitions_of_intents_make_no_difference(
     assert published(again) == [row for some in told for row in some]
 
 
+@pytest.mark.heavy
 def test_the_stories_have_drains() -> None:
     """Guards the other tests: many a story must have commands of drains, and refusals."""
     seen: Counter[str] = Counter()

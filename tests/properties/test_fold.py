@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,6 +93,7 @@ class ByteStore:
 _broker = msgspec.msgpack.Decoder(BrokerState).decode
 
 
+@pytest.mark.heavy
 @given(any_settings, seeds, lengths)
 def test_what_is_kept_about_a_table_is_what_the_table_says(
     chosen: EngineSettings, seed: int, count: int
@@ -164,6 +166,7 @@ PROMISES = (
 )
 
 
+@pytest.mark.heavy
 @given(any_settings, seeds, lengths)
 def test_nothing_legal_stops_the_fold_and_it_keeps_its_promises(
     chosen: EngineSettings, seed: int, count: int
@@ -173,6 +176,7 @@ def test_nothing_legal_stops_the_fold_and_it_keeps_its_promises(
         promise(events)
 
 
+@pytest.mark.heavy
 @given(any_settings, seeds, lengths)
 def test_equal_records_give_equal_events_though_state_goes_through_bytes_between_any_two(
     chosen: EngineSettings, seed: int, count: int
@@ -186,6 +190,7 @@ def test_equal_records_give_equal_events_though_state_goes_through_bytes_between
     assert [published(events) for events in fold_again(chosen, packed, ByteStore())] == told
 
 
+@pytest.mark.heavy
 @given(any_settings, seeds, lengths)
 def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_to_nothing(
     chosen: EngineSettings, seed: int, count: int
@@ -205,6 +210,7 @@ def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_t
                 resting[command.bundle] = command
 
 
+@pytest.mark.heavy
 @given(any_settings, seeds, lengths)
 def test_a_dry_run_after_a_verdict_or_another_dry_run_changes_nothing(
     chosen: EngineSettings, seed: int, count: int
@@ -220,6 +226,7 @@ def test_a_dry_run_after_a_verdict_or_another_dry_run_changes_nothing(
             assert again.get_cluster() == state
 
 
+@pytest.mark.heavy
 @given(any_settings, seeds, lengths)
 def test_where_every_command_meets_a_dry_run_nothing_rests_is_under_way_or_spent(
     chosen: EngineSettings, seed: int, count: int
@@ -251,6 +258,7 @@ def test_where_every_command_meets_a_dry_run_nothing_rests_is_under_way_or_spent
         assert (state.cooling, state.in_flight, state.orders, state.spent) == ({}, {}, {}, ())
 
 
+@pytest.mark.heavy
 def test_the_stories_are_worth_telling() -> None:
     """Guards the other tests: many a story must have commands, rounds and rejections, or they would
     prove nothing.

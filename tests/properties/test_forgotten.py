@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,7 @@ def cut(records: Sequence[TelemetryRecord], draw: Random) -> Iterator[Sequence[T
         start = end
 
 
+@pytest.mark.heavy
 @costly
 @given(st.sampled_from(ENGINES), seeds)
 def test_rows_may_leave_at_any_time_of_the_absence(engine: EngineSettings, seed: int) -> None:
@@ -102,6 +104,7 @@ def test_rows_may_leave_at_any_time_of_the_absence(engine: EngineSettings, seed:
     assert told == lives.told
 
 
+@pytest.mark.heavy
 def test_drawn_lives_lose_their_rows_and_have_rounds_again() -> None:
     """What the property needs to say anything."""
     engine, dropped, again = ENGINES[0], 0, 0

@@ -119,6 +119,7 @@ def a_case(strategy: str, mode: Mode, given_: RoundInput, seed: int) -> Case:
     )
 
 
+@pytest.mark.heavy
 @any_strategy
 @given(given_=inputs, mode=modes, seed=seeds)
 def test_no_budget_is_exceeded(strategy: str, given_: RoundInput, mode: Mode, seed: int) -> None:
@@ -143,6 +144,7 @@ def test_no_budget_is_exceeded(strategy: str, given_: RoundInput, mode: Mode, se
         assert result.spent.throughput / MIB == pytest.approx(traffic)
 
 
+@pytest.mark.heavy
 @any_strategy
 @given(given_=inputs, mode=modes, seed=seeds)
 def test_nothing_goes_where_it_must_not_and_nobody_who_is_left_out_takes_part(
@@ -166,6 +168,7 @@ def test_nothing_goes_where_it_must_not_and_nobody_who_is_left_out_takes_part(
             assert command.destination.rpartition(":")[0] == case.host
 
 
+@pytest.mark.heavy
 @any_strategy
 @given(given_=inputs, mode=modes, seed=seeds)
 def test_every_bundle_that_was_picked_is_commanded_or_has_a_reason(

@@ -195,6 +195,7 @@ def test_nothing_goes_where_isolation_forbids(story: Story, placement: str, mode
         assert destination != decision.source
 
 
+@pytest.mark.heavy
 @given(stories(), placements)
 def test_nothing_goes_to_a_broker_that_filters_exclude(story: Story, placement: str) -> None:
     count = _Count(story)
@@ -254,6 +255,7 @@ class _Count:
         )
 
 
+@pytest.mark.heavy
 @given(stories(), placements, seeds)
 def test_the_order_of_brokers_and_bundles_changes_nothing(
     story: Story, placement: str, seed: int

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
@@ -68,6 +69,7 @@ def in_batches(values: Sequence[bytes], cuts: Sequence[int]) -> list[OutputRow]:
     return found
 
 
+@pytest.mark.heavy
 @given(SENT, st.lists(st.integers(0, 120), max_size=6))
 def test_any_division_has_the_bytes_of_the_plain_loop(sent: list[Sent], cuts: list[int]) -> None:
     values = [value(one) for one in sorted(sent)]

@@ -217,6 +217,7 @@ def test_what_only_the_rebalancer_and_pulsar_move_is_never_foreign(
     assert found == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("noted", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_what_something_else_moves_is_found(seed: int, noted: bool) -> None:
@@ -231,7 +232,7 @@ def test_what_something_else_moves_is_found(seed: int, noted: bool) -> None:
     assert len(found) > 8
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 @pytest.mark.parametrize("strategy", SHEDDERS)
 @pytest.mark.parametrize("harsh", [False, True])
 def test_chaos_without_a_rival_has_no_foreign_move(strategy: str, harsh: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -150,6 +151,7 @@ quiet_facts = st.builds(
 )
 
 
+@pytest.mark.heavy
 @given(facts=all_facts)
 def test_whatever_is_seen_there_is_one_step(facts: RollFacts) -> None:
     step = next_step(facts)
@@ -167,6 +169,7 @@ def test_whatever_is_seen_there_is_one_step(facts: RollFacts) -> None:
             assert advice
 
 
+@pytest.mark.heavy
 @given(facts=st.one_of(all_facts, quiet_facts))
 def test_only_an_acknowledged_restart_is_run_and_nothing_while_something_is_wrong(
     facts: RollFacts,
@@ -187,6 +190,7 @@ def test_only_an_acknowledged_restart_is_run_and_nothing_while_something_is_wron
         assert step.broker in facts.memory.due
 
 
+@pytest.mark.heavy
 @given(facts=quiet_facts)
 def test_records_keep_the_order_of_phases_and_the_number_in_work(facts: RollFacts) -> None:
     step, phases = next_step(facts), facts.rounds.view.phases
@@ -215,6 +219,7 @@ def test_records_keep_the_order_of_phases_and_the_number_in_work(facts: RollFact
             assert {*phases.values()} == {"restarted"}
 
 
+@pytest.mark.heavy
 @given(
     seed=st.integers(0, 2**32),
     deaths=st.integers(0, 6),

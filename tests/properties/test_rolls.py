@@ -65,12 +65,13 @@ def replayed(life: RollLife) -> Iterator[bytes | dict[str, bytes]]:
     yield to_bytes(store.get_cluster())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_a_roll_keeps_its_promises(seed: int) -> None:
     assert broken(lived(seed)) == []
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_thousand_rolls_keep_their_promises(part: int) -> None:
     kept: dict[int, list[str]] = {}
@@ -82,6 +83,7 @@ def test_a_thousand_rolls_keep_their_promises(part: int) -> None:
     assert kept == {}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(0, QUICK, 2))
 def test_a_replay_of_a_recorded_roll_gives_the_same_bytes(seed: int) -> None:
     life = lived(seed)

@@ -177,6 +177,7 @@ def closed(strategy: str, mode: Mode, given_: RoundInput) -> RoundResult:
     return run_round(given_, shedder(strategy, EAGER[strategy], WEIGHTS, mode), rules_of(settings))
 
 
+@pytest.mark.heavy
 @any_strategy
 @given(given_=inputs, mode=modes)
 def test_a_bundle_is_moved_at_most_once_between_brokers_of_the_round_and_no_round_raises(
@@ -199,6 +200,7 @@ def test_a_bundle_is_moved_at_most_once_between_brokers_of_the_round_and_no_roun
         assert command.bundle not in given_.in_flight or mode == "parity"
 
 
+@pytest.mark.heavy
 @any_strategy
 @given(given_=inputs, seed=seeds)
 def test_the_order_of_brokers_and_bundles_changes_nothing(
@@ -211,6 +213,7 @@ def test_the_order_of_brokers_and_bundles_changes_nothing(
     assert one.round == replace(other.round, brokers=one.round.brokers, digest=one.round.digest)
 
 
+@pytest.mark.heavy
 @any_strategy
 @any_mode
 def test_the_rounds_are_worth_looking_at(strategy: str, mode: Mode) -> None:

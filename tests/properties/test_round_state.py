@@ -50,6 +50,7 @@ def settings(strategy: str, mode: Mode, limits: LimitSettings, *, eager: bool) -
     )
 
 
+@pytest.mark.heavy
 @any_strategy
 @given(
     given_=inputs,

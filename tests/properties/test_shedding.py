@@ -53,6 +53,7 @@ def rule_of(strategy: str, mode: Mode, *, eager: bool) -> Shedder:
 
 
 # Two brokers report a bundle that SteadyShedder moves, or that its advice is about.
+@pytest.mark.heavy
 @any_strategy
 @example(seen=[a_view(876_000, 6, 5)], memory=a_memory(541), mode="fixed", eager=True)
 @example(seen=[a_view(592_323, 5, 3)], memory=a_memory(1736), mode="fixed", eager=True)
@@ -124,6 +125,7 @@ def only_what_may_move_moves_and_once(view: ClusterView, round_: Shedding) -> No
         assert not is_system_bundle(decision.bundle)
 
 
+@pytest.mark.heavy
 @any_strategy
 @given(seen=histories, memory=memories, eager=mostly, seed=seeds)
 def test_the_order_of_brokers_and_bundles_changes_nothing(

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ from tests.unit.shedding_builders import ns
 from tests.unit.splitting_builders import broker, stats
 
 
+@pytest.mark.heavy
 @given(algorithms, requests())
 def test_fixed_parts_cover_the_bundle_exactly(algorithm: Algorithm, request: SplitRequest) -> None:
     found = cuts(algorithm, request, "fixed")
@@ -42,6 +44,7 @@ def test_fixed_parts_cover_the_bundle_exactly(algorithm: Algorithm, request: Spl
             )
 
 
+@pytest.mark.heavy
 @given(algorithms, requests())
 def test_the_order_of_topics_changes_nothing(algorithm: Algorithm, request: SplitRequest) -> None:
     turned = None if request.topics is None else request.topics[::-1]

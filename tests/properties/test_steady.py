@@ -31,6 +31,7 @@ def lived(life: Life, seed: int, sizes: tuple[int, int], rounds: int) -> Life:
     return life.live(DrawnCluster.of(seed, *sizes), rounds)
 
 
+@pytest.mark.heavy
 @given(seed=seeds, brokers=brokers, bundles=bundles, rounds=rounds)
 @example(seed=177, brokers=3, bundles=7, rounds=9)  # with `tight`, bundles rest for minutes
 @example(seed=2178, brokers=5, bundles=6, rounds=6)  # the source of a lost command leaves
@@ -67,6 +68,7 @@ def test_twice_the_capacity_and_twice_the_load_change_nothing(
     assert one.decided == other.decided
 
 
+@pytest.mark.heavy
 @costly
 @given(seed=seeds, brokers=brokers, bundles=bundles, rounds=rounds)
 def test_the_state_survives_encoding(seed: int, brokers: int, bundles: int, rounds: int) -> None:
@@ -91,7 +93,7 @@ def reopened(store: InMemoryStore) -> InMemoryStore:
     return found
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_the_lives_are_worth_looking_at() -> None:
     """Guards the other tests: many of these lives have moves for every reason, and bundles that
     move more than once.
@@ -117,6 +119,7 @@ nasty_figures = st.tuples(
 )
 
 
+@pytest.mark.heavy
 @given(st.lists(st.lists(nasty_figures, min_size=3, max_size=3), min_size=4, max_size=8))
 @example(
     [

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pytest
 from hypothesis import given
 
 from strategies.averages.bundle_averages import bundles_of, first_history
@@ -41,6 +42,7 @@ def counter(broker: BrokerLoad) -> Callable[[str], int]:
     )
 
 
+@pytest.mark.heavy
 @given(story=stories())
 def test_a_broker_takes_a_bundle_where_all_filters_let_it_through(story: Story) -> None:
     ledger, filters = Ledger(story.view.brokers, WEIGHTS), Filters(story.filters, "fixed")
@@ -55,6 +57,7 @@ def test_a_broker_takes_a_bundle_where_all_filters_let_it_through(story: Story) 
         ledger.count(CountedMove(decision.bundle, decision.source, decision.destination, UNKNOWN))
 
 
+@pytest.mark.heavy
 @given(story=stories())
 def test_one_namespace_counts_as_among_all(story: Story) -> None:
     view = counted(story.view)
@@ -70,6 +73,7 @@ def test_one_namespace_counts_as_among_all(story: Story) -> None:
                 assert quick.bundles_of(namespace, broker) == slow.served(broker).get(namespace, 0)
 
 
+@pytest.mark.heavy
 @given(story=stories())
 def test_the_short_cuts_change_no_destination(story: Story) -> None:
     assert answers(replace(story, view=counted(story.view)), "avg", "fixed") == answers(
@@ -77,6 +81,7 @@ def test_the_short_cuts_change_no_destination(story: Story) -> None:
     )
 
 
+@pytest.mark.heavy
 @given(story=stories())
 def test_somebody_can_relieve_a_broker_if_one_of_those_that_may_take_its_bundle_can(
     story: Story,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,7 @@ choices = st.builds(
 )
 
 
+@pytest.mark.heavy
 @given(seen=legal, chosen=choices)
 def test_a_bundle_moves_once_and_only_between_brokers_that_were_judged(
     seen: Stores, chosen: TransferSettings
@@ -72,6 +74,7 @@ def test_a_bundle_moves_once_and_only_between_brokers_that_were_judged(
     assert (verdict.skipped is None) == bool(verdict.moves)
 
 
+@pytest.mark.heavy
 @given(seen=legal, chosen=choices, chance=st.randoms(use_true_random=False))
 def test_the_order_of_brokers_changes_nothing(
     seen: Stores, chosen: TransferSettings, chance: Random
@@ -83,6 +86,7 @@ def test_the_order_of_brokers_changes_nothing(
     ) == judge_repaired(seen, chosen, 0)
 
 
+@pytest.mark.heavy
 @given(seen=legal, chosen=choices, hits=st.integers(0, 9))
 def test_java_raises_nothing_and_counts_hits_one_by_one(
     seen: Stores, chosen: TransferSettings, hits: int

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from streaming.jars.download import JarsMissing
 from tests.servers.jvm import Program, has_compiler, java_from
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
 from tests.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
@@ -109,11 +108,6 @@ def _can_run(program: Program) -> None:
             f"{found} has no compiler, which the launcher of the Pulsar cluster needs; "
             "install a JDK, or name one as JAVA_HOME"
         )
-    if program is PULSAR_50:
-        try:
-            assert program.jars
-        except JarsMissing as error:
-            pytest.skip(f"the jars of Pulsar 5.0 cannot be had: {error}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import pytest
-
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.servers.certificates import Certificates, certificates
 from tests.servers.jvm import HERE, Program, Server, free_ports
@@ -104,6 +102,8 @@ class PulsarCluster:
     def secure(self, folder: Path) -> PulsarSettings:
         """The same by TLS."""
         if self.tls is None:
+            import pytest  # not here in the demo
+
             pytest.skip("the listeners with TLS need keys that openssl makes; install it")
         host = self.brokers[0].rpartition(":")[0]
         return replace(

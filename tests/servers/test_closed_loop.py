@@ -26,12 +26,13 @@ from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_processes import PulsarProcesses
 from tests.servers.skewed_users import Users, skewed_users
 from tests.servers.traffic_log import TrafficLog, pauses
-from tests.servers.verdicts import every_command_has_one_outcome
+from tests.servers.verdicts import every_command_has_one_outcome, moves
 from tests.unit.command_line import rebalancer
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
 
+@pytest.mark.essential
 def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its_share(
     modular: PulsarProcesses, tmp_path: Path
 ) -> None:
@@ -55,6 +56,7 @@ def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its
     assert moved_at_most_once(loop, users, traffic)
 
 
+@pytest.mark.essential
 @pytest.mark.parametrize("topics", ["pulsar", pytest.param("kafka", marks=pytest.mark.slow)])
 def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_stays_so(
     guarded_pulsar: PulsarCluster, topics: str, request: pytest.FixtureRequest, tmp_path: Path
@@ -247,7 +249,7 @@ def moved_at_most_once(loop: Loop, users: Users, traffic: TrafficLog) -> bool:
         f"{len(loop.rounds())} rounds, {len(outcomes)} moves; "
         f"{pauses(outcomes, traffic, users.topics)}"
     )
-    return set(Counter(one.bundle for one in outcomes if one.status == "applied").values()) == {1}
+    return set(moves(loop).values()) == {1}
 
 
 def moved_since(number: int, loop: Loop) -> bool:

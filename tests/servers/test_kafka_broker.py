@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.jvm import dying_with_us
-from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_broker import KAFKA, KafkaBroker
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
@@ -49,6 +49,7 @@ def test_a_killed_broker_comes_back_with_its_ports_and_records(own_kafka: KafkaB
 
 @pytest.mark.skipif(not dying_with_us(), reason="only Linux has a parent-death signal (setpriv)")
 def test_a_broker_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+    assert KAFKA.jars  # skipped without them
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", _STARTER, str(tmp_path)],

@@ -36,7 +36,8 @@ def test_the_job_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_pa
     check(job(own_kafka, tmp_path, 150, seed=1))
 
 
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [1, 2])
 def test_a_backlog_of_large_reports_takes_disk_not_memory(
     own_kafka: KafkaBroker, tmp_path: Path, partitions: int
 ) -> None:

@@ -19,6 +19,7 @@ from strategies.errors import SinkError
 from streaming.job import run_job
 from streaming.outputs.output_counts import KINDS
 from tests.control_topic import TOPICS
+from tests.lanes import variant
 from tests.replayed import replayed
 from tests.servers.job_stories import drain, each_decided_as_alone, in_turn, job_on
 from tests.servers.kafka_broker import KafkaBroker
@@ -36,7 +37,8 @@ def topics(kafka: KafkaBroker, name: str, partitions: int = 1) -> Topics:
     return topics_of(**{topic: kafka.topic(f"{name}-{topic}", partitions) for topic in TOPICS})
 
 
-@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.essential
+@pytest.mark.parametrize("partitions", [4, variant(1)])
 def test_a_recording_gives_the_bytes_of_the_plain_replay(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, partitions: int
 ) -> None:

@@ -31,6 +31,7 @@ from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from tests.servers.jvm import free_ports
 from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
 from tests.servers.kafka_topics import put, values
+from tests.servers.polling import poll_records
 from tests.servers.tcp_proxy import last_answer_with_close
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
@@ -123,8 +124,8 @@ def test_a_reader_without_a_group_remembers_no_position(kafka: KafkaBroker, tmp_
         ) as one,
         closing(open_consumer(topic, "g", tmp_path)) as other,
     ):
-        polled = [len(consumer.poll(100, 20)) for consumer in (one, other)]
-        assert polled == [20, 20]
+        for consumer in (one, other):
+            poll_records(consumer, 20)
         assert (len(one._handed), len(cast(KafkaTopicConsumer, other)._handed)) == (0, 20)
 
 
@@ -235,17 +236,17 @@ def opened(kafka: KafkaBroker, tmp_path: Path) -> Iterator[Callable[[str], Consu
         one.close()
 
 
+@pytest.mark.essential
 def test_what_was_not_committed_comes_again(
     kafka: KafkaBroker, opened: Callable[[str], Consumer]
 ) -> None:
     uri = kafka.topic("committed")
     put(uri, uneven(3))
     first = opened(uri)
-    records = [*first.poll(4, 5), *first.poll(4, 5)]
-    assert [record.position.offset for record in records] == list(range(len(records)))
+    records = poll_records(first, 8)
+    assert [record.position.offset for record in records] == list(range(8))
     first.commit(records[2])
-    again = opened(uri)
-    assert [record.position.offset for record in again.poll(3, 5)] == [3, 4, 5]
+    assert [record.position.offset for record in poll_records(opened(uri), 3)] == [3, 4, 5]
 
 
 def test_partitions_that_are_added_later_are_read_too(

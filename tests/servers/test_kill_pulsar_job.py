@@ -21,14 +21,8 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("partitions", "kills"),
-    [
-        (0, 2),
-        pytest.param(4, 2, marks=pytest.mark.slow),
-        pytest.param(0, 10, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("partitions", "kills"), [(0, 2), (4, 2), (0, 10)])
 def test_kills_of_the_job_lose_and_change_nothing(
     pulsar: PulsarCluster, tmp_path: Path, partitions: int, kills: int
 ) -> None:

@@ -33,6 +33,7 @@ def extensible(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield cluster
 
 
+@pytest.mark.slow
 def test_passes_commands_and_a_new_start_on_a_modular_cluster(
     modular: PulsarProcesses, tmp_path: Path
 ) -> None:

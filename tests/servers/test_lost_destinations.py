@@ -30,7 +30,8 @@ _ENOUGH = 5
 _SIGNIFICANT = 0.01
 
 
-@pytest.mark.parametrize("moves", [50, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("moves", [50, 250])
 def test_of_ten_destinations_that_look_ups_take_away_at_most_one_is_lost(
     modular: PulsarProcesses, tmp_path: Path, moves: int
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
     assert max(batch.records for batch in progress) == 50
 
 
+@pytest.mark.slow
 def test_ten_clusters_in_four_partitions_each_decide_as_alone(
     spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
 ) -> None:

@@ -206,7 +206,8 @@ def test_all_brokers_are_restarted_one_after_the_other_under_a_changing_load(
         ends_well(roll, tmp_path)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=_SLOW) for seed in range(1, 20))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
 def test_killed_programs_and_brokers_stop_no_roll(
     supervisor: Supervisor, manager: Manager, seed: int, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 240

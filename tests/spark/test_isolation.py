@@ -52,7 +52,14 @@ def of(published: Published, names: Iterable[str]) -> Published:
     )
 
 
-@pytest.mark.parametrize(("partitions", "records"), [(1, 50), (1, 1_000), (3, 150)])
+@pytest.mark.parametrize(
+    ("partitions", "records"),
+    [
+        (3, 150),
+        pytest.param(1, 50, marks=pytest.mark.slow),
+        pytest.param(1, 1_000, marks=pytest.mark.slow),
+    ],
+)
 def test_the_others_have_the_bytes_of_a_run_without_it(
     spark: SparkSession, workshop: Workshop, partitions: int, records: int
 ) -> None:

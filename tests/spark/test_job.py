@@ -26,6 +26,7 @@ from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from streaming.state.reader import CheckpointState, read_state
 from streaming.state.shards import shard_keys, shard_of
+from tests.lanes import variant
 from tests.raising_strategy import WITH_RAISING, RaisingSettings
 from tests.replayed import Published
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, recording, uneven
@@ -87,21 +88,23 @@ class Cut:
 
 CUTS = [
     Cut("modular-broker-joins", "avg", 1, 1, first=40),
-    Cut("modular-broker-joins", "threshold", 7, 3),
-    Cut("modular-broker-joins", "avg", 1000, 1),
-    Cut("modular-broker-killed", "threshold", 1, 3, first=60),
     Cut("modular-broker-killed", "avg", 7, 1),
     Cut("modular-broker-killed", "threshold", 1000, 3),
+    variant(Cut("modular-broker-killed", "threshold", 1, 3, first=60)),
+    variant(Cut("modular-broker-joins", "avg", 1000, 1)),
 ]
-WHOLE = [
-    Cut(name, "threshold", 1, partitions)
-    for name in ("modular-broker-joins", "modular-broker-killed")
-    for partitions in (1, 3)
+LONG = [
+    Cut("modular-broker-joins", "threshold", 7, 3),
+    *(
+        Cut(name, "threshold", 1, partitions)
+        for name in ("modular-broker-joins", "modular-broker-killed")
+        for partitions in (1, 3)
+    ),
 ]
 
 
 @pytest.mark.parametrize(
-    "cut", [*CUTS, *(pytest.param(cut, marks=pytest.mark.slow) for cut in WHOLE)], ids=str
+    "cut", [*CUTS, *(pytest.param(cut, marks=pytest.mark.slow) for cut in LONG)], ids=str
 )
 def test_a_recording_gives_the_bytes_of_the_plain_loop(
     spark: SparkSession, workshop: Workshop, cut: Cut
@@ -133,7 +136,7 @@ def test_a_restart_goes_on_where_the_checkpoint_stands(
     assert workshop.published() == workshop.expected(eager())
 
 
-@pytest.mark.parametrize(("partitions", "records"), [(1, 7), (3, 1_000)])
+@pytest.mark.parametrize(("partitions", "records"), [(1, 7), variant(3, 1_000)])
 def test_a_strategy_that_raises_for_one_cluster_stops_no_other(
     spark: SparkSession, workshop: Workshop, partitions: int, records: int
 ) -> None:
@@ -166,7 +169,7 @@ def by_cluster(published: Published, name: str) -> Published:
     }
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [3, variant(1)])
 def test_only_signed_intents_drain_a_broker(
     spark: SparkSession, workshop: Workshop, partitions: int
 ) -> None:
@@ -217,7 +220,9 @@ def test_two_clusters_in_one_topic_decide_as_each_alone(
             ] == expected[kind]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7])
+@pytest.mark.parametrize(
+    "partitions", [2, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 7))]
+)
 def test_many_clusters_decide_as_in_the_plain_loop_in_one_shard_per_partition(
     spark: SparkSession, workshop: Workshop, partitions: int
 ) -> None:

@@ -92,7 +92,7 @@ def telemetry() -> list[bytes]:
     return [*lines[:20], *bad, *lines[20:], lines[0]]
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_counters_are_what_stands_on_the_topics(
     spark: SparkSession, workshop: Workshop, partitions: int
 ) -> None:
@@ -162,6 +162,7 @@ def test_metrics_change_no_byte_and_may_be_switched_at_a_restart(
     assert all(published(without).values())
 
 
+@pytest.mark.servers
 def test_the_command_serves_the_metrics_of_its_job(workshop: Workshop) -> None:
     workshop.put(uneven(3))
     topics = {

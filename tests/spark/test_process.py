@@ -21,7 +21,7 @@ from streaming.job import run_job
 from tests.faults.real_job import environment_of_a_short_run
 from tests.spark.workshop import Workshop, eager, recording
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.servers, pytest.mark.spark]
 ROOT = Path(__file__).parents[2]
 
 
@@ -82,7 +82,9 @@ class JobProcess:
             time.sleep(0.05)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_it_after_the_batch_it_is_working_on(
     spark: SparkSession, workshop: Workshop, number: signal.Signals
 ) -> None:

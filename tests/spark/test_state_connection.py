@@ -34,7 +34,7 @@ def half_closed(pid: int) -> int:
     return sum(line[3] == _CLOSE_WAIT and line[9] in own for line in lines)
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("partitions", [2, pytest.param(1, marks=pytest.mark.slow)])
 def test_java_keeps_no_connection_of_tasks_that_have_finished(
     spark: SparkSession, tmp_path: Path, partitions: int
 ) -> None:

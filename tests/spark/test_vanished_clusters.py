@@ -65,7 +65,7 @@ def brokers_of(spark: SparkSession, workshop: Workshop) -> set[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_rows_of_vanished_clusters_leave_and_they_decide_as_in_the_plain_loop(
     spark: SparkSession, workshop: Workshop, partitions: int
 ) -> None:

@@ -39,7 +39,7 @@ def since(before: Published, workshop: Workshop) -> Published:
     return {kind: values[len(before[kind]) :] for kind, values in workshop.published().items()}
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_changed_settings_decide_as_if_they_had_been_there_all_along(
     spark: SparkSession, workshop: Workshop, tmp_path: Path, partitions: int
 ) -> None:
@@ -63,6 +63,7 @@ def test_changed_settings_decide_as_if_they_had_been_there_all_along(
     assert min(len(by_newer["commands"]), len(by_newer["rounds"])) > 1, "something to compare"
 
 
+@pytest.mark.servers
 def test_a_kill_in_the_middle_of_it_changes_nothing(
     spark: SparkSession, workshop: Workshop, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def reports(path: Path, owners: dict[str, str]) -> dict[str, LoadReport]:
     return {record.broker: record for record in records if isinstance(record, LoadReport)}
 
 
+@pytest.mark.heavy
 def test_in_the_open_loop_an_imbalance_is_met_again_and_in_the_closed_one_it_is_gone(
     tmp_path: Path,
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_bundle_whose_new_broker_is_gone_is_back_where_it_was_recorded(tmp_pat
     assert BUNDLE in bundles(reports(path, {BUNDLE: "gone:8080"})[A])
 
 
+@pytest.mark.heavy
 def test_moves_in_one_cluster_leave_bundles_of_the_same_names_in_another_alone(
     tmp_path: Path,
 ) -> None:
@@ -142,6 +144,7 @@ def test_moves_in_one_cluster_leave_bundles_of_the_same_names_in_another_alone(
         assert together.usage.tolist() == single.usage.tolist()
 
 
+@pytest.mark.heavy
 def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, an_hour())
     job = BacktestJob(path, "a run", load(flags=FLAGS), "closed")
@@ -155,6 +158,7 @@ def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
     assert first.records + second.records == run(job).records
 
 
+@pytest.mark.heavy
 def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> None:
     reports_alone = (line for line in an_hour() if json.loads(line)["kind"] != "sweep")
     _, path = recorded(tmp_path, reports_alone)
@@ -169,6 +173,7 @@ def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> 
     assert first.rounds + second.rounds >= len(whole) - 2
 
 
+@pytest.mark.heavy
 def test_json_lines_and_parquet_lead_to_the_same(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
     flags = [word for flag in FLAGS for word in ("--set", flag)]

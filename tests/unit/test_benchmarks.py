@@ -12,6 +12,7 @@ from sinks.wire.codec import decode
 from strategies.model import LoadReport, Sweep
 
 
+@pytest.mark.heavy
 def test_reports_have_the_size_of_real_ones_and_decode() -> None:
     fleet = Fleet(brokers=10)
     values = list(fleet.reports(0))
@@ -37,6 +38,7 @@ def test_every_figure_changes_from_pass_to_pass() -> None:
     assert (first.bundles.traffic != second.bundles.traffic).all()
 
 
+@pytest.mark.heavy
 def test_the_plain_loop_is_measured_for_every_strategy(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--brokers", "6", "--bundles", "20", "--passes", "1", "--no-spark", "--json"])
     costs = json.loads(capsys.readouterr().out)
@@ -49,6 +51,7 @@ def test_the_plain_loop_is_measured_for_every_strategy(capsys: pytest.CaptureFix
     assert costs["batches"] == []
 
 
+@pytest.mark.heavy
 def test_figures_print_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--brokers", "4", "--bundles", "5", "--passes", "1", "--no-spark"])
     printed = capsys.readouterr()

@@ -217,6 +217,7 @@ def _kind(value: ast.expr | None) -> str:
     return ""
 
 
+@pytest.mark.heavy
 def test_every_field_that_grows_says_by_what_it_is_bounded() -> None:
     assert sorted(set(growing()) - BOUNDS.keys()) == []
     assert sorted(BOUNDS.keys() - set(growing())) == []

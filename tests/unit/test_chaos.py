@@ -13,7 +13,7 @@ from strategies.limits.settings import LimitSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.lab
 
 TIGHT = LimitSettings(
     moves_per_round=4, moves_per_hour=25, moved_mib_per_round=120, moved_mib_per_hour=500

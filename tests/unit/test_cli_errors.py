@@ -127,6 +127,7 @@ def test_version() -> None:
     assert rebalancer("--version").out.startswith("rebalancer 0.")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("encoding", "more"),
     [

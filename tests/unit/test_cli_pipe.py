@@ -172,6 +172,7 @@ def test_a_last_record_without_a_line_end_counts() -> None:
     assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, -signal.SIGTERM, marks=pytest.mark.heavy)],
@@ -186,6 +187,7 @@ def test_interrupted_while_it_waits_for_input(number: int, code: int) -> None:
         assert pipe.process.wait(A_MOMENT_S) == code
 
 
+@pytest.mark.heavy
 def test_without_a_standard_input_the_error_says_what_to_do() -> None:
     command = f"exec {sys.executable} -m rebalancer replay - <&-"
     done = subprocess.run(
@@ -195,6 +197,7 @@ def test_without_a_standard_input_the_error_says_what_to_do() -> None:
     assert done.stderr.startswith("error: standard input is closed; pipe telemetry in, or name")
 
 
+@pytest.mark.heavy
 def test_nobody_reads_the_answers_any_more() -> None:
     with piped() as pipe:
         assert pipe.process.stdout is not None

@@ -72,6 +72,7 @@ def test_a_rejected_record_is_placed_in_the_recording(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda file: f"{file.parts[-3]}-{file.name}")
 def test_the_same_recording_gives_the_same_bytes(tmp_path: Path, recording: Path) -> None:
     for name in ("first", "second"):
@@ -160,6 +161,7 @@ def test_fail_on_imbalance_of_the_default_strategy(tmp_path: Path) -> None:
     assert answer.err.endswith("which SteadyShedder does not consider even\n")
 
 
+@pytest.mark.heavy
 def test_settings_of_a_strategy_that_does_not_run_are_named(tmp_path: Path) -> None:
     """As in a settings file from before the default was `steady`."""
     log, avg = recorded(tmp_path, uneven()), ("--set", "shedding.avg.hit_count_high=1")
@@ -182,6 +184,7 @@ def test_nothing_to_decide(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("lines", "told"),
     [

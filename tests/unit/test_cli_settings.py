@@ -264,6 +264,7 @@ TOML_KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.heavy
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(TOML_KEYS, TOML_VALUES, max_size=4), st.binary(max_size=20))
 def test_any_file_is_either_read_or_refused_with_complaints(
@@ -299,6 +300,7 @@ def test_the_schema_in_the_documentation_is_up_to_date() -> None:
     ).out
 
 
+@pytest.mark.heavy
 def test_the_schema_accepts_and_refuses_as_the_settings_do() -> None:
     schema = json_schema(all_leaves())
 
@@ -335,6 +337,7 @@ def test_config_show_tells_value_and_origin() -> None:
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_config_show_fits_the_terminal(columns: str) -> None:
     answer = rebalancer("config", "show", env={"COLUMNS": columns})

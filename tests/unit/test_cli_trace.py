@@ -73,6 +73,7 @@ def traced(folder: Path, lines: Iterable[bytes], *words: object) -> tuple[Answer
 RISING = passes(*({A: {ORDERS: 2.0 + minute, OWN: 0.5}, B: {CLICKS: 4.0}} for minute in range(6)))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["log.jsonl.gz", "log.parquet"])
 @pytest.mark.parametrize("per", ["cluster", "namespace"])
 def test_from_a_recording_to_a_simulated_cluster_under_its_load(
@@ -118,6 +119,7 @@ def test_each_namespace_has_a_column_and_together_they_are_all_but_pulsars_own(
     assert everything == pytest.approx(np.array(clicks) + np.array(orders) + 0.5, rel=1e-4)
 
 
+@pytest.mark.heavy
 def test_the_same_recording_gives_the_same_bytes_from_either_form(tmp_path: Path) -> None:
     source = ROOT / "tests/data/recordings/modular-broker-joins.jsonl.gz"
     columnar = tmp_path / "log.parquet"

@@ -257,6 +257,7 @@ def test_policies_are_published_when_they_change_and_read_as_they_are_meant(
     assert {facts.version for facts in last.brokers.values()} == {"4.2.4"}
 
 
+@pytest.mark.heavy
 def test_policies_that_do_not_change_are_published_again_after_a_while(
     pulsar: FakePulsar, control: Control
 ) -> None:

@@ -26,7 +26,7 @@ def write(path: Path, rows: int, **columns: list[Any]) -> Path:
     return path
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_value_that_is_repeated_thousands_of_times_is_held_once(tmp_path: Path) -> None:
     path = write(tmp_path / "repeated.parquet", 1_000, original=[b"x" * 900_000] * 1_000)
     assert path.stat().st_size < 2**20
@@ -44,7 +44,7 @@ def test_a_row_group_of_very_many_records_is_refused_with_its_number(tmp_path: P
         list(read_blocks(path))
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_column_that_would_take_very_much_memory_is_refused_with_its_row_group(
     tmp_path: Path,
 ) -> None:

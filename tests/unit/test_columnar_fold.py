@@ -38,7 +38,7 @@ from strategies.store import InMemoryStore
 from tests.architecture.command_line import ROOT
 from tests.modelled import carry, steady_cluster
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.lab
 
 #: Short enough that a made-up hour has quiet rounds, an imbalance, moves that expire, and quiet
 #: rounds again.

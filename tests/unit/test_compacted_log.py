@@ -209,6 +209,7 @@ def test_one_that_lacks_an_entry_between_two_that_it_has_is_of_no_use() -> None:
     assert not behind.follow([0, 1, 2], kept.entries.__getitem__)
 
 
+@pytest.mark.heavy
 def test_whoever_follows_has_what_there_is_or_says_that_it_has_not() -> None:
     followed = refused = 0
     for seed in range(20):

@@ -57,6 +57,7 @@ class Silence:
     def step(self, step: Step) -> None: ...
 
 
+@pytest.mark.heavy
 def test_it_ends_with_one_sentence_and_where_to_go_from_here(tmp_path: Path) -> None:
     result = demo("--out", str(tmp_path / "demo"))
     assert result.exit_code == 0, result.output
@@ -77,6 +78,7 @@ def test_the_help_names_the_default_strategy() -> None:
     assert f"default {DEFAULT}." in rebalancer("demo", "--help").words
 
 
+@pytest.mark.heavy
 def test_the_proof_says_what_the_certificates_of_the_rounds_say(tmp_path: Path) -> None:
     plan = plan_in(tmp_path / "demo", "steady")
     settings = load(plan.settings_file).engine
@@ -97,12 +99,13 @@ def test_the_proof_says_what_the_certificates_of_the_rounds_say(tmp_path: Path) 
     assert result.as_json()["proof"] == result.proof()
 
 
+@pytest.mark.heavy
 def test_strategies_without_a_certificate_prove_nothing(tmp_path: Path) -> None:
     result = demo("--out", str(tmp_path / "demo"), "--strategy", "avg", "--json")
     assert json.loads(result.stdout)["proof"] is None
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 @pytest.mark.parametrize("strategy", list(SHEDDERS))
 @pytest.mark.parametrize("mode", ["fixed", "parity"])
 def test_every_strategy_gets_there(tmp_path: Path, strategy: str, mode: str) -> None:
@@ -131,6 +134,7 @@ def test_every_strategy_gets_there(tmp_path: Path, strategy: str, mode: str) -> 
     assert 0 < told["moved"] < told["bundles"] == 256
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", list(SHEDDERS))
 def test_settings_are_set_as_for_every_command(tmp_path: Path, strategy: str) -> None:
     words = [
@@ -185,6 +189,7 @@ def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     assert files_of("third", "8")["telemetry"] != first["telemetry"]
 
 
+@pytest.mark.heavy
 def test_topics_hold_what_was_shown(tmp_path: Path) -> None:
     plan = plan_in(tmp_path / "demo")
     settings = load(plan.settings_file).engine
@@ -249,6 +254,7 @@ def test_an_unknown_strategy_is_named_before_anything_is_written(tmp_path: Path)
     assert not (tmp_path / "demo" / SETTINGS_NAME).exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("width", [80, 120])
 def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     printed = StringIO()

@@ -139,6 +139,7 @@ def test_filters_of_the_other_load_manager_are_told() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_the_built_in_shedder_must_be_off_unless_it_is_only_compared_with(
     pulsar: FakePulsar,
 ) -> None:
@@ -243,6 +244,7 @@ def test_clocks_that_differ(pulsar: FakePulsar) -> None:
     assert "differs by" in found.text
 
 
+@pytest.mark.heavy
 def test_doctor_ends_with_1_when_the_cluster_has_a_rival(pulsar: FakePulsar) -> None:
     words = [
         "doctor",

@@ -68,6 +68,7 @@ def test_a_round_leaves_a_draining_broker_out() -> None:
     assert not [one for one in made.commands if one.destination == "a:1"]
 
 
+@pytest.mark.heavy
 def test_after_undrain_the_broker_takes_bundles_again() -> None:
     made = cluster()
     made.tell(drain(1, made.seconds + 5, "a:1"))
@@ -270,6 +271,7 @@ def test_commands_that_are_not_carried_out(status: OutcomeStatus) -> None:
     assert said(made.passes(6)).state == "drained"
 
 
+@pytest.mark.heavy
 def test_commands_that_nobody_answers() -> None:
     """They expire after five minutes; each later round says so, until a bundle leaves."""
     made = draining(cluster())
@@ -402,6 +404,7 @@ def test_a_halted_roll_moves_nothing() -> None:
     assert said(made.passes(4)).phases == {"a:1": "drained"}
 
 
+@pytest.mark.heavy
 def test_balancing_of_the_others_goes_on() -> None:
     """A hot broker sheds while another one is drained, and never to that one."""
     brokers = spread_out(NAMES, 6, 1.0)
@@ -419,12 +422,14 @@ def _moved(commands: list[Command]) -> list[str]:
     return [one.bundle for one in commands]
 
 
+@pytest.mark.heavy
 def test_what_has_left_is_not_moved_again_by_balancing() -> None:
     made = draining(cluster(bundles=20))
     made.passes(20)
     assert len(_moved(made.commands)) == len({*_moved(made.commands)}) == 20
 
 
+@pytest.mark.heavy
 def test_steadyshedder_does_not_count_evacuations_as_its_own_moves() -> None:
     made = draining(cluster(bundles=20))
     done = made.passes(12)

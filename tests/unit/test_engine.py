@@ -167,6 +167,7 @@ class TestWhoIsTrusted:
         )
         assert [rejection.code for rejection in rejections(events)] == ["out-of-order"]
 
+    @pytest.mark.heavy
     def test_records_that_are_repeated_change_nothing_and_are_no_fault(self) -> None:
         """As after an outage, when a collector publishes its pass again, and as extensible brokers
         do within a millisecond.
@@ -296,6 +297,7 @@ class TestWhatAMoveChanges:
         assert tables[0] is not None
 
 
+@pytest.mark.heavy
 def test_the_state_stays_small_when_a_large_part_of_the_cluster_leaves() -> None:
     store, machine = InMemoryStore(), engine()
     names = [f"b{i}:1" for i in range(120)]
@@ -329,6 +331,7 @@ def test_a_bundle_under_way_gets_no_second_command_however_short_the_cool_down()
     assert len(ordered) == len(set(ordered))
 
 
+@pytest.mark.heavy
 def test_what_an_hour_may_move_is_not_given_twice_when_the_clock_goes_back() -> None:
     """Nobody knows how long ago the moves before were, so that they count for an hour from now
     on.

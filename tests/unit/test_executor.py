@@ -435,6 +435,7 @@ def test_a_start_forgets_what_expired_more_than_a_week_ago(
     assert [remembered(control, [one]) for one in (old, older)] == [1, 0]
 
 
+@pytest.mark.heavy
 def test_an_executor_forgets_as_it_goes_and_applies_nothing_twice(
     pulsar: FakePulsar, control: Control
 ) -> None:

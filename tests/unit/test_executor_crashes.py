@@ -238,6 +238,7 @@ def test_a_death_at_each_moment_of_each_part(tmp_path: Path, part: int) -> None:
     assert moment > 10, "the fuse counts moments"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(12))
 def test_many_deaths(tmp_path: Path, seed: int) -> None:
     """Lives so short that hardly any command is finished in the one that began it."""

@@ -297,6 +297,7 @@ class TestTheBreaker:
             assert at_work.breaker == "open"
 
 
+@pytest.mark.heavy
 def test_half_of_all_calls_unanswered_leaves_nothing_half_done(
     pulsar: FakePulsar, control: Control
 ) -> None:

@@ -91,6 +91,7 @@ def test_segments_roll_and_are_read_as_one_topic(tmp_path: Path) -> None:
     assert end == Offset(4, 20)
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(
     st.lists(
@@ -303,6 +304,7 @@ for number in range(60):
 """.replace("größe", "gr\\xc3\\xb6\\xc3\\x9fe")
 
 
+@pytest.mark.heavy
 def test_a_line_that_is_being_written_byte_by_byte_is_never_half_read(tmp_path: Path) -> None:
     reader, seen, offset = FileTopicReader(tmp_path), list[bytes](), Offset(0, 0)
     looks_in_between = 0
@@ -334,6 +336,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.heavy
 def test_several_writers_share_a_topic_in_one_order(tmp_path: Path) -> None:
     writers = [start(MANY_LINES, tmp_path, name, 200) for name in "abc"]
     seen, offset, reader = list[bytes](), Offset(0, 0), FileTopicReader(tmp_path)
@@ -359,6 +362,7 @@ def test_several_writers_share_a_topic_in_one_order(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("segment-*.jsonl"))) > 5
 
 
+@pytest.mark.heavy
 def test_a_killed_writer_blocks_nobody_and_tears_at_most_its_last_line(tmp_path: Path) -> None:
     for _ in range(5):
         with start(MANY_LINES, tmp_path, "dead", 1_000_000) as writer:

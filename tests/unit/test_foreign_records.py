@@ -109,6 +109,7 @@ def test_shadow_reads_past_foreign_records_on_all_three_topics(control: Control)
     assert "that are no commands [unknown-version]" in answer.err
 
 
+@pytest.mark.heavy
 def test_a_replay_of_a_topic_names_positions_of_the_topic(tmp_path: Path) -> None:
     control = Control(tmp_path)
     first, *rest = uneven()

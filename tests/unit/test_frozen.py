@@ -24,6 +24,7 @@ def _thawed_afterwards() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.heavy
 def test_what_is_kept_is_not_searched() -> None:
     kept = [Knot()]
     Freezer().after_batch()
@@ -31,6 +32,7 @@ def test_what_is_kept_is_not_searched() -> None:
     assert not any(one is kept for one in gc.get_objects())
 
 
+@pytest.mark.heavy
 def test_a_cycle_is_freed_after_some_micro_batches() -> None:
     freezer, knot = Freezer(), Knot()
     alive = weakref.ref(knot)
@@ -43,6 +45,7 @@ def test_a_cycle_is_freed_after_some_micro_batches() -> None:
     assert alive() is None
 
 
+@pytest.mark.heavy
 def test_what_nothing_refers_to_is_freed_at_once() -> None:
     freezer, plain = Freezer(), type("Plain", (), {})()
     alive = weakref.ref(plain)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from strategies.engine import Engine, EngineSettings
 from strategies.intents.contract import Intent
 from strategies.intents.state import NO_INTENTS
@@ -59,6 +61,7 @@ def test_a_refused_record_is_a_status_and_a_row() -> None:
     assert "[unknown-broker]" in status.text
 
 
+@pytest.mark.heavy
 def test_ended_intents_are_shown_for_an_hour() -> None:
     store = InMemoryStore()
     fold_all(ENGINE, [*a_pass(0), drain(1, 10, "no:1")], store)

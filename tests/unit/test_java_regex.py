@@ -102,6 +102,7 @@ ENDLESS = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("pattern", ENDLESS)
 def test_a_pattern_that_would_take_forever_is_matched_in_linear_time(pattern: str) -> None:
     matches = compile_java(pattern).matches

@@ -63,6 +63,7 @@ def test_without_the_entry_there_is_no_such_strategy() -> None:
     assert "halving" not in SHEDDERS
 
 
+@pytest.mark.heavy
 def test_replay_decides_by_it_and_reports_on_it(recording: tuple[list[bytes], Path]) -> None:
     settings = chosen()
     lines = plain.of_recording(recording[1].with_suffix(".jsonl"))
@@ -82,6 +83,7 @@ def test_a_backtest_runs_it(recording: tuple[list[bytes], Path], loop: Loop) -> 
     assert not line.reached.all()
 
 
+@pytest.mark.heavy
 def test_tune_searches_its_settings(recording: tuple[list[bytes], Path]) -> None:
     current = chosen()
     sets = [(changes, chosen(*changes)) for changes in drawn(HALVING, 10, 1)]
@@ -97,6 +99,7 @@ def test_tune_searches_its_settings(recording: tuple[list[bytes], Path]) -> None
     assert found.current.training.rounds == 20
 
 
+@pytest.mark.heavy
 def test_simulate_runs_it_by_name_and_among_all() -> None:
     scenario, changes = "e7-avg-equal", {"minutes": 12}
     requests = run_requests([scenario], ["all"], [1], changes=changes, shedders=WITH_HALVING)

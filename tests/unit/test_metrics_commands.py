@@ -76,6 +76,7 @@ def ready(address: ListenAddress) -> bool:
     return get(address, "/readyz")[0] == 200
 
 
+@pytest.mark.heavy
 def test_a_collector_is_ready_after_a_pass(pulsar: FakePulsar, tmp_path: Path) -> None:
     with served("collect", *words(pulsar, tmp_path)) as address:
         eventually(lambda: ready(address))
@@ -85,6 +86,7 @@ def test_a_collector_is_ready_after_a_pass(pulsar: FakePulsar, tmp_path: Path) -
         assert get(address, "/healthz")[0] == 200
 
 
+@pytest.mark.heavy
 def test_an_executor_counts_its_outcomes(pulsar: FakePulsar, tmp_path: Path) -> None:
     Control(tmp_path).send(command(BUNDLE, pulsar.cluster.brokers[0]))
     counter = ("pulsar_rebalancer_outcomes_total", "c", "dry-run", "dry-run")

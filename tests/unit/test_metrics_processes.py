@@ -385,6 +385,7 @@ class TestJob:
         assert samples(registry, "broker_usage_ratio") == {("c", "b"): 0.5}
         assert samples(registry, "last_round_timestamp_seconds") == {("c",): 60}
 
+    @pytest.mark.heavy
     def test_a_cluster_whose_rows_left_has_no_series_and_makes_room_for_another(self) -> None:
         registry = CollectorRegistry()
         metrics = JobMetrics(registry, 0, patient())
@@ -411,6 +412,7 @@ class TestJob:
         assert samples(registry, "rounds_total")["new",] == 1
         assert text_of(registry).count("cluster=") == before.count("cluster=")
 
+    @pytest.mark.heavy
     def test_clusters_above_the_limit_share_their_counts_and_one_warning_says_so(self) -> None:
         registry, warnings = CollectorRegistry(), list[str]()
         metrics = JobMetrics(registry, 0, patient(), warn=warnings.append)
@@ -424,6 +426,7 @@ class TestJob:
         (warning,) = warnings
         assert f"c{MOST_CLUSTERS} and later ones share the label other" in warning
 
+    @pytest.mark.heavy
     def test_each_of_a_thousand_clusters_has_what_alerts_read(self) -> None:
         registry, warnings = CollectorRegistry(), list[str]()
         state = StateFigures("set-aside", 60_000)

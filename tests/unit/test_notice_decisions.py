@@ -233,6 +233,7 @@ class TestPlans:
         assert found.title == "prod: round 1 has a plan of 1 command"
         assert notices([done, published("a", ""), published("b", "")], self.RULES) == []
 
+    @pytest.mark.heavy
     def test_what_is_never_complete_is_forgotten(self) -> None:
         many = [a_round("acting", number, commands=("lost",)) for number in range(1, 60)]
         stray = [published(f"stray-{n}") for n in range(5_050)]

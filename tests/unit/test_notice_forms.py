@@ -80,6 +80,7 @@ class TestSlack:
             "context",
         ]
 
+    @pytest.mark.heavy
     @given(
         words=st.lists(st.text(max_size=40) | st.just(HOSTILE), min_size=6, max_size=6),
         times=st.sampled_from((1, 200)),

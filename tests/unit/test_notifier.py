@@ -157,6 +157,7 @@ def expected(folder: Path) -> tuple[list[list[str]], int]:
     return by_topic(life.arrived), fuse.steps
 
 
+@pytest.mark.heavy
 def test_a_death_at_any_step_loses_and_reorders_nothing(tmp_path: Path) -> None:
     wanted, steps = expected(tmp_path / "whole")
     assert [len({*ids}) for ids in wanted] == [len(ids) for ids in wanted] == [3, 3, 3]

@@ -52,6 +52,7 @@ def a_quarter_of_an_hour(cluster: str = "c", heavy: float = 90.0) -> list[bytes]
     return lines
 
 
+@pytest.mark.heavy
 def test_rounds_and_commands_come_out() -> None:
     rows = run(a_quarter_of_an_hour())
     rounds = [decode_round(value) for value in values(rows, "rounds")]
@@ -61,6 +62,7 @@ def test_rounds_and_commands_come_out() -> None:
     assert not values(rows, "rejected")
 
 
+@pytest.mark.heavy
 def test_two_clusters_in_one_topic_do_not_see_each_other() -> None:
     one, two = a_quarter_of_an_hour("one"), a_quarter_of_an_hour("two", heavy=60.0)
     both = run([line for pair in zip(one, two, strict=True) for line in pair])
@@ -117,10 +119,12 @@ def check_that_illegal_records_change_nothing(legal: list[bytes], count: int) ->
             assert one.original == line
 
 
+@pytest.mark.heavy
 def test_illegal_records_change_nothing() -> None:
     check_that_illegal_records_change_nothing(a_quarter_of_an_hour(), 540)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "name",
     [

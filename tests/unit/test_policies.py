@@ -116,6 +116,7 @@ def test_a_snapshot_that_cannot_be_read_allows_no_move(snapshot: str) -> None:
     assert set(isolated(view, "t/ns", ["b1:1"])) == {"b1:1"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("patterns", "what"),
     [

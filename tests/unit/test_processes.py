@@ -26,6 +26,7 @@ LONG = ("simulate", "e10-avg-month", "--strategy", "all", "--seeds", "2", "--job
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("processes", [1, 2, 9])
 def test_answers_come_in_the_order_of_the_questions_and_each_is_told_once(processes: int) -> None:
     told: list[tuple[int, int]] = []
@@ -38,12 +39,14 @@ def test_answers_come_in_the_order_of_the_questions_and_each_is_told_once(proces
     assert sorted(told) == [(0, 0), (1, 10), (2, 20), (3, 30)]
 
 
+@pytest.mark.heavy
 def test_what_one_raises_is_raised_without_waiting_for_the_others() -> None:
     calls: list[Callable[[], None]] = [partial(time.sleep, 600), _fails]
     with pytest.raises(ValueError, match="fails at once"):
         run_each(calls, 2, lambda _place, _answer: None)
 
 
+@pytest.mark.heavy
 def test_no_thread_is_left_when_one_raises() -> None:
     """Python's end would disturb it, and print a traceback."""
     before = threading.enumerate()
@@ -53,6 +56,7 @@ def test_no_thread_is_left_when_one_raises() -> None:
     assert threading.enumerate() == before
 
 
+@pytest.mark.heavy
 def test_a_process_that_was_killed_is_told() -> None:
     with pytest.raises(WorkerLost, match="ended from outside"):
         run_each([_dies, _dies], 2, lambda _place, _answer: None)
@@ -80,6 +84,7 @@ def test_a_signal_that_another_thread_hears_waits_until_all_processes_are_starte
     assert done == ["started"]
 
 
+@pytest.mark.heavy
 @linux
 @pytest.mark.parametrize(
     ("ending", "send", "code"),

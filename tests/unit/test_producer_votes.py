@@ -213,6 +213,7 @@ def steady_pass(number: int, seconds: float, hot: float, cold: float) -> list[Te
     ]
 
 
+@pytest.mark.heavy
 def test_after_the_collectors_clock_went_back_a_gap_is_seen_as_soon_as_in_a_new_cluster() -> None:
     store, running = InMemoryStore(), Engine(EngineSettings(strategy="steady"))
     even = [steady_pass(at, 60 * at, 40, 40) for at in range(1, 31)]

@@ -271,6 +271,7 @@ def a_recording_of_50(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.heavy
 def test_commands_on_a_recording_follow_its_release(tmp_path: Path) -> None:
     file = str(a_recording_of_50(tmp_path))
     words = ("replay", file, "--set", "shedding.strategy=avg", "--json")

@@ -116,6 +116,7 @@ def test_whom_the_own_authority_signed_is_trusted(broker: str, ours: Path) -> No
         assert admin.brokers() == (broker,)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("scheme", ["https", "HTTPS"])
 def test_whom_an_authority_of_the_machine_signed_is_trusted_too(
     broker: str, ours: Path, scheme: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
+
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round
 from sinks.wire.output_rows import OutputRow
@@ -195,6 +197,7 @@ def test_names_that_are_made_up_leave_no_state() -> None:
     assert all(store.get_cluster() == ClusterState() for store in cluster.loop._stores.values())
 
 
+@pytest.mark.heavy
 def test_a_cluster_whose_every_record_is_large_and_wrong_has_a_quota() -> None:
     """Such a cluster never gets a clock, and its first bytes are those of any other."""
     cluster, first = Cluster(BulkheadSettings()), (START - T0) // 1_000

@@ -128,6 +128,7 @@ def test_a_round_of_5000_brokers_is_written_whole_and_fits_everywhere() -> None:
     assert len(encode_fitting(done)) < 1_048_576
 
 
+@pytest.mark.heavy
 def test_a_round_that_is_too_large_names_fewer_brokers_and_says_so() -> None:
     usage = brokers(20_000, 500)
     done = replace(

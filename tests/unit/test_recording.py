@@ -39,6 +39,7 @@ def test_what_was_recorded_is_read(tmp_path: Path, ending: str) -> None:
     assert list(open_recording(str(recorded(tmp_path / f"empty{ending}", [])))) == []
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(
     st.lists(st.text(max_size=50).map(lambda line: line.replace("\n", "").encode()), max_size=20),

@@ -35,6 +35,7 @@ def noted(path: Path) -> list[tuple[str, str, str]]:
         ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", NAMES)
 def test_the_unloads_of_the_notes_are_found_and_no_others(name: str) -> None:
     """Rounds without commands: what a command would have moved as well is no evidence."""

@@ -106,6 +106,7 @@ def all_codes() -> set[str]:
     return {code for file in files for code in codes_in(parsed(file))} - NO_SKIPS
 
 
+@pytest.mark.heavy
 def test_every_code_has_a_state_or_is_silent_and_none_is_made_up() -> None:
     assert all_codes() == {*MEANINGS, *SILENT}
     assert not {*MEANINGS} & SILENT

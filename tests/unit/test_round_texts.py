@@ -92,6 +92,7 @@ def test_a_round_without_a_certificate_has_no_sentence() -> None:
     assert sentences(Proof(None, Forecast(), ())) == []
 
 
+@pytest.mark.heavy
 def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> None:
     """The first round's brokers report no traffic of bundles, so no assignment is more even; of
     the second, less than two brokers have samples; the last one fills a broker that came back.
@@ -113,6 +114,7 @@ def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> 
     assert said == [{"cluster": "modularbrokerkilled", "epoch": 1, "round": 7, "text": [line]}]
 
 
+@pytest.mark.heavy
 def test_explain_says_that_a_cluster_is_too_large_for_bounds(tmp_path: Path) -> None:
     """One broker in ten is hot, of 210; the third round moves bundles."""
     names = [f"broker-{number}:1" for number in range(210)]
@@ -173,6 +175,7 @@ def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
     assert json.dumps(rounds)
 
 
+@pytest.mark.heavy
 def test_a_back_test_shows_what_moves_brought_and_its_report_what_rounds_prove(
     tmp_path: Path,
 ) -> None:

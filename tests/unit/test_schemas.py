@@ -65,6 +65,7 @@ def test_the_files_are_those_the_code_makes() -> None:
     assert written == schemas(), "run: python -m sinks.wire.schemas docs/schemas"
 
 
+@pytest.mark.heavy
 def test_the_program_that_writes_them(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sinks.wire.schemas"]
     done = subprocess.run(

@@ -102,6 +102,7 @@ def collected(settings: Settings, control: Control, until: int) -> tuple[list[Sw
     return [record for record in records if isinstance(record, Sweep)], said
 
 
+@pytest.mark.heavy
 def test_a_cluster_that_cannot_be_reached_is_told_and_tried_again_while_the_others_go_on(
     east: FakePulsar, west: FakePulsar, tmp_path: Path
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_tried_again_while_the_othe
     assert sum(sentence.startswith("dead: warning: ") for sentence in said) >= 2
 
 
+@pytest.mark.heavy
 def test_a_wrong_token_is_said_once_the_others_go_on_and_in_the_end_it_is_an_error(
     west: FakePulsar, tmp_path: Path
 ) -> None:
@@ -248,6 +250,7 @@ def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(
     )
 
 
+@pytest.mark.heavy
 def test_one_look_at_all_of_them(east: FakePulsar, west: FakePulsar, tmp_path: Path) -> None:
     file = settings_file(tmp_path, east=east.admin_urls, dead=NOBODY, west=west.admin_urls)
     looked = rebalancer("collect", "--once", "--json", "--config", file)
@@ -263,6 +266,7 @@ def test_one_look_at_all_of_them(east: FakePulsar, west: FakePulsar, tmp_path: P
     assert all(broker in table.out for broker in [*east.cluster.brokers, *west.cluster.brokers])
 
 
+@pytest.mark.heavy
 def test_doctor_says_of_which_cluster_it_speaks(east: FakePulsar, tmp_path: Path) -> None:
     file = settings_file(tmp_path, east=east.admin_urls, dead=NOBODY)
     found = {

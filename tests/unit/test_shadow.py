@@ -252,6 +252,7 @@ def test_nobody_moved_anything() -> None:
     assert sentence(found) == "Neither Pulsar's shedder nor ours moved a bundle."
 
 
+@pytest.mark.heavy
 def test_the_two_unloads_of_a_recorded_cluster_are_found_and_our_rounds_have_their_reasons() -> (
     None
 ):
@@ -271,6 +272,7 @@ def test_the_two_unloads_of_a_recorded_cluster_are_found_and_our_rounds_have_the
     assert "2 by a person" in rebalancer(*words).words
 
 
+@pytest.mark.heavy
 def test_a_killed_broker_unloads_nothing() -> None:
     assert (
         rebalancer("shadow", RECORDINGS / "modular-broker-killed.jsonl.gz", "--json").json[

@@ -97,6 +97,7 @@ class TestToAndFro:
         )
         assert (found.bundle, found.moves, found.path) == (ONE, 3, (A, B, A, B))
 
+    @pytest.mark.heavy
     def test_by_the_command(self, tmp_path: Path) -> None:
         back_and_forth = [
             step

@@ -124,6 +124,7 @@ def test_the_workers_python_is_named_by_its_minor_version() -> None:
     assert python_name() == f"python{HERE}"
 
 
+@pytest.mark.heavy
 def test_doctor_compares_the_archive_before_it_is_used(tmp_path: Path) -> None:
     job = JobSettings(master="spark://master:7077", environment=str(archive(tmp_path)))
     assert [finding.status for finding in check_shipped(job)] == ["ok"]

@@ -72,6 +72,7 @@ def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
         assert (run["figures"]["useless_moves"], run["figures"]["returns"]) == (0, 0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("bundles", "told"), [(12, False), (2, True)])
 def test_a_bundle_that_no_move_can_even_out_is_named_below_the_table(
     bundles: int, told: bool, small: Path
@@ -89,6 +90,7 @@ def runs_with(small: Path, bundles: str) -> str:
     return json.dumps(json.loads(answer.stdout)["runs"])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("release", "number"), [("4.2", "4"), ("5.0", "32")])
 def test_a_release_gives_the_bundles_of_its_new_namespaces(
     release: str, number: str, small: Path
@@ -265,6 +267,7 @@ def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_
     ]
 
 
+@pytest.mark.heavy
 def test_the_mode_of_the_command_line_wins_over_the_scenarios(small: Path) -> None:
     for flags, label in (
         ([], "steady/fixed+none"),
@@ -304,7 +307,7 @@ def test_a_published_run_is_one_draw_among_the_seeds() -> None:
     assert percentile(9, [1, 2, float("inf"), float("nan")]) == pytest.approx(66.7, abs=0.1)
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_the_table_of_a_roll_is_that_of_the_page() -> None:
     line = ["simulate", "rolling-restart", "--seeds", "3", "--jobs", "1"]
     answer = CliRunner().invoke(app, line, env={"COLUMNS": "120"})
@@ -314,6 +317,7 @@ def test_the_table_of_a_roll_is_that_of_the_page() -> None:
     assert table in answer.output
 
 
+@pytest.mark.heavy
 def test_drains_are_in_the_json_document(small: Path) -> None:
     small.write_text(f'{SMALL}[[happenings]]\nminute = 2\nkind = "drain"\nbrokers = ["broker-2"]\n')
     answer = CliRunner().invoke(

@@ -38,6 +38,7 @@ def test_a_strong_broker_takes_more_load_for_the_same_usage() -> None:
     assert least_to_move(np.array([80.0, 20.0]), 0, np.array([1.0, 3.0])) == pytest.approx(45)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(12))
 def test_the_attainable_spread_is_close_to_what_an_exact_solver_finds(seed: int) -> None:
     stream = Stream(seed)

@@ -91,6 +91,7 @@ def test_what_goes_out_is_what_the_tightest_limit_lets_out(
     assert world.backlog.sum() == pytest.approx(600 * (4096 - rate_out.mean()))
 
 
+@pytest.mark.heavy
 def test_every_subscription_has_a_limit_of_its_own_and_the_topic_one_for_all() -> None:
     three = {"fan_out": 3, "dispatch": {"subscription": {"messages": 100}}}
     assert _hour(_world(three), 10)[1].mean() == pytest.approx(4 * 3 * 100, rel=CLOSE)
@@ -182,6 +183,7 @@ def test_the_limit_is_that_of_the_broker_that_serves_the_bundle() -> None:
     assert world.totals[3][1] > 4 * MIB, "all there is, and what had to wait"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("limiter", ["token_bucket", "classic"])
 @pytest.mark.parametrize(
     "dispatch",
@@ -224,6 +226,7 @@ def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(
     assert (world.backlog >= 0).all()
 
 
+@pytest.mark.heavy
 def test_the_same_seed_is_the_same_to_the_bit() -> None:
     def after(seed: int) -> bytes:
         world = _world(

@@ -70,6 +70,7 @@ def test_one_broker_reports_by_a_wrong_clock() -> None:
     assert sorted(abs(ms) for _, ms in off) == [0, 0, 0, 20_000]
 
 
+@pytest.mark.heavy
 def test_figures_of_bundles_are_noisy_and_those_of_brokers_are_not() -> None:
     factors = []
     for (noisy, _), (exact, _) in zip(_rounds(bundle_noise=0.3), _rounds(), strict=True):

@@ -118,6 +118,7 @@ def test_bundles_begin_where_isolation_allows(start: Mapping[str, Any]) -> None:
     assert owners["shop/clicks"] == {"c", "d"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("who", WHO)
 def test_an_isolation_policy_binds_its_namespace_in_rounds_and_when_a_broker_dies(who: str) -> None:
     task = RunRequest("namespaces", 1, StrategyChoice.read(who)).task()
@@ -132,6 +133,7 @@ def test_an_isolation_policy_binds_its_namespace_in_rounds_and_when_a_broker_die
     )
 
 
+@pytest.mark.heavy
 def test_orders_are_evened_out_between_their_own_brokers() -> None:
     done = make(RunRequest("namespaces", 1, StrategyChoice.read("avg/fixed")), keep=True)
     assert done.timeline is not None

@@ -45,6 +45,7 @@ def changes_of(done: SimulatedRun) -> list[tuple[str, str]]:
     return [(one.broker, one.why) for one in done.timeline.memberships]
 
 
+@pytest.mark.heavy
 def test_a_drain_empties_a_broker_and_nothing_comes_back() -> None:
     done = simulated({"minute": 5, "kind": "drain", "brokers": ["b"]})
     (drain,) = done.operations
@@ -58,6 +59,7 @@ def test_a_drain_empties_a_broker_and_nothing_comes_back() -> None:
     assert done.world.rows_of(b).size == 0
 
 
+@pytest.mark.heavy
 def test_a_broker_that_leaves_after_a_drain_costs_no_client_anything() -> None:
     leaves = {"minute": 15, "kind": "leave", "brokers": ["b"]}
     drained = simulated({"minute": 5, "kind": "drain", "brokers": ["b"]}, leaves)
@@ -66,6 +68,7 @@ def test_a_broker_that_leaves_after_a_drain_costs_no_client_anything() -> None:
     assert sum(move.kind == "placed" for move in abrupt.timeline.moves) == 8
 
 
+@pytest.mark.heavy
 def test_after_undrain_the_broker_takes_bundles_again() -> None:
     done = simulated(
         {"minute": 5, "kind": "drain", "brokers": ["b"]},
@@ -76,6 +79,7 @@ def test_after_undrain_the_broker_takes_bundles_again() -> None:
     assert any(move.destination == B for move in done.timeline.moves)
 
 
+@pytest.mark.heavy
 def test_brokers_of_one_happening_are_drained_together() -> None:
     done = simulated({"minute": 5, "kind": "drain", "brokers": ["b", "c"]})
     assert [(one.what, one.state) for one in done.operations] == [
@@ -84,6 +88,7 @@ def test_brokers_of_one_happening_are_drained_together() -> None:
     ]
 
 
+@pytest.mark.heavy
 def test_a_drain_beside_another_one_is_refused() -> None:
     done = simulated(
         {"minute": 5, "kind": "drain", "brokers": ["b"]},
@@ -95,6 +100,7 @@ def test_a_drain_beside_another_one_is_refused() -> None:
     assert sources(done) == {B}
 
 
+@pytest.mark.heavy
 def test_a_roll_restarts_all_brokers_one_after_the_other_the_leader_last() -> None:
     done = simulated({"minute": 3, "kind": "roll", "minutes": 2}, minutes=70)
     (roll,) = done.operations
@@ -108,6 +114,7 @@ def test_a_roll_restarts_all_brokers_one_after_the_other_the_leader_last() -> No
     assert roll.highest < 45
 
 
+@pytest.mark.heavy
 def test_two_brokers_may_be_away_at_a_time_if_asked() -> None:
     done = simulated({"minute": 3, "kind": "roll", "minutes": 4, "max_unavailable": 2}, minutes=70)
     away, most = 0, 0
@@ -117,12 +124,14 @@ def test_two_brokers_may_be_away_at_a_time_if_asked() -> None:
     assert (most, done.operations[0].state) == (2, "done")
 
 
+@pytest.mark.heavy
 def test_a_roll_of_some_brokers_leaves_the_others_alone() -> None:
     done = simulated({"minute": 3, "kind": "roll", "brokers": ["c"]}, minutes=30)
     assert changes_of(done) == [(C, "restarts"), (C, "restarted")]
     assert done.operations[0].what == "roll of 1"
 
 
+@pytest.mark.heavy
 def test_a_restart_that_takes_too_long_halts_the_roll() -> None:
     done = simulated({"minute": 3, "kind": "roll", "minutes": 30})
     (roll,) = done.operations
@@ -130,6 +139,7 @@ def test_a_restart_that_takes_too_long_halts_the_roll() -> None:
     assert "did not come back within 10 min" in roll.text
 
 
+@pytest.mark.heavy
 def test_a_broker_that_dies_meanwhile_halts_the_roll() -> None:
     done = simulated(
         {"minute": 3, "kind": "roll", "minutes": 2}, {"minute": 6, "kind": "kill", "brokers": ["d"]}
@@ -139,6 +149,7 @@ def test_a_broker_that_dies_meanwhile_halts_the_roll() -> None:
     assert f"{D} is missing in the list of brokers" in roll.text
 
 
+@pytest.mark.heavy
 def test_drains_count_in_no_figure_about_the_strategy() -> None:
     done = simulated({"minute": 5, "kind": "drain", "brokers": ["b"]})
     assert done.figures.bundles_moved == 0

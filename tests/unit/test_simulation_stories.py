@@ -27,6 +27,7 @@ def _run(
     return made, made.timeline
 
 
+@pytest.mark.heavy
 def test_avg_shedder_acts_on_the_eighth_hit_once_and_a_spike_moves_nothing() -> None:
     made, timeline = _run("e7-avg-equal")
     assert made.figures.rounds_to_first_command == 7
@@ -36,6 +37,7 @@ def test_avg_shedder_acts_on_the_eighth_hit_once_and_a_spike_moves_nothing() -> 
     assert spike > timeline.usage[44, timeline.brokers.index("83:8080")] + 0.2
 
 
+@pytest.mark.heavy
 def test_a_new_broker_is_given_bundles_after_two_urgent_hits() -> None:
     made, timeline = _run("e9-avg-scale-up")
     first = [move for move in timeline.moved() if move.round == 11]
@@ -58,6 +60,7 @@ def test_bundles_of_a_broker_that_left_are_placed_and_that_is_no_unload() -> Non
     assert made.figures.bundles_placed == len(placed)
 
 
+@pytest.mark.heavy
 def test_threshold_shedder_moves_again_because_its_average_lags_behind() -> None:
     made, timeline = _run("e4-threshold-over-unloading")
     assert made.figures.bundles_moved >= 6
@@ -65,7 +68,7 @@ def test_threshold_shedder_moves_again_because_its_average_lags_behind() -> None
     assert len(set(sources)) > 1, "what took over has to give in its turn"
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_bundle_that_is_unloaded_without_a_destination_may_come_back() -> None:
     runs = [_run("e3-threshold-equal", seed)[1] for seed in range(2, 6)]
     assert any(move.source == move.destination for timeline in runs for move in timeline.moved())
@@ -78,7 +81,7 @@ def test_a_bundle_that_is_unloaded_without_a_destination_may_come_back() -> None
     )
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_moves_that_take_longer_than_a_round_are_told_when_they_are_done() -> None:
     made, line = _run(
         "hundred-new-brokers", who="threshold/parity+least_resource_usage", minutes=12
@@ -87,13 +90,14 @@ def test_moves_that_take_longer_than_a_round_are_told_when_they_are_done() -> No
     assert made.figures.bundles_moved > 300
 
 
+@pytest.mark.heavy
 def test_the_fixed_rules_leave_jitter_alone() -> None:
     for who in ("avg/fixed", "threshold/fixed"):
         made, _ = _run("e6-avg-jitter", who=who, minutes=90)
         assert made.figures.bundles_moved == 0
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_scenario_runs_and_its_published_figures_have_names(name: str) -> None:
     request = run_requests(
@@ -105,6 +109,7 @@ def test_every_scenario_runs_and_its_published_figures_have_names(name: str) -> 
     assert made.figures.share_with_reason == 1.0
 
 
+@pytest.mark.heavy
 def test_the_least_that_had_to_move_is_never_more_than_what_moved() -> None:
     for seed in range(1, 4):
         made, _ = _run("e9-avg-scale-up", seed, "avg/fixed")
@@ -112,7 +117,7 @@ def test_the_least_that_had_to_move_is_never_more_than_what_moved() -> None:
         assert made.figures.churn_ratio > 0.8
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_dispatch_limit_hides_load_from_those_who_look_at_usage_only() -> None:
     relieved, _ = _run("dispatch-limit", who="avg/parity")
     content, line = _run("dispatch-limit", who="overload/parity")

@@ -306,6 +306,7 @@ def test_a_name_of_a_cluster_that_leaves_no_state_leaves_nothing_in_a_worker() -
     assert pickle.dumps(store) == before
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", DRAWS)
 def test_whatever_fails_and_wherever_a_task_runs_the_state_is_that_of_an_undisturbed_run(
     seed: int,

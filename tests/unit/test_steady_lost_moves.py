@@ -106,6 +106,7 @@ def test_a_move_that_no_report_shows_in_time_is_forgotten_with_all_that_counted_
         assert set(cluster.usages(name)) == set(usages)
 
 
+@pytest.mark.heavy
 def test_moves_that_were_never_carried_out_were_not_useless() -> None:
     cluster = decided()
     cluster.pass_minutes(60)

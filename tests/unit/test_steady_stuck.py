@@ -29,6 +29,7 @@ def _stuck_at_the_top(stuck: int, full: int, empty: int) -> LoadedBrokers:
     return LoadedBrokers(usage, np.ones(len(held)), pieces, lambda *_: every)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("stuck", "full", "empty"), [(1, 40, 40), (4, 10, 10)])
 def test_the_brokers_behind_a_stuck_one_are_relieved(stuck: int, full: int, empty: int) -> None:
     plan = best_plan(_stuck_at_the_top(stuck, full, empty), replace(PROFILES["default"], band=8.0))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from strategies.load_history import Episode, RecentMove
 from strategies.model import ClusterMemory, Memory, Shedding
@@ -64,6 +65,7 @@ def test_a_follow_up_leaves_what_small_moves_would_bring() -> None:
     assert follow_up.spread < _PROFILE.follow_up
 
 
+@pytest.mark.heavy
 def test_moves_of_a_follow_up_are_worth_their_pauses() -> None:
     """Figures of real brokers: three moves were to cut the spread by 36 points. Most of what is
     left rests; six of the other bundles together would bring 4 points.

@@ -78,6 +78,7 @@ def test_a_round_without_brokers_has_no_spread() -> None:
     assert np.isnan(traced(a_round(1), a_round(2, a=0.5)).spread()[0])
 
 
+@pytest.mark.heavy
 def test_a_closed_loop_is_written_down_with_reasons_and_outcomes() -> None:
     tracer = Tracer("demo", "simulated", "avg/fixed")
     loop = closed_loop(skewed_cluster("demo", 1, 64), EngineDecider(EngineSettings()))

@@ -52,17 +52,18 @@ def preview(*words: object) -> Answer:
     return rebalancer("upgrade-preview", *words)
 
 
+@pytest.mark.heavy
 def test_the_figures_are_those_of_two_separate_back_tests(hour: Path) -> None:
     assert check_defaults(hour) == [7, 12]
 
 
 @pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed"])
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_also_on_recordings_of_real_clusters(name: str) -> None:
     assert check_defaults(RECORDINGS / f"{name}.jsonl.gz", FAST) == [0, 0]
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared recordings are not here")
 @pytest.mark.parametrize(
     "name", ["modular-steady-uneven", "modular-jitter-consumer", "modular-broker-killed"]
@@ -71,7 +72,7 @@ def test_also_on_the_shared_recordings(name: str) -> None:
     assert len(check_defaults(SHARED / f"{name}.jsonl.gz", FAST)) == 2
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_broker_conf_is_run_under_both_versions_beside_the_defaults(
     hour: Path, tmp_path: Path
 ) -> None:
@@ -87,7 +88,7 @@ def test_a_broker_conf_is_run_under_both_versions_beside_the_defaults(
 
 
 @pytest.mark.parametrize("lines", [(STOCK,), (AVG, *EAGER), EAGER])
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_the_printed_lines_keep_what_the_cluster_does_today(
     hour: Path, tmp_path: Path, lines: Sequence[str]
 ) -> None:
@@ -105,7 +106,7 @@ def moves(document: dict[str, Any], run: int) -> list[Any]:
     return found
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_json_has_effects_sentences_keys_and_lines(hour: Path) -> None:
     found = preview(hour, "--json").json
     assert (found["kind"], found["v"], found["upgrade"]["to"]) == ("upgrade-preview", 1, "5.0")
@@ -120,7 +121,7 @@ def test_json_has_effects_sentences_keys_and_lines(hour: Path) -> None:
     assert len(found["upgrade"]["lines"]) == 4
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_the_page_begins_with_the_same_sentence_and_has_the_lines(
     hour: Path, tmp_path: Path
 ) -> None:
@@ -133,7 +134,7 @@ def test_the_page_begins_with_the_same_sentence_and_has_the_lines(
     assert "What the upgrade would do" in text
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
     lines = [
         json.dumps(json.loads(line) | {"cluster": cluster}).encode()
@@ -146,7 +147,7 @@ def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
     assert "west: In a simulation of the recorded" in answer.words
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_the_extensible_load_manager_stays_as_it_is() -> None:
     pytest.importorskip("pyarrow")
     recording = SHARED / "extensible-steady-uneven.jsonl.gz"
@@ -158,7 +159,7 @@ def test_the_extensible_load_manager_stays_as_it_is() -> None:
     assert found["upgrade"]["lines"] == []
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_switched_off_shedding_is_said(hour: Path, tmp_path: Path) -> None:
     conf = written(tmp_path, "loadBalancerSheddingEnabled=false")
     answer = preview(hour, "--broker-conf", conf)
@@ -168,7 +169,7 @@ def test_switched_off_shedding_is_said(hour: Path, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_recording_of_another_load_manager_or_version_is_said(hour: Path, tmp_path: Path) -> None:
     extensible = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
     conf = written(tmp_path, f"loadManagerClassName={extensible}")
@@ -229,7 +230,7 @@ def test_garbage_is_no_broker_conf(hour: Path, tmp_path: Path) -> None:
     assert "broker.conf" in answer.err
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_lines_of_the_file_that_have_no_effect_are_said(hour: Path, tmp_path: Path) -> None:
     conf = written(tmp_path, AVG, "loadBalancerAvgShedderLowTreshold=5", AVG)
     answer = preview(hour, "--json", "--broker-conf", conf)
@@ -264,7 +265,7 @@ def test_what_is_no_recording_is_a_sentence(
     assert (answer.code, sentence in answer.words) == (1, True), answer.words
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_recording_without_load_is_a_sentence(tmp_path: Path) -> None:
     sweeps = [line for line in islice(an_hour(), 5 * 8) if b'"kind":"sweep"' in line]
     answer = preview(stored(tmp_path / "sweeps.jsonl", sweeps))
@@ -273,7 +274,7 @@ def test_a_recording_without_load_is_a_sentence(tmp_path: Path) -> None:
     assert "nan" not in answer.words
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_cluster_without_load_has_no_sentence(tmp_path: Path) -> None:
     lines = [*islice(an_hour(), 5 * 8)]
     lines += [
@@ -286,14 +287,14 @@ def test_a_cluster_without_load_has_no_sentence(tmp_path: Path) -> None:
     assert [one["cluster"] for one in found["runs"][0]["clusters"]] == ["c1", "east"]
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_recording_from_standard_input_is_read_once(hour: Path) -> None:
     piped = rebalancer("upgrade-preview", "-", "--json", stdin=hour.read_bytes())
     assert piped.code == 0, piped.err
     assert piped.json["runs"] == preview(hour, "--json").json["runs"]
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_clusters_of_both_load_managers_are_previewed_one_by_one(tmp_path: Path) -> None:
     """An extensible broker's figures and bundles come in records of their own."""
     figures = json.loads((ROOT / "tests/data/broker-load-data-5.0.0-M1.json").read_text("utf-8"))
@@ -312,7 +313,7 @@ def test_clusters_of_both_load_managers_are_previewed_one_by_one(tmp_path: Path)
     )
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_versions_in_the_recording_that_nobody_knows_are_said(tmp_path: Path) -> None:
     lines = (line.replace(b'"4.2.4"', b'"6.1.0"') for line in islice(an_hour(), 5 * 8))
     answer = preview(stored(tmp_path / "new.jsonl", lines), "--from", "5.0", "--to", "4.2")
@@ -323,7 +324,7 @@ def test_versions_in_the_recording_that_nobody_knows_are_said(tmp_path: Path) ->
     )
 
 
-@pytest.mark.heavy
+@pytest.mark.lab
 def test_a_recording_without_rounds_is_a_sentence(tmp_path: Path) -> None:
     answer = preview(stored(tmp_path / "short.jsonl", islice(an_hour(), 4)))
     assert (answer.code, "no round closed in its 4 records" in answer.err) == (1, True), answer.err

@@ -320,6 +320,7 @@ def test_the_ends_of_a_file_topic_are_those_of_its_whole_lines(tmp_path: Path) -
     assert ends(uri) == {**dict.fromkeys(numbers[:-1], 2**63 - 1), numbers[-1]: whole}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("segment_bytes", [20_000, 10**9])
 def test_the_place_of_a_time_is_found_with_few_reads(tmp_path: Path, segment_bytes: int) -> None:
     """One of seven brokers has a clock that is a day ahead, and some lines have no time."""

@@ -156,6 +156,7 @@ def reports_in(value: bytes) -> str:
     return record.outcome.command_id
 
 
+@pytest.mark.heavy
 def test_the_modelled_cluster_catches_up_and_then_keeps_pace(tmp_path: Path) -> None:
     """With the plain loop as the job, and a clock that the test moves."""
     topics = {name: file_topic(tmp_path / name) for name in TOPICS}
@@ -181,6 +182,7 @@ def test_the_modelled_cluster_catches_up_and_then_keeps_pace(tmp_path: Path) -> 
     assert rounds[-1].spread.range < rounds[0].spread.range / 4
 
 
+@pytest.mark.heavy
 def test_the_screen_has_a_line_per_change(tmp_path: Path) -> None:
     topics = {name: file_topic(tmp_path / name) for name in TOPICS}
     model = modelled_cluster(topics, 1, lambda: 1_800_000_000_000)

@@ -325,6 +325,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(st.sampled_from(one_of_each()), st.data())
 def test_whatever_stands_in_a_field_it_is_decoded_or_refused(

@@ -78,6 +78,7 @@ def test_brackets_in_strings_are_no_arrays() -> None:
     assert isinstance(decode(costly_policies("brackets-in-strings", 2**20), b""), Policies)
 
 
+@pytest.mark.heavy
 def test_a_look_at_the_shape_costs_three_times_the_record() -> None:
     record = COSTLY["towers"](8 * 2**20)
     tracemalloc.start()
@@ -128,11 +129,13 @@ def test_a_string_of_any_length_is_no_array() -> None:
     check_shape(b'["' + b"[" * 3 * 2**20 + b'",[]]')
 
 
+@pytest.mark.heavy
 def test_the_largest_report_is_not_too_crowded() -> None:
     loads = {f"t/ns-{number}/0x00000000_0x10000000": 1.0 for number in range(30_000)}
     decode(load_report(loads=loads), b"")
 
 
+@pytest.mark.heavy
 def test_the_entry_at_fault_is_found_among_very_many() -> None:
     stats = {f"t/ns-{number}/0x00000000_0x10000000": bundle_stats(1.0) for number in range(20_000)}
     wrong = stats | {bundle(7): bundle_stats(1.0) | {"msgRateIn": "many"}, bundle(8): 5}

@@ -1,0 +1,80 @@
+"""Each test belongs to one lane of the Makefile, and a run says what it left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import chain, combinations
+from pathlib import Path
+
+import pytest
+from _pytest.mark.expression import Expression
+
+from tests.architecture.command_line import ROOT
+from tests.lanes import lane, left_out
+
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+MARKS = ("spark", "servers", "essential", "variant", "lab", "heavy", "slow")
+ALL = list(chain.from_iterable(combinations(MARKS, count) for count in range(len(MARKS) + 1)))
+
+
+def selected(variable: str, marks: Iterable[str]) -> bool:
+    """Whether a lane, a variable of the Makefile, runs tests with these marks."""
+    found = re.search(rf"^{variable} := (.+)$", MAKEFILE, re.MULTILINE)
+    assert found is not None, variable
+
+    def has(name: str, /, **_: object) -> bool:
+        return name in marks
+
+    return Expression.compile(found[1]).evaluate(has)
+
+
+def test_each_test_belongs_to_one_lane() -> None:
+    lanes = {
+        marks: [one for one in ("TESTS", "SERVER_TESTS", "LAB_TESTS") if selected(one, marks)]
+        + ["slow"] * ("slow" in marks)
+        for marks in ALL
+    }
+    assert {marks: found for marks, found in lanes.items() if len(found) != 1} == {}
+
+
+def test_make_check_runs_nothing_that_make_test_leaves_out() -> None:
+    fast = [marks for marks in ALL if selected("FAST_TESTS", marks)]
+    assert () in fast
+    assert [marks for marks in fast if not selected("TESTS", marks)] == []
+
+
+def test_ci_runs_the_lanes_that_a_change_can_break() -> None:
+    ran = re.findall(r"^make ([\w-]+)", (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE)
+    assert ran == ["check", "test", "test-servers"]
+
+
+def test_the_page_explains_the_marks() -> None:
+    page = (ROOT / "docs/CONTRIBUTING.md").read_text("utf-8")
+    explained = set(
+        re.findall(r"^\| `(\w+)` \| (?:is|takes|uses|starts|repeats|makes) ", page, re.MULTILINE)
+    )
+    assert explained == {*MARKS} - {"essential"}
+    assert "`essential`" in page
+
+
+def test_tests_that_share_a_server_run_in_one_process() -> None:
+    kafka, job = "tests/servers/test_kafka_topics.py", "tests/spark/test_job.py"
+    assert lane(kafka) == lane(job) != lane("tests/servers/test_pulsar.py")
+    assert lane("tests/unit/test_gate.py") == "tests/unit/test_gate.py"
+
+
+def test_one_line_names_what_was_left_out_and_why() -> None:
+    skipped = [
+        *[report("tests/browser/test_report.py::test_it", "browser: there is no Chromium")] * 2,
+        report("tests/servers/test_doctor.py::test_it", "no compiler"),
+    ]
+    assert left_out(skipped) == (
+        "tests/browser (2): browser: there is no Chromium; tests/servers (1): no compiler"
+    )
+    assert left_out([]) == ""
+
+
+def report(nodeid: str, reason: str) -> pytest.TestReport:
+    place = (str(Path(nodeid.partition("::")[0])), 1, f"Skipped: {reason}")
+    return pytest.TestReport(nodeid, ("", None, ""), {}, "skipped", place, "setup")
