@@ -26,6 +26,7 @@ from pathlib import Path
 
 from streaming.jars.download import MAVEN_CENTRAL, JarsMissing, cache_folder, fetch, read_lock
 from tests.quick_java import QUICK_JAVA
+from tests.spark_classes import JAVA_OPTIONS
 from tests.waiting import eventually
 
 HERE = Path(__file__).parent
@@ -193,9 +194,16 @@ class Server:
             *self.prefix,
             *self.program.command(self.main, *self.arguments, options=options),
         ]
+        # Another archive, of Spark's classes, would keep this server from writing its own.
+        environment = {name: value for name, value in os.environ.items() if name != JAVA_OPTIONS}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=environment,
             )
 
     def wait_until_ready(self) -> None:
