@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
-ARCHIVES = (".zip", ".jar")
+#: Only Spark's: a user's own archives stay.
+ARCHIVES = ("pyspark.zip", "py4j-", "spark-core_")
 
-sys.path[:] = [path for path in sys.path if not path.endswith(ARCHIVES)]
+sys.path[:] = [path for path in sys.path if not path.rpartition("/")[2].startswith(ARCHIVES)]
