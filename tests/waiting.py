@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_SHORTEST_S, _LONGEST_S = 0.03, 0.5
+_SHORTEST_S, _LONGEST_S = 0.03, 4.0
 
 
 def eventually(

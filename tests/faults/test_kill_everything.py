@@ -38,9 +38,9 @@ def killed(folder: Path, kills: int, seed: int) -> None:
 @linux_only
 @pytest.mark.servers
 @pytest.mark.spark
-def test_ten_kills_lose_and_change_nothing(tmp_path: Path) -> None:
-    """Two of each process."""
-    killed(tmp_path, kills=10, seed=3)
+def test_five_kills_lose_and_change_nothing(tmp_path: Path) -> None:
+    """One of each process."""
+    killed(tmp_path, kills=5, seed=3)
 
 
 @linux_only

@@ -40,6 +40,7 @@ def test_passes_commands_and_a_new_start_on_a_modular_cluster(
     survives(modular, tmp_path)
 
 
+@pytest.mark.slow
 def test_passes_commands_and_a_new_start_on_an_extensible_cluster_with_tokens(
     extensible: PulsarProcesses, tmp_path: Path
 ) -> None:

@@ -80,7 +80,8 @@ def test_workers_without_our_packages_are_named_with_what_to_do(
     assert "Traceback" not in told
 
 
-@pytest.mark.parametrize("partitions", [2, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [2, 1])
 def test_one_of_two_workers_is_killed_and_ten_clusters_decide_as_in_the_plain_replay(
     cluster: SparkCluster, environment: Path, kafka: KafkaBroker, tmp_path: Path, partitions: int
 ) -> None:

@@ -118,6 +118,7 @@ def driver_log(cluster: SparkCluster) -> str:
     return "".join(file.read_text("utf-8", "replace") for file in sorted(found))
 
 
+@pytest.mark.slow
 def test_client_mode_gives_the_bytes_of_the_plain_loop(
     cluster: SparkCluster, tmp_path: Path
 ) -> None:

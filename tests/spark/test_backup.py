@@ -40,6 +40,7 @@ def test_a_restored_checkpoint_publishes_the_same_again(
     assert {kind: list(dict.fromkeys(values)) for kind, values in twice.items()} == once
 
 
+@pytest.mark.variant
 def test_a_checkpoint_that_was_moved_to_another_folder_goes_on(
     spark: SparkSession, workshop: Workshop, tmp_path: Path
 ) -> None:

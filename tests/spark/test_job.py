@@ -88,13 +88,13 @@ class Cut:
 
 CUTS = [
     Cut("modular-broker-joins", "avg", 1, 1, first=40),
-    Cut("modular-broker-killed", "avg", 7, 1),
+    Cut("modular-broker-killed", "avg", 7, 1, first=120),
     Cut("modular-broker-killed", "threshold", 1000, 3),
-    variant(Cut("modular-broker-killed", "threshold", 1, 3, first=60)),
     variant(Cut("modular-broker-joins", "avg", 1000, 1)),
 ]
 LONG = [
     Cut("modular-broker-joins", "threshold", 7, 3),
+    Cut("modular-broker-killed", "threshold", 1, 3, first=60),
     *(
         Cut(name, "threshold", 1, partitions)
         for name in ("modular-broker-joins", "modular-broker-killed")
@@ -136,7 +136,7 @@ def test_a_restart_goes_on_where_the_checkpoint_stands(
     assert workshop.published() == workshop.expected(eager())
 
 
-@pytest.mark.parametrize(("partitions", "records"), [(1, 7), variant(3, 1_000)])
+@pytest.mark.parametrize(("partitions", "records"), [(1, 24), variant(3, 1_000)])
 def test_a_strategy_that_raises_for_one_cluster_stops_no_other(
     spark: SparkSession, workshop: Workshop, partitions: int, records: int
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_signal_ends_it_after_the_batch_it_is_working_on(
     assert workshop.published() == workshop.expected(eager())
 
 
+@pytest.mark.slow
 def test_a_killed_job_leaves_a_checkpoint_that_goes_on_at_once(
     spark: SparkSession, workshop: Workshop
 ) -> None:

@@ -65,6 +65,7 @@ def test_without_a_record_of_a_cluster_there_is_nothing_to_copy(
         repartition(workshop.checkpoint, 3, session=spark)
 
 
+@pytest.mark.variant
 def test_a_copy_leaves_the_old_checkpoint_where_it_is(
     spark: SparkSession, workshop: Workshop, tmp_path: Path
 ) -> None:

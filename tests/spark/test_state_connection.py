@@ -44,9 +44,9 @@ def test_java_keeps_no_connection_of_tasks_that_have_finished(
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     before = half_closed(gateway.proc.pid)
-    job = workshop.job(max_records_per_batch=3, shuffle_partitions=partitions)
+    job = workshop.job(max_records_per_batch=6, shuffle_partitions=partitions)
     run_job(job, eager("avg"), drain=True, on_progress=progress.append, session=spark)
-    assert len(progress) == 20
+    assert len(progress) == 10
     # One each is allowed for the begin of the query and for a worker that Spark ends by itself.
     assert half_closed(gateway.proc.pid) - before <= 3
     assert workshop.published() == workshop.expected(eager("avg"))

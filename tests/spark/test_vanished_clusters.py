@@ -87,7 +87,7 @@ def test_rows_of_vanished_clusters_leave_and_they_decide_as_in_the_plain_loop(
         )
         return progress[-1]
 
-    full = drain(before(), 24)
+    full = drain(before(), 48)
     assert brokers_of(spark, workshop) == {*LIVING, *GONE}
     swept = drain(mixed(LIVING, 8, BACK), 64)
     assert brokers_of(spark, workshop) == {*LIVING}

@@ -63,7 +63,7 @@ def test_changed_settings_decide_as_if_they_had_been_there_all_along(
     assert min(len(by_newer["commands"]), len(by_newer["rounds"])) > 1, "something to compare"
 
 
-@pytest.mark.servers
+@pytest.mark.slow
 def test_a_kill_in_the_middle_of_it_changes_nothing(
     spark: SparkSession, workshop: Workshop, tmp_path: Path
 ) -> None:
@@ -116,7 +116,7 @@ def test_it_begins_as_many_minutes_ago_as_the_setting_says(
     spark: SparkSession, workshop: Workshop, tmp_path: Path
 ) -> None:
     with FileTopicWriter(workshop.folder / "telemetry", segment_bytes=10_000) as writer:
-        for line in uneven(90):
+        for line in uneven(45):
             writer.append([line])
     run(spark, workshop.job(), eager())
     newer = replace(workshop.job(warm_start_minutes=5), checkpoint=str(tmp_path / "another"))
