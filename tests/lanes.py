@@ -39,7 +39,6 @@ LONGEST = (
     "tests/servers/test_roll.py",
     "tests/servers/test_drain.py",
     "tests/faults/test_kill_everything.py",
-    "tests/faults/test_kill_job.py",
 )
 #: Files whose servers nothing else uses.
 OWN_SERVERS = (

@@ -21,6 +21,7 @@ pytestmark = [
 
 @pytest.mark.servers
 @pytest.mark.spark
+@pytest.mark.slow
 def test_three_kills_lose_and_change_nothing(tmp_path: Path) -> None:
     """What a kill hits is luck: other moments are tried when none of the three has hit a
     micro-batch.

@@ -96,17 +96,20 @@ def skewed_users(
 
     `shares`: of the traffic, one for each broker that has bundles; without them the number of its
     bundles counts too. `homes`: brokers that take the bundles in turns, four at a time; without
-    them brokers place the bundles. `weights`: of the bundles instead of a skew; `later`: the same
-    after `Users.changed`.
+    them brokers place the bundles, unless one of those with a share got none. `weights`: of the
+    bundles instead of a skew; `later`: the same after `Users.changed`.
     """
     cluster.namespace(namespace, bundles)
     with closing(PulsarAdmin(cluster.settings(folder))) as admin:
         names = [f"{namespace}/{range_}" for range_ in admin.ranges(namespace)]
         topics = {bundle: topic_in(bundle) for bundle in names}
         look_up(cluster, topics.values())
+        owners = owners_of(admin, names)
+        if homes is None and len(shares or ()) > len({*owners.values()}):
+            homes = cluster.brokers  # a broker that has just started may get no bundle
         if homes is not None:
             settle(cluster, admin, topics, homes)
-        owners = owners_of(admin, names)
+            owners = owners_of(admin, names)
         rates = skewed(owners, msgs) if shares is None else skewed_by(shares, owners, msgs)
         if weights is not None:
             rates = _weighed(names, weights, msgs)

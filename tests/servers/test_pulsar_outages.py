@@ -44,10 +44,8 @@ def balanced() -> Iterator[FakePulsar]:
         yield running
 
 
-@pytest.mark.parametrize(
-    "seconds",
-    [0, pytest.param(40, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0, 40, 100])
 def test_each_process_logs_the_begin_and_the_end_of_an_outage(
     lone: PulsarProcesses, balanced: FakePulsar, tmp_path: Path, seconds: float
 ) -> None:

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.servers
 _SHORT_S, _LONG_S = 20, 60
 
 
+@pytest.mark.slow
 def test_a_store_and_then_a_broker_that_hang_for_a_moment(jdk: None, tmp_path: Path) -> None:
     with troubled(tmp_path) as cluster:
         cluster.freeze("storage", _SHORT_S)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -54,6 +55,19 @@ def test_on_this_machine_workers_import_the_installed_pyspark(spark: SparkSessio
 
     found = spark.sparkContext.parallelize([0], 1).map(imported).collect()
     assert found == [f"{pyspark.__file__} {py4j.__file__}"]
+
+
+def test_a_user_s_own_archive_stays_on_the_path_of_workers(tmp_path: Path) -> None:
+    theirs, spark = str(tmp_path / "theirs.zip"), "/opt/spark/python/lib/pyspark.zip"
+    start = worker_environment(JobSettings())["PYTHONPATH"]
+    path = subprocess.run(
+        [sys.executable, "-c", "import sys; print(sys.path)"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((spark, theirs, start))},
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    assert (theirs in path, spark in path) == (True, False)
 
 
 def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:
