@@ -49,6 +49,7 @@ def test_the_settings_hold_topics_and_no_text() -> None:
     assert {type(topic).__name__ for _, topic in Topics().named()} == {"TopicUri"}
 
 
+@pytest.mark.heavy
 def test_an_executor_parses_each_topic_once(tmp_path: Path) -> None:
     """From reading its settings to its exit, with one outcome published."""
     found: Counter[str] = Counter()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from math import fsum
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ rounds = st.lists(
 )
 
 
+@pytest.mark.heavy
 @given(limits, rounds)
 def test_budgets_are_never_exceeded(
     settings: LimitSettings, wanted: list[tuple[int, list[list[float]]]]

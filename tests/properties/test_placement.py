@@ -188,6 +188,7 @@ def moved(story: Story, placement: str, mode: Mode) -> list[tuple[Decision, str]
     ]
 
 
+@pytest.mark.heavy
 @given(stories(), placements, modes)
 def test_nothing_goes_where_isolation_forbids(story: Story, placement: str, mode: Mode) -> None:
     for decision, destination in moved(story, placement, mode):

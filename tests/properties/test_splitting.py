@@ -98,6 +98,7 @@ limits = st.builds(
 )
 
 
+@pytest.mark.heavy
 @given(tables, limits, st.integers(0, 6))
 def test_a_namespace_never_gets_too_many_bundles(
     table: dict[str, Any], limit: SplitSettings, existing: int
@@ -139,6 +140,7 @@ def test_the_order_of_bundles_changes_nothing(
 small = st.sampled_from([0.0, 49_999.0, 50_000.0, 149_999.0, 150_000.0, 1e6]) | st.floats(0, 1e9)
 
 
+@pytest.mark.heavy
 @given(st.lists(st.tuples(small, small), max_size=20), st.integers(0, 12), seeds)
 def test_reports_are_ascending_and_no_longer_than_asked(
     rows: list[tuple[float, float]], most: int, seed: int

@@ -230,6 +230,7 @@ def closed_port() -> int:
         return int(free.getsockname()[1])
 
 
+@pytest.mark.heavy
 def test_servers_that_do_not_answer_are_asked_once(tmp_path: Path) -> None:
     one, other = closed_port(), closed_port()
     places = {

@@ -154,6 +154,7 @@ def _asked_for_the_leader(pulsar: FakePulsar) -> int:
     return sum("leaderBroker" in request.target for request, _ in pulsar.calls)
 
 
+@pytest.mark.heavy
 def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(
     pulsar: FakePulsar, control: Control
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_journal_is_read_and_left_as_it_is(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.heavy
 def test_a_running_executor_is_fine(tmp_path: Path) -> None:
     with closing(Journal(tmp_path)):
         found = executor(tmp_path)

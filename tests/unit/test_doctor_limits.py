@@ -116,6 +116,7 @@ def test_a_token_that_brokers_refuse_is_found_by_the_admin_api_and_no_topic_is_a
         silent.accept()
 
 
+@pytest.mark.heavy
 def test_a_check_that_does_not_end_is_a_finding_and_the_next_one_runs() -> None:
     said: list[str] = []
     limit = TimeLimit(said.append, total_s=30, check_s=1.0, say_every_s=0.4)

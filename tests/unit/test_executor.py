@@ -360,6 +360,7 @@ def test_an_executor_that_stops_while_it_waits_for_its_turn_leaves_the_command_t
     assert len(pulsar.cluster.applied) == 2
 
 
+@pytest.mark.heavy
 def test_a_command_that_waited_for_its_turn_is_judged_by_the_newest_epoch(
     pulsar: FakePulsar, control: Control
 ) -> None:

@@ -70,6 +70,7 @@ class TestTheGate:
         assert run(pulsar, control, GATED) == [("refused", "gate-leader")]
         assert "answered 500 to the leader" in str(control.outcomes()[0].reason)
 
+    @pytest.mark.heavy
     def test_no_unload_begins_while_the_metadata_store_does_not_answer(
         self, pulsar: FakePulsar, control: Control
     ) -> None:
@@ -80,6 +81,7 @@ class TestTheGate:
         assert run(pulsar, control, GATED) == [("refused", "gate-metadata")] * 4
         assert pulsar.asked("PUT") == []
 
+    @pytest.mark.heavy
     @pytest.mark.parametrize("which", ["leader", "source", "destination", "bystander"])
     def test_no_unload_begins_while_a_broker_is_silent(
         self, pulsar: FakePulsar, control: Control, which: str
@@ -144,6 +146,7 @@ class TestTheGate:
         assert three in str(control.outcomes()[1].reason)
         assert len(pulsar.cluster.applied) == 1
 
+    @pytest.mark.heavy
     def test_a_broker_that_hangs_and_then_dies_holds_back_no_move_for_ever(
         self, pulsar: FakePulsar, control: Control
     ) -> None:
@@ -270,6 +273,7 @@ class TestTheBreaker:
             ("refused", "breaker-open"),
         ]
 
+    @pytest.mark.heavy
     def test_one_move_is_tried_while_the_others_of_its_wave_wait_for_a_later_round(
         self, pulsar: FakePulsar, control: Control
     ) -> None:

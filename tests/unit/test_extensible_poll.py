@@ -186,6 +186,7 @@ def admin() -> Iterator[PulsarAdmin]:
         yield made
 
 
+@pytest.mark.heavy
 def test_a_broker_says_which_load_manager_runs_and_where_clients_connect(
     admin: PulsarAdmin,
 ) -> None:

@@ -139,6 +139,7 @@ def test_only_old_and_published_entries_are_forgotten(tmp_path: Path) -> None:
         assert [entry.received.id for entry in one.unfinished()] == ["waiting"]
 
 
+@pytest.mark.heavy
 def test_a_second_executor_is_told_to_stay_away(tmp_path: Path) -> None:
     with journal(tmp_path), pytest.raises(SinkError, match="Another executor uses"):
         Journal(tmp_path)

@@ -154,6 +154,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(
     st.dictionaries(

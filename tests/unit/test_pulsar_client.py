@@ -30,12 +30,14 @@ def why(service_url: str) -> str:
     return client_says(service_url, IMPATIENT)
 
 
+@pytest.mark.heavy
 def test_a_broker_that_is_not_there_is_named() -> None:
     assert why("pulsar://127.0.0.1:1").startswith(
         "the load topic: 127.0.0.1:1 does not accept connections"
     )
 
 
+@pytest.mark.heavy
 def test_whoever_does_not_speak_makes_us_doubt_the_token(silent: str) -> None:
     assert "check the token in pulsar.token_file" in why(f"pulsar://{silent}")
 

@@ -129,6 +129,7 @@ def test_whom_an_authority_of_the_machine_signed_is_trusted_too(
     assert told.strip() == broker
 
 
+@pytest.mark.heavy
 def test_who_was_signed_by_somebody_else_is_one_sentence(broker: str, tmp_path: Path) -> None:
     wrong = settings(broker, certificate(tmp_path, "theirs"))
     with (
@@ -177,6 +178,7 @@ def both_say(broker: str, ca: Path) -> tuple[str, str]:
     return rest_says(given), client_says(f"pulsar+ssl://{broker}", given)
 
 
+@pytest.mark.heavy
 def test_http_where_tls_is_spoken_names_https(broker: str, ours: Path) -> None:
     plain = replace(settings(broker, ours), admin_urls=f"http://{broker}", tls_ca_file="")
     assert "speaks TLS at this port; write https:// in pulsar.admin_urls" in rest_says(plain)
@@ -203,6 +205,7 @@ def test_a_certificate_for_another_name_is_no_matter_of_authorities(tmp_path: Pa
         assert "tls_ca_file" not in sentence
 
 
+@pytest.mark.heavy
 def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(
     ours: Path, tmp_path: Path
 ) -> None:

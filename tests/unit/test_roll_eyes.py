@@ -156,6 +156,7 @@ def test_a_lost_bundle_that_was_split_is_none(
     assert eyes.look(10, {one: "draining"}, brokers).unowned_ms == {}
 
 
+@pytest.mark.heavy
 def test_a_frozen_broker(pulsar: FakePulsar, connections: Connections, tmp_path: Path) -> None:
     """It answers, and never finishes a read of metadata, while others do."""
     one, *_ = brokers = tuple(pulsar.cluster.brokers)

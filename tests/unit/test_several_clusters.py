@@ -218,6 +218,7 @@ class AwayAtFirst:
     def close(self) -> None: ...
 
 
+@pytest.mark.heavy
 def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(
     east: FakePulsar, tmp_path: Path
 ) -> None:

@@ -9,6 +9,8 @@ import threading
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from sinks.stopping import Stop, stopping
 
 _SOON_S, _LONG_S = 0.5, 60.0
@@ -59,6 +61,7 @@ def signal_at_every_step() -> int:
     return until_it_blocks
 
 
+@pytest.mark.heavy
 def test_a_signal_at_any_step_of_waiting_for_it_ends_the_wait() -> None:
     """Even while the main thread holds the lock of the event, for which the handler must not
     wait.

@@ -67,6 +67,7 @@ def test_nan_loses_against_everything_and_four_of_them_give_minus_infinity() -> 
     assert weighted_usage(Figures(broken, broken, broken, broken, broken), Weights()) == -inf
 
 
+@pytest.mark.heavy
 @given(st.lists(figures, max_size=5), weights)
 def test_many_brokers_at_once_get_the_same_bits_as_one_by_one(
     brokers: list[Figures], weights: Weights
@@ -75,6 +76,7 @@ def test_many_brokers_at_once_get_the_same_bits_as_one_by_one(
     assert weighted_usages(brokers, weights).tobytes() == one_by_one.tobytes()
 
 
+@pytest.mark.heavy
 @given(resources)
 def test_a_percentage_is_what_float32_arithmetic_gives(resource: Resource) -> None:
     with np.errstate(all="ignore"):

@@ -20,6 +20,7 @@ from tests.topic_uris import topic_of
 from tests.waiting import eventually
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("shape", "sentence"),
     [

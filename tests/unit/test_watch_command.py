@@ -242,6 +242,7 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in answer.words
 
 
+@pytest.mark.heavy
 def test_an_address_without_brokers_is_one_sentence(tmp_path: Path) -> None:
     pages = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), pages) as other:
@@ -273,6 +274,7 @@ def test_a_demo_and_a_cluster_are_not_watched_together(tmp_path: Path) -> None:
     assert not (tmp_path / "watch").exists()
 
 
+@pytest.mark.heavy
 def test_without_java_it_says_so_before_anything_is_written(tmp_path: Path) -> None:
     environment = {"JAVA_HOME": "", "PATH": str(tmp_path)}
     answer = rebalancer("watch", "--demo", "--folder", tmp_path / "watch", env=environment)

@@ -316,6 +316,7 @@ def test_bytes_that_are_no_origin_are_refused(origin: bytes) -> None:
         unpack_origin(origin)
 
 
+@pytest.mark.heavy
 def test_every_event_has_its_topic() -> None:
     assert event_row(COMMAND) == OutputRow("commands", "c", encode_command(COMMAND))
     assert event_row(ROUND) == OutputRow("rounds", "c", encode_round(ROUND))

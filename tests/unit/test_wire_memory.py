@@ -145,6 +145,7 @@ def test_the_entry_at_fault_is_found_among_very_many() -> None:
         decode(changed(load_report(), "report", "lastStats", to=wrong), b"")
 
 
+@pytest.mark.heavy
 def test_an_entry_is_not_blamed_for_what_stands_behind_it() -> None:
     record = changed(load_report(), "report", "lastStats", bundle(1), "topics", to=True)
     with pytest.raises(
