@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.move import Allowance
+from sinks.executor.move import Allowance, MoveOnItsWay
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import encode_command, read_command
@@ -116,3 +116,14 @@ def test_a_program_that_ends_makes_no_further_call(pulsar: FakePulsar) -> None:
         "broker-unavailable",
     )
     assert len(pulsar.asked("PUT")) == 2
+
+
+@pytest.mark.parametrize(
+    ("released_s", "owned_s", "unowned_ms"),
+    [(1.0, 3.0, 2_000), (1.0, 0.9, 0), (None, 3.0, None), (1.0, None, None)],
+)
+def test_a_bundle_is_without_a_broker_from_its_release_to_the_first_sight_of_an_owner(
+    pulsar: FakePulsar, released_s: float | None, owned_s: float | None, unowned_ms: int | None
+) -> None:
+    move = MoveOnItsWay(a_transfer(pulsar), Allowance(), 1, released_s, owned_s)
+    assert move.unowned_ms == unowned_ms

@@ -23,6 +23,7 @@ def test_a_bundle_that_another_living_broker_has_now_was_moved() -> None:
     life.move(3, B)
     life.passes(2)
     assert life.foreign == [(3, A, B)]
+    assert not life.store.get_cluster().rivals.moves[-1].against, "we had moved nothing"
 
 
 def test_it_does_not_matter_which_broker_reports_first() -> None:
