@@ -3,8 +3,8 @@ makes 60, one at a time, in copies.
 
 A first run of `tests/unit` and `tests/golden` notes which functions each test enters. Of a mutant,
 those that enter its function run, the quickest first; of a mutant outside of functions, those of
-modules that import its own; then tests/properties and tests/conformance. One line per mutant; exit
-code 1 if one survived.
+modules that import its own; then, of the streaming job, tests/spark, and of all tests/properties
+and tests/conformance. One line per mutant; exit code 1 if one survived.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ _OPTIONS = [
     "no:cacheprovider",
     "--hypothesis-profile=quick",
     "--hypothesis-seed=0",
-    "-m",
-    "not (spark or servers or lab or slow)",
 ]
+_QUICK, _SPARK = "not (spark or servers or lab or slow)", "not (servers or variant or lab or slow)"
 _OPERATORS: dict[type, type] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -246,7 +245,7 @@ def first_run(tree: Path, notes: Path) -> list[Entered]:
         not notes.exists()
         and _pytest(
             tree,
-            [*_FOLDERS, *_OPTIONS, "-n", "2", "-p", "scripts.mutate"],
+            [*_FOLDERS, *_OPTIONS, "-m", _QUICK, "-n", "2", "-p", "scripts.mutate"],
             1_800,
             {"MUTATE_NOTES": str(notes)},
         )
@@ -343,6 +342,10 @@ def verdict(tree: Path, mutant: Mutant, tests: Sequence[Entered]) -> str:
             ids.write_text("\n".join(one.test for one in some), "utf-8")
             if found := _caught(tree, [f"@{ids}"], 60 + 10 * sum(one.seconds for one in some)):
                 return f"caught by {found}"
+        if mutant.file.startswith("streaming/") and (
+            found := _caught(tree, ["tests/spark"], _REST_S, _SPARK)
+        ):
+            return f"caught by {found}"
         if found := _caught(tree, _REST, _REST_S):
             return f"caught by {found}"
     finally:
@@ -350,9 +353,9 @@ def verdict(tree: Path, mutant: Mutant, tests: Sequence[Entered]) -> str:
     return f"survived {len(chosen)} tests"
 
 
-def _caught(tree: Path, tests: Sequence[str], limit_s: float) -> str:
+def _caught(tree: Path, tests: Sequence[str], limit_s: float, marks: str = _QUICK) -> str:
     """By which test, or else how; empty if all of them pass."""
-    shown = _pytest(tree, ["-x", "--tb=no", *tests, *_OPTIONS], limit_s)
+    shown = _pytest(tree, ["-x", "--tb=no", *tests, *_OPTIONS, "-m", marks], limit_s)
     if shown is None:
         return "the time-out"
     failed = next((line for line in shown.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
