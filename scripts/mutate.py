@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 import pytest
 
 AREAS = {"strategies": 2, "sinks/executor": 1, "sinks/wire": 1, "streaming/state": 1}
-#: Tests of a mutant: those that run first, and the maximum.
-_FIRST, _MOST = 40, 200
+#: Tests of a mutant that run first.
+_FIRST = 40
 _FOLDERS = ["tests/unit", "tests/golden"]
 #: What they enter is not noted, because it takes most of the time: they run when all others pass.
 _REST, _REST_S = ["tests/properties", "tests/conformance"], 1_800
@@ -281,7 +281,7 @@ def _chosen(root: Path, mutant: Mutant, tests: Sequence[Entered]) -> list[Entere
     files: dict[str, float] = {}
     for one in found:
         files[_file(one.test)] = files.get(_file(one.test), 0.0) + one.seconds
-    return sorted(found, key=lambda one: (files[_file(one.test)], _file(one.test)))[:_MOST]
+    return sorted(found, key=lambda one: (files[_file(one.test)], _file(one.test)))
 
 
 def _users(root: Path, file: str) -> set[str]:
