@@ -253,6 +253,7 @@ def test_the_digest_changes_with_cpu_traffic_and_bundles_only() -> None:
         changed(base, "report", "lastStats", bundle(0), "topics", to=4),
         changed(base, "report", "lastStats", bundle(0), "consumerCount", to=9),
         load_report(loads={bundle(1): 50.0, bundle(0): 100.0}),
+        base.replace(bundle(1).encode(), bundle(7).encode()),
     ):
         assert report_of(other).digest != digest
 
