@@ -17,6 +17,8 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import files as files_of_distribution
 from pathlib import Path
 
+from scripts.packages import normalised
+
 #: The top-level packages of the product.
 PACKAGES = ("rebalancer", "sinks", "strategies", "streaming")
 
@@ -246,7 +248,7 @@ def distribution(requirement: str) -> str:
     name = requirement
     for mark in "[<>=!~; ":
         name = name.partition(mark)[0]
-    return name.lower().replace("_", "-").replace(".", "-")
+    return normalised(name)
 
 
 def imports(file: Path, tree: ast.Module) -> Iterator[Import]:

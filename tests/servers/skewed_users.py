@@ -66,15 +66,19 @@ class Users:
         }
 
     def spread(self) -> float:
-        """The busiest live broker's traffic by the idlest one's; all messages are equally long."""
-        load = self.load().values()
-        return max(load) / min(load) if min(load) else inf
+        """The spread of the present load."""
+        return spread_of(self.load())
 
     def end(self) -> TrafficLog:
         """No more is sent; what was acknowledged is waited for."""
         self.process.terminate()
         assert self.process.wait(_END_S) == 0
         return read_traffic(self.log, list(self.topics.values()))
+
+
+def spread_of(load: Mapping[str, float]) -> float:
+    """The busiest live broker's traffic by the idlest one's; all messages are equally long."""
+    return max(load.values()) / min(load.values()) if min(load.values()) else inf
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.loop import GOAL, Loop, closed_loop, on_pulsar
 from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
 from tests.servers.pulsar_processes import PulsarProcesses
-from tests.servers.skewed_users import Users, skewed_users
+from tests.servers.skewed_users import Users, skewed_users, spread_of
 from tests.servers.traffic_log import TrafficLog, pauses
 from tests.servers.verdicts import every_command_has_one_outcome, moves
 from tests.unit.command_line import rebalancer
@@ -239,10 +239,10 @@ def wait_until_even(users: Users, loop: Loop, *, left_alone: bool = False) -> No
     everything = 0.99 * sum(users.rates.values())
 
     def even() -> bool:
-        load = users.load().values()
+        load = users.load()
         return (
-            sum(load) > everything
-            and max(load) < GOAL * min(load)
+            sum(load.values()) > everything
+            and spread_of(load) < GOAL
             and not (left_alone and loop.rounds()[-1].commands)
         )
 
