@@ -73,7 +73,7 @@ test: fetch-test ## what a change can break: unit, properties, golden, conforman
 
 .PHONY: test-servers
 test-servers: fetch-test-servers spark-classes ## the other tests that need Kafka, Pulsar or our programs as processes
-	@$(PYTEST) -n 2 -m "$(SERVER_TESTS)" $(ARGS)
+	@$(PYTEST) -n 3 -m "$(SERVER_TESTS)" $(ARGS)
 
 .PHONY: test-lab
 test-lab: fetch-test-lab spark-classes ## the tests of back-tests, simulations, reports and benchmarks that take seconds

@@ -40,11 +40,12 @@ PROJECT = Path(__file__).parents[2]
 _NOTE = b'{"v":1,"kind":"note","cluster":"c","ts":1,"text":"the loop begins"}'
 #: What the loop is to reach: the busiest broker's throughput by the idlest one's.
 GOAL = 1.5
-#: Figures are seconds old, so rounds may be as short. Traffic is judged, not usage: the brokers
-#: share a machine's two cores with everything else, and what the CPU of that machine does says
-#: nothing about a broker.
+#: Traffic is judged, not usage: the brokers share a machine's two cores with everything else, and
+#: what the CPU of that machine does says nothing about a broker.
 SETTINGS: Mapping[str, object] = {
-    "round.interval_ms": 8_000,
+    # After a move, brokers need 5 to 10 s until their figures are those of the new owners; the
+    # next round is to know these, or it moves back what has just come.
+    "round.interval_ms": 16_000,
     "round.lateness_ms": 4_000,
     "round.stale_after_ms": 20_000,
     "round.cool_down_ms": 600_000,
@@ -58,7 +59,6 @@ SETTINGS: Mapping[str, object] = {
     "filters.distribute_evenly": False,
     "collector.pass_interval_ms": 2_000,
     "executor.arrival_timeout_ms": 10_000,
-    # As short as the rounds.
     "executor.settle_ms": 8_000,
 }
 
@@ -226,9 +226,6 @@ def on_pulsar(
         "limits__excluded_namespaces": NAMESPACE,
         "shedding__uniform__throughput_ratio": 1.3,
         "collector__pass_interval_ms": 3_000,
-        # After a move, brokers need 5 to 10 s until their figures are those of the new owners; the
-        # next round is to know these, or it moves back what has just come.
-        "round__interval_ms": 16_000,
         **more,
     }
     with closed_loop(folder, pulsar, uris, **given) as loop:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -53,10 +54,17 @@ class Ann:
     settings: Settings
 
     def signs_in(self) -> None:
+        self.loop.wait_until(self._page_answers, "the page answers")
         self.page.goto(self.address)
         self.page.locator("#token").fill(TOKEN)
         self.page.locator("#token").press("Enter")
         expect(self.page.locator("#page")).to_be_visible(timeout=LONG_MS)
+
+    def _page_answers(self) -> bool:
+        try:
+            return httpx.get(self.address).is_success
+        except httpx.TransportError:
+            return False
 
     def decides(self, action: str, reason: str, at_least: int = 1) -> str:
         """Clicks on the button of a plan that waits and has this number of commands, until one is
@@ -324,6 +332,7 @@ def approving(cluster: PulsarCluster, browser: Browser, folder: Path) -> Iterato
         "metrics__listen": "127.0.0.1:0",
         "serve__listen": f"127.0.0.1:{port}",
         "serve__token_file": folder / "tokens",
+        "round__interval_ms": 8_000,
         "round__command_ttl_ms": 40_000,
         "round__cool_down_ms": 1_200_000,
     }
