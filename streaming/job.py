@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,7 +54,7 @@ from streaming.progress import (
     Until,
     progress_file,
 )
-from streaming.pulsar_release import resolved_release
+from streaming.pulsar_release import resolved_release, versions_seen
 from streaming.query import Run, start_query
 from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
@@ -106,11 +106,20 @@ def run_job(
     check_job(job, engine)
     _check_topics_exist(job.connections)
     folder = checkpoint_folder(job)
+    stop = stop or Stop()
     if in_release is not None:
-        engine = in_release(resolved_release(job, folder, log))
+
+        def ended(seconds: float) -> bool:
+            on_poll()
+            return stop.wait(seconds)
+
+        look = _present_versions if drain else versions_seen
+        release = resolved_release(job, folder, log, ended=ended, versions=look)
+        if release is None:
+            return JobResult(stop.by or "stop", Written())
+        engine = in_release(release)
         check_job(job, engine)
     job = with_partitions(job, folder, log)
-    stop = stop or Stop()
     with ExitStack() as stack:
         held = stack.enter_context(
             guarded(
@@ -143,6 +152,11 @@ def run_job(
             stack.enter_context(stopped_by_java(stop))
         stack.enter_context(stopping(stop))
         return _run(spark, run, Progress(report, on_poll, _until(run, log)), stop, log)
+
+
+def _present_versions(used: Connections) -> Mapping[str, str]:
+    """For a job that ends with the present records: nothing to wait for."""
+    return versions_seen(used) or {}
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> None:

@@ -4,14 +4,14 @@ checkpoint, for a new one that of the brokers in the telemetry. Imports no Spark
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wall_clock import wall_clock_ms
-from sinks.wire.broker_versions import versions_of
+from sinks.wire.broker_versions import brokers_in
 from strategies.java.broker_versions import release_of
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
 from streaming.checkpoint.guard_file import GUARD, read_guard
@@ -20,6 +20,8 @@ from streaming.settings import JobSettings
 #: How much of the newest telemetry is read: a collector publishes the brokers' versions at least
 #: every 15 minutes, modular brokers report theirs every minute.
 _LOOK_BACK_MS = 20 * 60_000
+#: Between two looks at a telemetry topic on which no broker has reported.
+_LOOK_S = 2.0
 MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
 
 
@@ -36,15 +38,29 @@ def resolved_release(
     folder: Path,
     log: Callable[[str], None] = lambda _: None,
     *,
-    versions: Callable[[Connections], Mapping[str, str]] | None = None,
-) -> PulsarRelease:
-    """What `auto` means for this job; logs it at its first start. `versions`: replaces the look at
-    the telemetry topic. Raises StateVersionError, SinkError.
+    versions: Callable[[Connections], Mapping[str, str] | None],
+    ended: Callable[[float], bool],
+) -> PulsarRelease | None:
+    """What `auto` means for this job; logs it at its first start, which waits until a broker has
+    reported: the checkpoint keeps the release. None if the job ends before.
+
+    `versions`: looks at the telemetry topic, as `versions_seen` does; `ended`: waits for these
+    seconds, and says whether the job ends. Raises StateVersionError, SinkError.
     """
     written = written_release(folder)
     if written is not None:
         return written
-    found = release_of((versions or versions_seen)(job.connections))
+    seen = versions(job.connections)
+    if seen is None:
+        log(
+            f"{PULSAR_VERSION}: auto waits for the first report of a broker, which names its "
+            f"version; check that `rebalancer collect` runs, or set {PULSAR_VERSION}"
+        )
+    while seen is None:
+        if ended(_LOOK_S):
+            return None
+        seen = versions(job.connections)
+    found = release_of(seen)
     log(
         f"{PULSAR_VERSION}: {found.release} (auto, by the telemetry: {found.why}); fixed in the "
         "checkpoint from now on"
@@ -54,35 +70,35 @@ def resolved_release(
     return found.release
 
 
-def versions_seen(used: Connections, now_ms: int | None = None) -> dict[str, str]:
+def versions_seen(used: Connections, now_ms: int | None = None) -> dict[str, str] | None:
     """Broker → the version that its newest record names, by records of the last 20 minutes; if
-    they name none, by the oldest ones, with which a new checkpoint begins. Reads at most 20,000
-    records or 64 MiB of each. Raises SinkError.
+    they name none, by the oldest ones, with which a new checkpoint begins. None if no broker has
+    reported. Reads at most 20,000 records or 64 MiB of each. Raises SinkError.
 
     `now_ms`: the end of these minutes (ms since the epoch), by default the present.
     """
     topic = used.topics.telemetry
     if topic.scheme == "file" and not topic.folder.is_dir():
-        return {}
+        return None
     now_ms = wall_clock_ms() if now_ms is None else now_ms
-    return _read(used, now_ms - _LOOK_BACK_MS) or _read(used, None)
+    newest = _read(used, now_ms - _LOOK_BACK_MS)
+    if newest:
+        return newest
+    oldest = _read(used, None)
+    return newest if oldest is None else oldest
 
 
-def newest_versions(values: Iterable[bytes]) -> dict[str, str]:
-    """Broker → the version that the last of these records names."""
-    found: dict[str, str] = {}
-    for value in values:
-        found |= versions_of(value)
-    return found
-
-
-def _read(used: Connections, since_ms: int | None) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _read(used: Connections, since_ms: int | None) -> dict[str, str] | None:
+    found: dict[str, str] | None = None
     records = size = 0
+    collected = used.source.format == "envelope"
     reader = open_reader(used.topics.telemetry, used.access, source=used.source, since_ms=since_ms)
     with closing(reader):
         while records < MOST_RECORDS and size < _MOST_BYTES and (read := reader.read()):
             records += len(read)
-            size += sum(len(record.value) for record in read)
-            found |= newest_versions(record.value for record in read)
+            for record in read:
+                size += len(record.value)
+                seen = brokers_in(record.value, collected=collected)
+                if seen is not None:
+                    found = {**(found or {}), **seen}
     return found

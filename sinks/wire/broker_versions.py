@@ -24,6 +24,7 @@ class _VersionRecord(msgspec.Struct):
     kind: str = ""
     cluster: str = ""
     broker: str | None = None
+    brokers: Any = None
     report: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -35,14 +36,25 @@ def versions_of(value: bytes) -> dict[str, str]:
     """Broker → version, as one telemetry record says; empty for a record that says nothing or
     cannot be read. Brokers have their cluster before them: `cluster/host:port`.
     """
+    return brokers_in(value) or {}
+
+
+def brokers_in(value: bytes, *, collected: bool = True) -> dict[str, str] | None:
+    """`versions_of`; None if the record does not show that brokers have reported.
+
+    `collected`: a collector publishes the records. Load data of the extensible load manager has no
+    version, and comes before the policies that name them; the sweep comes after these.
+    """
     try:
         check_shape(value)
         record = _RECORD.decode(value)
         if record.kind not in ("load-report", "policies"):
-            return {}
-        return dict(_named(record, _REPORT.decode(record.report)))
+            shows = bool(record.brokers) if record.kind == "sweep" else not collected
+            return {} if shows else None
+        versions = dict(_named(record, _REPORT.decode(record.report)))
+        return versions if versions or record.kind == "load-report" else None
     except (WireError, ValueError, RecursionError):
-        return {}
+        return None
 
 
 def _named(record: _VersionRecord, report: _Versioned) -> Iterator[tuple[str, str]]:

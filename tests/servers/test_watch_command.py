@@ -59,6 +59,9 @@ def watched(cluster: PulsarCluster, browser: Browser, tmp_path: Path) -> None:
     assert (tmp_path / "watch.png").stat().st_size > 10_000
     # The page shows a round before the executor has seen its commands, and SIGINT ends both.
     assert {decode_outcome(value).status for value in records(tmp_path, "outcomes")} == {"dry-run"}
+    # The job starts together with the collector, and waits until a broker has named its version.
+    ran = (tmp_path / "watch/logs/run.log").read_text("utf-8")
+    assert re.search(r"pulsar\.version: 4\.2 \(auto, by the telemetry: \S+, .*runs 4\.2", ran), ran
 
 
 def folder_of(tmp_path: Path) -> Path:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,6 +123,21 @@ def policies(versions: Mapping[str, object], cluster: str = "pulsar") -> bytes:
     return json.dumps({**body, "report": {"brokers": brokers}}).encode()
 
 
+def note() -> bytes:
+    return json.dumps({"v": 1, "kind": "note", "cluster": "pulsar", "ts": NOW_MS}).encode()
+
+
+def sweep(*brokers: str) -> bytes:
+    body = {"v": 1, "kind": "sweep", "cluster": "pulsar", "ts": NOW_MS, "brokers": brokers}
+    return json.dumps(body).encode()
+
+
+def load_data(broker: str) -> bytes:
+    """What a broker of the extensible load manager publishes: it names no version."""
+    body = {"v": 1, "kind": "broker-load-data", "cluster": "pulsar", "ts": NOW_MS}
+    return json.dumps({**body, "broker": broker, "report": {}}).encode()
+
+
 def test_versions_are_in_load_reports_and_in_policies() -> None:
     assert versions_of(report("b1:1", "5.0.1")) == {"pulsar/b1:1": "5.0.1"}
     assert versions_of(policies({"b1:1": "5.0.1", "b2:1": None}, "east")) == {"east/b1:1": "5.0.1"}
@@ -158,6 +173,15 @@ def a_job(folder: Path, lines: Sequence[bytes]) -> JobSettings:
     )
 
 
+def resolved(
+    job: JobSettings,
+    folder: Path,
+    said: list[str],
+    ended: Callable[[float], bool] = lambda _: True,
+) -> PulsarRelease | None:
+    return resolved_release(job, folder, said.append, versions=versions_seen, ended=ended)
+
+
 def test_the_newest_record_of_a_broker_counts(tmp_path: Path) -> None:
     job = a_job(
         tmp_path, [report("b1:1", "4.2.4"), report("b2:1", "5.0.1"), report("b1:1", "5.0.1")]
@@ -166,10 +190,54 @@ def test_the_newest_record_of_a_broker_counts(tmp_path: Path) -> None:
     assert versions_seen(job.connections) == {"pulsar/b1:1": "5.0.1", "pulsar/b2:1": "5.0.1"}
 
 
-def test_telemetry_that_nobody_has_written_yet_names_none(tmp_path: Path) -> None:
+def test_telemetry_that_nobody_has_written_yet_has_no_report(tmp_path: Path) -> None:
     topics = topics_of(telemetry=(tmp_path / "telemetry").as_uri())
 
-    assert versions_seen(Connections(topics=topics)) == {}
+    assert versions_seen(Connections(topics=topics)) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "versions"),
+    [
+        ([note()], None),
+        ([sweep()], None),
+        ([load_data("b1:1")], None),
+        ([load_data("b1:1"), sweep("b1:1")], {}),
+        ([load_data("b1:1"), policies({"b1:1": "5.0.1"})], {"pulsar/b1:1": "5.0.1"}),
+        ([report("b1:1", None)], {}),
+    ],
+    ids=["a note", "an empty sweep", "load data", "a whole pass", "versions", "an old report"],
+)
+def test_only_a_report_or_a_whole_pass_shows_that_no_broker_names_its_version(
+    lines: Sequence[bytes], versions: Mapping[str, str] | None, tmp_path: Path
+) -> None:
+    assert versions_seen(a_job(tmp_path, lines).connections) == versions
+
+
+def test_a_first_start_waits_for_a_report(tmp_path: Path) -> None:
+    """Job and collector start together: the checkpoint keeps what the first report says."""
+    job, said = a_job(tmp_path, [note()]), list[str]()
+    writer = FileTopicWriter(tmp_path / "telemetry")
+
+    def ended(_: float) -> bool:
+        writer.append([report("b1:1", "5.0.1")])
+        return False
+
+    release = resolved(job, tmp_path / "checkpoint", said, ended)
+    writer.close()
+
+    assert release == "5.0"
+    assert [line.split(" (")[0] for line in said] == [
+        "pulsar.version: auto waits for the first report of a broker, which names its version; "
+        "check that `rebalancer collect` runs, or set pulsar.version",
+        "pulsar.version: 5.0",
+    ]
+
+
+def test_a_job_that_ends_before_any_report_decides_nothing(tmp_path: Path) -> None:
+    job, folder = a_job(tmp_path, [note()]), tmp_path / "checkpoint"
+
+    assert resolved(job, folder, []) is None
 
 
 def test_old_telemetry_is_read_where_there_is_no_newer(tmp_path: Path) -> None:
@@ -183,7 +251,7 @@ def test_the_first_start_decides_and_says_so(tmp_path: Path) -> None:
     job, said = a_job(tmp_path, [report("b1:1", "6.1.0"), b"nonsense"]), list[str]()
     folder = tmp_path / "checkpoint"
 
-    release = resolved_release(job, folder, said.append)
+    release = resolved(job, folder, said)
 
     assert release == "5.0"
     assert said == [
@@ -207,7 +275,7 @@ def test_later_starts_keep_what_the_checkpoint_says(tmp_path: Path) -> None:
     )
     begun(folder, job, "4.2")
 
-    assert resolved_release(job, folder, said.append) == "4.2"
+    assert resolved(job, folder, said) == "4.2"
     assert said == []
 
 
@@ -241,7 +309,7 @@ def test_a_checkpoint_from_before_the_setting_goes_on_with_the_rules_of_its_time
     write_guard(folder / GUARD, replace(written, settings=older))
     assert "pulsar.version" not in (folder / GUARD).read_text("utf-8")
 
-    assert resolved_release(job, folder) == "4.2"
+    assert resolved(job, folder, []) == "4.2"
     with guarded(folder, guard_of(job, EngineSettings())) as held:
         assert held.change is None
 
