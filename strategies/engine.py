@@ -437,7 +437,7 @@ def _without_expired(
         in_flight={
             bundle: move
             for bundle, move in state.in_flight.items()
-            if bundle in under_way or bundle in cooling
+            if bundle in under_way or move.issued_at_ms >= now_ms - settings.cool_down_ms
         },
         cooling=cooling,
         departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from strategies.intents.evacuate import DRAIN
 from strategies.intents.progress import heard
 from strategies.limits.budget import Spent, given_back
 from strategies.model import Command, Outcome, OutcomeReport
@@ -60,8 +61,9 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
 
 
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
-    """The state after a round's commands. Bundles that move or are split rest from now on; bundles
-    with advice only do not.
+    """The state after a round's commands. Bundles that move or are split rest from now on. Bundles
+    with advice only do not, nor do those that leave a drained broker: the operator moves them, and
+    the strategy may have to move them on to even out the load.
     """
     in_flight, cooling, advised, orders = (
         dict(state.in_flight),
@@ -73,7 +75,8 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
         if command.action == "throttle":
             advised[command.bundle] = now_ms
             continue
-        cooling[command.bundle] = now_ms
+        if command.code != DRAIN:
+            cooling[command.bundle] = now_ms
         orders[command.bundle] = _order(command, result, now_ms)
         if command.action != "split":
             load = result.loads[command.bundle]

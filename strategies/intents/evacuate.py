@@ -1,13 +1,14 @@
 """Chooses the bundles that leave draining brokers in a round, and their destinations.
 
 Lightest disturbance first: fewest sessions and topics, then least throughput, then by name. The
-limits of every move apply; the cool-down does not: it keeps balancing from moving a bundle twice,
-and a bundle that stays on a broker which is about to stop is interrupted in any case.
+limits of every move apply. The cool-down and `limits.excluded_namespaces` do not: they keep bundles
+from being balanced, and a bundle that stays on a broker which is about to stop is interrupted in
+any case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 
@@ -21,6 +22,8 @@ from strategies.move_cost import MeasuredPause, expected_pause_ms
 from strategies.placement.destinations import Destinations
 from strategies.state import Gained, InFlight, Order
 
+#: Code of the commands of a drain.
+DRAIN = "drain"
 #: Code of bundles that wait until others have arrived.
 WAITS = "waits-for-drain"
 
@@ -28,13 +31,11 @@ WAITS = "waits-for-drain"
 @dataclass(frozen=True)
 class DrainRules:
     """Rules by which bundles of draining brokers stay. `budget`: of the whole round; `closed`: why
-    no bundle may leave now, or None; `is_excluded`: whether a bundle's namespace is; `pauses`:
-    measured ones, of moves of any broker.
+    no bundle may leave now, or None; `pauses`: measured ones, of moves of any broker.
     """
 
     settings: DrainSettings
     budget: Budget
-    is_excluded: Callable[[str], bool]
     closed: Refusal | None = None
     pauses: Sequence[MeasuredPause] = ()
 
@@ -189,10 +190,6 @@ class _DrainGate:
             return Refusal("roll-halted", "stays: its roll has halted, or restarts the broker")
         if rules.closed is not None:
             return rules.closed
-        if rules.is_excluded(one.bundle):
-            return Refusal(
-                "excluded-namespace", "belongs to a namespace that limits.excluded_namespaces names"
-            )
         return self._moving(one) or self._pace(one) or rules.budget.refuses([one.throughput])
 
     def _moving(self, one: _Candidate) -> Refusal | None:
@@ -235,7 +232,7 @@ class _DrainGate:
         """Names the destination and counts the move; why there is none, if there is none."""
         drain = self.given.drains[one.source]
         text = f"{drain.by} drains {one.source} ({drain.reason})"
-        decision = Decision(one.bundle, one.source, None, "drain", text, {"drain": drain.id})
+        decision = Decision(one.bundle, one.source, None, DRAIN, text, {"drain": drain.id})
         named = self.destinations.evacuate(decision)
         if isinstance(named, Skip):
             return Refusal(named.code, named.text.removeprefix("it "))

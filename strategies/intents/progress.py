@@ -297,8 +297,8 @@ def _stepped(drain: Drain, step: _Step, now_ms: int) -> Drain:
         text=step.text,
         advice=step.advice,
         drained_ms=drained_ms,
-        left_ms=drain.left_ms if step.state in ("draining", "blocked") else None,
-        error_ms=drain.error_ms if step.state in ("draining", "blocked") else None,
+        left_ms=drain.left_ms if step.state == "draining" else None,
+        error_ms=drain.error_ms if step.state == "draining" else None,
     )
 
 

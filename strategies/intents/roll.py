@@ -26,6 +26,8 @@ from strategies.intents.roll_view import (
 
 #: Rounds without an answer to a record, after which none is expected any more.
 _UNANSWERED = 5
+#: Maximum characters of a round's sentence in a record.
+_LONGEST = 1_000
 _RESUME = "then `rebalancer roll --resume`"
 
 #: done: all brokers are restarted. Others: see the text.
@@ -401,14 +403,18 @@ def _drain_line(drain: IntentStatus) -> str:
 
 
 def _finish(facts: RollFacts) -> RollStep:
-    """All brokers are restarted: the roll ends when the cluster is even again."""
+    """All brokers are restarted: the roll ends when the cluster is even again, or cannot be."""
     rounds, rules = facts.rounds, facts.rules
-    if rules.even and rounds.balanced < rules.even_rounds:
-        return KeepWaiting(
-            f"all brokers are restarted; waits until the load is even in {rules.even_rounds} "
-            f"rounds in a row: {rounds.text} (--no-even does not wait)"
-        )
-    return WriteRecord("end", None, "all brokers are restarted")
+    if not rules.even or rounds.balanced >= rules.even_rounds:
+        return WriteRecord("end", None, "all brokers are restarted")
+    if rounds.helpless >= rules.even_rounds:
+        why = rounds.text if len(rounds.text) <= _LONGEST else f"{rounds.text[:_LONGEST]}…"
+        text = f"all brokers are restarted, but the load is not even: {why}. {rounds.advice}"
+        return WriteRecord("end", None, text)
+    return KeepWaiting(
+        f"all brokers are restarted; waits until the load is even in {rules.even_rounds} "
+        f"rounds in a row: {rounds.text} (--no-even does not wait)"
+    )
 
 
 def _seconds(ms: int) -> str:

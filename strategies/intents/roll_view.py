@@ -15,8 +15,8 @@ ACTIVE_DRAIN = ("asked", "draining", "drained", "blocked")
 ACTIVE_ROLL = ("rolling", "halted")
 #: Brokers that are out of service, or soon will be, by the roll.
 IN_WORK: tuple[RollPhase, ...] = ("draining", "drained", "restarting")
-#: States of a round in which more moves cannot help.
-_EVEN = ("balanced", "cannot-help")
+#: States of a round that finds a gap and no move for it: waiting does not help.
+_HELPLESS = ("cannot-help", "not-allowed")
 #: Number of round times that are kept.
 _TIMES = 8
 
@@ -82,11 +82,12 @@ def roll_view(intents: Iterable[IntentStatus], roll: str) -> RollView:
 @dataclass(frozen=True, slots=True)
 class RollRounds:
     """What the rounds until now say. `times`: of the newest ones; `brokers`: of the newest one,
-    with and without fresh figures; `stale`: those without, with the reason; `state`, `text`: of the
-    newest one; `bad`: number of rounds in a row that are blind or yield; `fresh`: restarted broker
-    → number of rounds in a row with figures of it; `restarted_ms`: restarted broker → when the
-    process read the first of its rounds since, by its own clock; `balanced`: number of rounds in a
-    row without anything to move, since all brokers have been restarted.
+    with and without fresh figures; `stale`: those without, with the reason; `state`, `text`,
+    `advice`: of the newest one; `bad`: number of rounds in a row that are blind or yield; `fresh`:
+    restarted broker → number of rounds in a row with figures of it; `restarted_ms`: restarted
+    broker → when the process read the first of its rounds since, by its own clock; `balanced`,
+    `helpless`: number of rounds in a row that are balanced, or find no move for a gap, since all
+    brokers have been restarted.
     """
 
     view: RollView = RollView()
@@ -95,10 +96,12 @@ class RollRounds:
     stale: Mapping[str, str] = field(default_factory=dict)
     state: str | None = None
     text: str = ""
+    advice: str = ""
     bad: int = 0
     fresh: Mapping[str, int] = field(default_factory=dict)
     restarted_ms: Mapping[str, int] = field(default_factory=dict)
     balanced: int = 0
+    helpless: int = 0
 
     def after(self, ts: int) -> int:
         """Number of the newest rounds that are later than `ts`."""
@@ -132,6 +135,7 @@ def after_round(
     bad = code == "yielding" or (
         code == "blind" and (not done.stale or any(name not in excused for name in done.stale))
     )
+    is_last = len(restarted) == len(view.phases)
     return RollRounds(
         view,
         (*before.times, done.ts)[-_TIMES:],
@@ -139,10 +143,12 @@ def after_round(
         dict(done.stale),
         code,
         "" if done.state is None else done.state.text,
+        "" if done.state is None else done.state.advice,
         before.bad + 1 if bad else 0,
         fresh,
         {broker: before.restarted_ms.get(broker, now_ms) for broker in restarted},
-        before.balanced + 1 if code in _EVEN and len(restarted) == len(view.phases) else 0,
+        before.balanced + 1 if is_last and code == "balanced" else 0,
+        before.helpless + 1 if is_last and code in _HELPLESS else 0,
     )
 
 

@@ -76,7 +76,7 @@ def drain_step(
     done = evacuate(
         _draining(given, list(brokers.values())),
         destinations,
-        DrainRules(rules.drains, budget, view.is_excluded, closed, given.pauses),
+        DrainRules(rules.drains, budget, closed, given.pauses),
     )
     moves = _moves(given, brokers, done, rules.round.command_ttl_ms)
     return DrainStep(draining, done, moves, destinations.memory)

@@ -17,8 +17,8 @@ class LimitSettings:
     excluded_namespaces: Annotated[
         str,
         Setting(
-            "Namespaces whose bundles never move: tenant/namespace, * matches any text, "
-            "separated by commas",
+            "Namespaces whose bundles move only from a drained broker: tenant/namespace, * matches "
+            "any text, separated by commas",
             pulsar="loadBalancerSheddingExcludedNamespaces",
         ),
     ] = ""

@@ -9,19 +9,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from random import Random
+from statistics import fmean
 
 import pytest
 
+from benchmarks.uncertified import UNCERTIFIED
 from sinks.wire.encoding import encode_command, encode_round
 from strategies.engine import Engine, EngineSettings
 from strategies.intents.contract import Intent
+from strategies.intents.roll_view import RollRules
 from strategies.intents.settings import DrainSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, Event, Rejection, Round
 from strategies.packing import pack_record, unpack_record
 from strategies.store import InMemoryStore
 from streaming.state.cluster_bytes import to_bytes
-from tests.properties.roll_lives import Decided, RollLife
+from tests.properties.roll_draws import Faults
+from tests.properties.roll_lives import Decided, ModelledBroker, RollLife
 from tests.properties.roll_promises import RollPromises
 
 #: A person cancels a roll that has not ended by then.
@@ -81,6 +86,38 @@ def test_a_thousand_rolls_keep_their_promises(part: int) -> None:
         if found:
             kept[seed] = found[:3]
     assert kept == {}
+
+
+def undisturbed(seed: int) -> RollLife:
+    """A roll without faults that evens out the load at its end, by the default strategy."""
+    chance = Random(seed)
+    life = RollLife(
+        seed, EngineSettings(shedders=UNCERTIFIED), Faults(slow_s=60), RollRules(), chance
+    )
+    names = [f"b{number}:1" for number in range(chance.randint(3, 6))]
+    life.brokers = {name: ModelledBroker(1.0) for name in names}
+    for number in range(8 * len(names)):
+        bundle = f"t/ns/0x{number << 24:08x}_0x{(number + 1) << 24:08x}"
+        life.traffic[bundle] = chance.uniform(0.5, 1.5)
+        life.owners[bundle] = names[number % len(names)]
+    return life.live(240)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.lab) for part in (1, 2, 3))]
+)
+def test_a_hundred_rolls_end_balanced_or_say_why_they_cannot_be(part: int) -> None:
+    """The broker that was restarted last is empty then: it has to get bundles that the roll itself
+    has moved within the cool-down.
+    """
+    for seed in range(part, 100, 4):
+        last = undisturbed(seed).rounds[-1].round
+        (roll,) = [one for one in last.intents if one.action == "roll"]
+        assert last.state is not None
+        assert roll.state == "done"
+        assert ("the load is not even" in roll.text) is (last.state.code != "balanced"), seed
+        assert min(last.usage.values()) > 0.5 * fmean(last.usage.values()), (seed, last.usage)
 
 
 @pytest.mark.heavy

@@ -379,6 +379,16 @@ class TestEnd:
         assert "waits until the load is even in 4 rounds in a row: the round has 3" in said
         assert written(DONE, balanced=0, even=False) == ("end", None)
 
+    def test_it_ends_with_the_reason_where_more_moves_cannot_help(self) -> None:
+        uneven = {"balanced": 0, "round_text": "too big [coarse-bundles]", "advice": "Split it."}
+        assert "waits until the load is even" in waits(DONE, **uneven, helpless=3)
+        assert step(DONE, **uneven, helpless=4) == WriteRecord(
+            "end",
+            None,
+            "all brokers are restarted, but the load is not even: too big [coarse-bundles]. "
+            "Split it.",
+        )
+
     def test_even_figures_from_before_the_last_restart_do_not_count(self) -> None:
         assert "fresh figures" in waits(DONE, fresh={A: 2, B: 1, C: 2})
 

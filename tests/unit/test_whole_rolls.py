@@ -53,16 +53,18 @@ class TestRounds:
         assert gone.fresh == {B: 0}
 
     def test_even_rounds_count_when_all_are_restarted(self) -> None:
-        def even(code: str, phase: RollPhase = "restarted") -> int:
+        def even(code: str, phase: RollPhase = "restarted") -> tuple[int, int]:
             state = RoundState(code, "as it is", "Wait.")  # type: ignore[arg-type]
             status = roll_status({A: "restarted", B: phase})
-            known = RollRounds(balanced=2)
-            return after_round(
+            known = RollRounds(balanced=2, helpless=1)
+            found = after_round(
                 known, replace(ROUND, state=state), [status], ROLL, RollRules(), now_ms=NOW
-            ).balanced
+            )
+            return found.balanced, found.helpless
 
-        assert (even("balanced"), even("cannot-help"), even("acting")) == (3, 3, 0)
-        assert even("balanced", "restarting") == 0
+        assert (even("balanced"), even("acting")) == ((3, 0), (0, 0))
+        assert (even("cannot-help"), even("not-allowed")) == ((0, 2), (0, 2))
+        assert even("balanced", "restarting") == even("cannot-help", "restarting") == (0, 0)
 
     def test_a_round_that_is_blind_by_the_restart_is_no_alarm(self) -> None:
         def bad(phases: Any, stale: dict[str, str], code: str = "blind") -> int:
