@@ -20,6 +20,7 @@ _FAULTS = frozenset(
         "broker-unavailable",
         "refused-by-broker",
         "cluster-silent",
+        "cluster-error",
         "interrupted",
         "unverified",
         "unowned",
@@ -60,8 +61,8 @@ CLOSED = BreakerState()
 
 
 def result_of(status: OutcomeStatus, reason: str | None, at_ms: int) -> MoveResult | None:
-    """What an outcome says about the cluster; None if nothing: the command was refused, or its
-    bundle was no longer what it was.
+    """What an outcome says about the cluster; None if nothing: the command was refused, by us or by
+    a broker that does not do such a thing, or its bundle was no longer what it was.
     """
     code = (reason or "").partition(":")[0]
     if code in _FAULTS:

@@ -19,7 +19,7 @@ from sinks.executor.applier import Applier
 from sinks.executor.approval_intake import Answered, ApprovalIntake
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.costs import BundleUse, CostMeter
-from sinks.executor.effect import Effect, effect_of_silence, refusal
+from sinks.executor.effect import Effect, effect_of_failed_read, refusal
 from sinks.executor.facts import Facts
 from sinks.executor.guard import MoveGuard
 from sinks.executor.holding import Holding
@@ -295,7 +295,7 @@ class Executor:
             except Unauthorized:
                 raise
             except AdminError as error:
-                return effect_of_silence(error)
+                return effect_of_failed_read(error)
             objection = (
                 owner_objection(command, owner)
                 or self._facts.closed(command)

@@ -81,7 +81,7 @@ BOUNDS: Mapping[str, str] = {
     "sinks/collector/extensible_poll.py ExtensiblePoll._newest": LISTED,
     "sinks/collector/extensible_poll.py ExtensiblePoll._published_ms": LISTED,
     "sinks/collector/load_topics.py LoadTopics._threads": "the two load topics",
-    "sinks/executor/costs.py WaveTopics._listed": "namespaces of one wave of moves",
+    "sinks/executor/costs.py WaveFigures._asked": "brokers of one wave of moves",
     "sinks/executor/executor.py Executor._applying": "commands that are carried out now",
     "sinks/executor/gate.py MoveGate._lost_at": "brokers that left within executor.settle_ms",
     "sinks/executor/gate.py _Recent._answers": "answers that are young enough to be used",
