@@ -16,6 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 from rebalancer.cli import exit_codes
+from rebalancer.cli.lines import put
 from sinks.full_disk import is_full, make_room
 from strategies.errors import RebalancerError, SettingsError
 
@@ -24,7 +25,7 @@ _PAGE = frozenset({"starlette", "uvicorn"})
 
 
 def _to_stderr(text: str) -> None:
-    print(f"error: {text}", file=sys.stderr)
+    put(f"error: {text}", sys.stderr)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from sinks.topics.access import Reader, TopicAccess, TopicRecord, open_reader
 from sinks.topics.readable import Skipped, readable
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
+from sinks.wire.names import printable
 from sinks.wire.raw import SourceSettings
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
@@ -135,7 +136,7 @@ def check_use(origin: str, records: int, rejected: int) -> None:
 
 def _progress(sentence: str) -> None:
     """Prints one line to standard error."""
-    print(sentence, file=sys.stderr, flush=True)
+    print(printable(sentence), file=sys.stderr, flush=True)
 
 
 def _blocks(

@@ -138,11 +138,11 @@ def examine_job(
 
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
     """One row per check, the remedy below the finding."""
-    rows: list[list[str | Text]] = [
+    rows: list[list[console.Cell]] = [
         [
             Text(finding.status, _STYLE[finding.status]),
             finding.check,
-            Text(finding.text + (f"\n→ {finding.remedy}" if finding.remedy else "")),
+            (finding.text, *([f"→ {finding.remedy}"] if finding.remedy else [])),
         ]
         for finding in findings
     ]
