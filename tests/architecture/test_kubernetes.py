@@ -298,6 +298,21 @@ def test_prometheus_finds_the_port_of_every_pod() -> None:
     )
 
 
+def test_only_prometheus_may_connect_to_the_pods_and_only_to_their_metrics() -> None:
+    policy = the("NetworkPolicy")["spec"]
+    (rule,) = policy["ingress"]
+
+    assert policy["policyTypes"] == ["Ingress"]
+    for pod in PODS.values():
+        assert policy["podSelector"]["matchLabels"].items() <= pod.labels.items()
+    assert rule["ports"] == [{"port": PODS["page"].container["ports"][0]["name"]}]
+    assert [list(one["podSelector"]["matchLabels"].values()) for one in rule["from"]] == [
+        ["prometheus"]
+    ]
+    text = (FOLDER / "network-policy.yaml").read_text("utf-8")
+    assert "    #     - port: page\n" in text, "an Ingress to the page is a few # away"
+
+
 @EVERY_POD
 def test_a_pod_has_the_time_to_stop_that_its_service_of_systemd_has(process: str) -> None:
     unit = read_unit(ROOT / f"deploy/systemd/pulsar-rebalancer-{process}.service")
