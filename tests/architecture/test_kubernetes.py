@@ -190,6 +190,15 @@ def test_a_pod_can_write_to_its_state_and_to_tmp_only(process: str) -> None:
     assert "emptyDir" in mounts["/tmp"]
 
 
+def test_the_temporary_files_of_the_job_are_on_the_disk_of_its_checkpoint() -> None:
+    """A backlog of large records needs twice its size; beyond an emptyDir's limit a pod ends."""
+    pod = PODS["job"]
+    (variable,) = pod.container["env"]
+
+    assert variable == {"name": "TMPDIR", "value": STATE}
+    assert "persistentVolumeClaim" in pod.mounts[STATE]
+
+
 def test_the_state_of_job_and_executor_outlives_their_pods() -> None:
     claims = {
         one["metadata"]["name"] for _, one in OBJECTS if one["kind"] == "PersistentVolumeClaim"

@@ -41,6 +41,14 @@ HARDENED = {
 EVERY_UNIT = pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 
 
+def test_the_temporary_files_of_the_job_are_not_in_memory() -> None:
+    """A private /tmp is tmpfs where /tmp is."""
+    job = UNITS["job"]
+    state = job.value("Service", "StateDirectory")
+
+    assert job.value("Service", "Environment") == f"TMPDIR=/var/lib/{state}"
+
+
 def test_there_is_one_service_for_each_process_and_a_target_for_all() -> None:
     assert {file.name for file in FOLDER.iterdir() if file.suffix in (".service", ".target")} == {
         *(unit.name for unit in UNITS.values()),
