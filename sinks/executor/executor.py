@@ -347,7 +347,7 @@ class Executor:
             now_ms,
             MoveCost(effect.unowned_ms, first_ms, use.topics, effect.unloads, use.manager),
         )
-        self._guarded(outcome)
+        self._guarded(outcome, is_move=command.is_move)
         self._journal.decide(
             task.received,
             effect.status,
@@ -358,9 +358,9 @@ class Executor:
         )
         return outcome
 
-    def _guarded(self, outcome: Outcome) -> None:
+    def _guarded(self, outcome: Outcome, *, is_move: bool) -> None:
         """What the guard learns from an outcome."""
-        result = result_of(outcome.status, outcome.reason, outcome.ts)
+        result = result_of(outcome.status, outcome.reason, outcome.ts, is_move=is_move)
         if result is not None and self._config.apply:
             self._guard.breaker.add(result)
         if (outcome.reason or "").startswith("unowned:"):
