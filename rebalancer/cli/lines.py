@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from typing import IO
 
 from sinks.wire.names import printable
 
 
-def put(line: str, file: TextIO | None = None) -> None:
+def put(line: str, file: IO[str] | None = None) -> None:
     """Prints one line, by default to standard output: whatever a record contains, it stays one line
     without escape sequences. JSON stays the same JSON. A line to a named file is flushed.
     """

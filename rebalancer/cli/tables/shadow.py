@@ -68,7 +68,7 @@ def tables(agreement: Agreement) -> Iterator[RenderableType]:
     headings: list[tuple[str, console.Side]] = [
         (name, "left") for name in ("when", "bundle", "verdict", "moves", "lag", "why")
     ]
-    rows = [
+    rows: list[list[console.Cell]] = [
         [
             formatted(pair.ts, "%H:%M:%S"),
             pair.bundle,
