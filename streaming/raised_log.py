@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from traceback import format_exception
 
-from sinks.wire.names import printable
+from sinks.printable import printable
 
 #: Causes that a process remembers; then it begins again, so that its memory is bounded.
 _MOST = 1_000

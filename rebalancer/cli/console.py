@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rebalancer.cli.lines import put
-from sinks.wire.names import printable
+from sinks.printable import printable
 
 Side = Literal["left", "right"]
 #: Gap between two columns, and the longest word that is kept whole in a narrow terminal.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import IO
 
-from sinks.wire.names import printable
+from sinks.printable import printable
 
 
 def put(line: str, file: IO[str] | None = None) -> None:

@@ -26,17 +26,17 @@ _LEAST_MSGS = 1.0
 _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.05, 0.4
 
 
-class _Subscription(msgspec.Struct):
+class _LoadedSubscription(msgspec.Struct):
     consumers: list[msgspec.Raw] = []
 
 
-class _Topic(msgspec.Struct):
+class _LoadedTopic(msgspec.Struct):
     """What counts of a topic's figures, in Pulsar's words."""
 
     msgRateIn: float = 0.0
     producerCount: int = 0
     publishers: list[msgspec.Raw] = []
-    subscriptions: dict[str, _Subscription] = {}
+    subscriptions: dict[str, _LoadedSubscription] = {}
 
     @property
     def has_clients(self) -> bool:
@@ -47,12 +47,12 @@ class _Topic(msgspec.Struct):
         )
 
 
-class _Bundle(msgspec.Struct):
-    persistent: dict[str, _Topic] = {}
+class _LoadedBundle(msgspec.Struct):
+    persistent: dict[str, _LoadedTopic] = {}
 
 
 #: Namespace → range → topics.
-_FIGURES = msgspec.json.Decoder(dict[str, dict[str, _Bundle]])
+_FIGURES = msgspec.json.Decoder(dict[str, dict[str, _LoadedBundle]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _uses(figures: bytes, broker: str) -> Mapping[str, BundleUse]:
     }
 
 
-def _use(topics: Mapping[str, _Topic]) -> BundleUse:
+def _use(topics: Mapping[str, _LoadedTopic]) -> BundleUse:
     rate, busiest = max(((one.msgRateIn, name) for name, one in topics.items()), default=(0.0, ""))
     return BundleUse(
         len(topics),

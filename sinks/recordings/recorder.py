@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from sinks.printable import printable
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.columnar_writing import ColumnarRecording
 from sinks.recordings.json_lines import open_recording, write_recording
@@ -19,7 +20,6 @@ from sinks.topics.access import Reader, TopicAccess, TopicRecord, open_reader
 from sinks.topics.readable import Skipped, readable
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
-from sinks.wire.names import printable
 from sinks.wire.raw import SourceSettings
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError

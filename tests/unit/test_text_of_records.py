@@ -21,6 +21,7 @@ from rebalancer.cli.lazy import COMMANDS
 from rebalancer.cli.lines import put
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.settings.log import LogSettings
+from sinks.printable import printable
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import (
@@ -31,7 +32,6 @@ from sinks.wire.codec import (
     decode_round,
 )
 from sinks.wire.encoding import encode_outcome, encode_rejected
-from sinks.wire.names import printable
 from sinks.wire.origin import Origin
 from sinks.wire.position import Position
 from strategies.errors import WireError

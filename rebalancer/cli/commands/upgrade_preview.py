@@ -196,7 +196,7 @@ def _show_steps(upgrade: Upgrade) -> None:
     for step in steps(upgrade):
         console.say("", step.text)
         if step.command:
-            console.say(step.command)
+            console.say(*step.command.split("\n"))
 
 
 def _print_json(
