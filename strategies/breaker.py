@@ -20,6 +20,7 @@ _FAULTS = frozenset(
         "broker-unavailable",
         "refused-by-broker",
         "cluster-silent",
+        "cluster-error",
         "interrupted",
         "unverified",
         "unowned",
@@ -59,11 +60,18 @@ class BreakerState:
 CLOSED = BreakerState()
 
 
-def result_of(status: OutcomeStatus, reason: str | None, at_ms: int) -> MoveResult | None:
-    """What an outcome says about the cluster; None if nothing: the command was refused, or its
-    bundle was no longer what it was.
+def result_of(
+    status: OutcomeStatus, reason: str | None, at_ms: int, *, is_move: bool = True
+) -> MoveResult | None:
+    """What an outcome says about the cluster; None if nothing: the command was refused, by us or by
+    a broker that does not do such a thing, or its bundle was no longer what it was.
+
+    `is_move`: extensible brokers refuse a split that finds no place to cut with the status of a
+    fault (500), so that this answer says nothing about a split.
     """
     code = (reason or "").partition(":")[0]
+    if code == "refused-by-broker" and not is_move:
+        return None
     if code in _FAULTS:
         return MoveResult(at_ms, failed=True)
     return MoveResult(at_ms, failed=False) if status == "applied" else None

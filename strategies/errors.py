@@ -6,6 +6,7 @@ RebalancerError
 ├── StateVersionError
 ├── WireError
 ├── SinkError
+│   ├── OffsetGone (sinks.topics.files.segments)
 │   ├── PublishTimeout
 │   ├── PublishRejected
 │   ├── JournalInUse (sinks.executor.journal)
@@ -13,12 +14,14 @@ RebalancerError
 ├── AdminError
 │   ├── BrokerUnavailable
 │   │   ├── Unanswered (sinks.pulsar_api.answers)
+│   │   ├── Busy (sinks.pulsar_api.answers)
 │   │   └── _NeverSent (sinks.pulsar_api.http)
 │   │       └── _NoBroker (sinks.pulsar_api.http)
 │   ├── NotOwned
 │   │   └── Elsewhere (sinks.pulsar_api.answers)
 │   ├── NotFound
 │   ├── Refused
+│   │   └── Declined (sinks.pulsar_api.answers)
 │   └── Unauthorized
 ├── Stopped (sinks.executor.executor)
 ├── JobError (streaming.failures)
@@ -52,7 +55,7 @@ class SettingsError(RebalancerError):
     """
 
     def __init__(self, complaints: list[str]) -> None:
-        super().__init__("\n".join(complaints))
+        super().__init__("; ".join(complaints))
         self.complaints = complaints
 
 
@@ -92,7 +95,7 @@ class AdminError(RebalancerError):
 
 
 class BrokerUnavailable(AdminError):
-    """The broker did not answer."""
+    """The broker did not answer, or answered that it cannot now."""
 
     retryable = True
 

@@ -13,8 +13,8 @@ from typing import Literal
 from strategies.admission import Objection
 
 #: What a probe of a broker has shown: reads: it has read metadata; stuck: it answers, but not reads
-#: of metadata; silent: it does not answer.
-ProbeResult = Literal["reads", "stuck", "silent"]
+#: of metadata; busy: it answers at once that it cannot now; silent: it does not answer.
+ProbeResult = Literal["reads", "stuck", "busy", "silent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,15 @@ class GateRules:
 class GateFacts:
     """`leader`: id of the leader, None without one; `leader_error`: why it is not known, empty if
     it is; `probes`: broker → what its probe has shown, the leader and those that the move concerns;
-    `lost`: broker → ms since it has left the list of brokers.
+    `lost`: broker → ms since it has left the list of brokers; `why`: broker → what came of a probe
+    that failed, as a sentence.
     """
 
     leader: str | None = None
     leader_error: str = ""
     probes: Mapping[str, ProbeResult] | None = None
     lost: Mapping[str, int] | None = None
+    why: Mapping[str, str] | None = None
 
 
 def gate_objection(facts: GateFacts, rules: GateRules) -> Objection | None:
@@ -62,21 +64,30 @@ def _no_leader(facts: GateFacts) -> Objection | None:
     )
 
 
+#: Result of a probe that failed → code, and what is said without the error of its call.
+_FAILED_PROBES: Mapping[ProbeResult, tuple[str, str]] = {
+    "stuck": ("gate-metadata", "has not finished a read of metadata"),
+    "busy": ("gate-busy", "has not had time"),
+    "silent": ("gate-silent", "has not answered"),
+}
+
+
 def _no_answer(facts: GateFacts, rules: GateRules) -> Objection | None:
-    seconds = rules.facts_ms / 1000
+    """In the words of the call that failed: a broker that refuses at once is not silent."""
     for broker, result in sorted((facts.probes or {}).items()):
+        if result == "reads":
+            continue
+        code, otherwise = _FAILED_PROBES[result]
+        why = (facts.why or {}).get(
+            broker, f"{broker} {otherwise} within {rules.facts_ms / 1000:g} s"
+        )
+        text = (why if broker in why else f"{broker}: {why}").rstrip(".")
         if result == "stuck":
-            return _closed(
-                "gate-metadata",
-                f"{broker} answers, but has not finished a read of metadata within {seconds:g} s; "
-                "check the metadata store, then the broker",
+            text = (
+                f"{broker} answers, but not reads of metadata ({text}): check the metadata store, "
+                "then the broker"
             )
-        if result == "silent":
-            return _closed(
-                "gate-silent",
-                f"{broker} has not answered within {seconds:g} s; check the broker, or raise "
-                "executor.gate_ms if it is only slow",
-            )
+        return _closed(code, text)
     return None
 
 

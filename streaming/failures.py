@@ -7,10 +7,12 @@ from __future__ import annotations
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from sinks.full_disk import is_full, make_room
 from sinks.topics.retry_backoff import RetryBackoff
 from strategies import errors
 from strategies.errors import PublishRejected, PublishTimeout, RebalancerError, SinkError
@@ -224,6 +226,13 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
         and kind is not errors.WireError
     ):
         return kind(text)
+    if is_full(error):
+        room = make_room([spark_log.parent, Path(tempfile.gettempdir())])
+        return JobError(
+            f"the disk is full ({text.rstrip('.')}); {room} (job.checkpoint, TMPDIR), then start "
+            "the job again: nothing is lost, it continues where it stopped. "
+            f"Spark's log: {spark_log}"
+        )
     return JobError(
         f"the streaming job failed: {text.rstrip('.')}. Nothing is lost: start it again, it "
         "continues where it stopped. "

@@ -8,6 +8,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from sinks.wire.position import Position
 
@@ -67,3 +68,8 @@ def spill_folder(environment: Mapping[str, str]) -> str | None:
     """
     folders = environment.get("SPARK_LOCAL_DIRS", "").split(",")
     return next(filter(os.path.isdir, folders), None)
+
+
+def temporary_files(environment: Mapping[str, str]) -> Path:
+    """Where a job on this machine writes its temporary files."""
+    return Path(spill_folder(environment) or tempfile.gettempdir())

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from traceback import format_exception
 
+from sinks.printable import printable
+
 #: Causes that a process remembers; then it begins again, so that its memory is bounded.
 _MOST = 1_000
 
@@ -30,7 +32,12 @@ class RaisedLog:
         self._write(f"a rule raised: {text}\n{''.join(format_exception(error))}")
 
 
-_OF_PROCESS = RaisedLog(lambda text: print(text, file=sys.stderr, flush=True))
+def _print(text: str) -> None:
+    """A traceback has many lines, which may quote records."""
+    print(*map(printable, text.split("\n")), sep="\n", file=sys.stderr, flush=True)
+
+
+_OF_PROCESS = RaisedLog(_print)
 
 
 def log_once(text: str, error: Exception) -> None:

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from sinks.full_disk import is_full, make_room
 from strategies.errors import RebalancerError
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.submitted import submitted_settings, take_over
@@ -106,9 +108,13 @@ def start_session(
                 send_code(session, spark_log.parent)
             return session
     except (PySparkException, Py4JError, OSError) as error:
+        reason = _reason(error, spark_log, said)
+        if is_full(reason):
+            room = make_room([spark_log.parent, Path(tempfile.gettempdir())])
+            raise SparkStartError(f"Spark did not start ({reason}); {room}") from error
         raise SparkStartError(
-            f"Spark did not start ({_reason(error, spark_log, said)}): check that Java 17 or newer "
-            "is installed (`java -version`, JAVA_HOME), job.master and job.driver_memory; "
+            f"Spark did not start ({reason}): check that Java 17 or newer is installed "
+            "(`java -version`, JAVA_HOME), job.master and job.driver_memory; "
             f"Spark's messages are in {spark_log}; `rebalancer doctor` looks for the usual causes"
         ) from error
 

@@ -16,6 +16,9 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rebalancer.cli.lines import put
+from sinks.printable import printable
+
 Side = Literal["left", "right"]
 #: Gap between two columns, and the longest word that is kept whole in a narrow terminal.
 _GAP, _LONGEST_WORD = 3, 24
@@ -35,9 +38,15 @@ def out() -> Console:
     )
 
 
+def say(*lines: str) -> None:
+    """Prints lines to standard output."""
+    for line in lines:
+        put(line)
+
+
 def progress(sentence: str) -> None:
     """Prints one line to standard error."""
-    print(sentence, file=sys.stderr, flush=True)
+    put(sentence, sys.stderr)
 
 
 def warn(sentences: Iterable[str]) -> None:
@@ -46,17 +55,12 @@ def warn(sentences: Iterable[str]) -> None:
         progress(f"warning: {sentence}")
 
 
-def printable(line: str) -> str:
-    """One line of text from records: line breaks and control characters are escaped."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in line)
-
-
 def show(*parts: RenderableType) -> None:
     """Prints tables and sentences to standard output, without trailing blanks."""
     console = out()
     with console.capture() as captured:
         for part in parts:
-            console.print(part)
+            console.print(printable(part) if isinstance(part, str) else part)
     for line in captured.get().splitlines():
         print(line.rstrip())
 
@@ -65,14 +69,22 @@ def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
     """Prints one JSON document to standard output. `kind` and `v`: kind and version of its
     schema.
     """
-    print(
-        json.dumps(
-            {"kind": kind, "v": version, **body},
-            ensure_ascii=sys.stdout.encoding.lower() not in ("utf-8", "utf8"),
-            indent=2,
-            allow_nan=False,
-        )
+    say_json({"kind": kind, "v": version, **body})
+
+
+def say_json(tree: Mapping[str, Any]) -> None:
+    """Prints an object to standard output, indented."""
+    text = json.dumps(
+        tree,
+        ensure_ascii=sys.stdout.encoding.lower() not in ("utf-8", "utf8"),
+        indent=2,
+        allow_nan=False,
     )
+    say(*text.split("\n"))
+
+
+#: Text, which may be from records; text of ours with styles; or several lines.
+Cell = str | Text | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +96,13 @@ class Sheet:
     """
 
     columns: Sequence[tuple[str, Side]]
-    rows: Sequence[Sequence[str | Text]]
+    rows: Sequence[Sequence[Cell]]
     title: str | None = None
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        title = None if self.title is None else printable(self.title)
         for number, places in enumerate(self._parts(options.max_width)):
-            yield self._part(places, self.title if number == 0 else None)
+            yield self._part(places, title if number == 0 else None)
 
     def _parts(self, width: int) -> list[list[int]]:
         """Columns of each table part; every part begins with the first column."""
@@ -106,7 +119,7 @@ class Sheet:
 
     def _least(self, place: int) -> int:
         heading, side = self.columns[place]
-        cells = [heading, *(str(row[place]) for row in self.rows)]
+        cells = [heading, *(str(_shown(row[place])) for row in self.rows)]
         if side == "right":
             return max(map(len, cells))
         return min(max(len(word) for cell in cells for word in (*cell.split(), "")), _LONGEST_WORD)
@@ -117,12 +130,16 @@ class Sheet:
         )
         for place in places:
             heading, side = self.columns[place]
-            made.add_column(heading, justify=side, overflow="fold", no_wrap=side == "right")
-        for row in self.rows:
-            made.add_row(
-                *(
-                    cell if isinstance(cell, Text) else Text(cell)
-                    for cell in (row[place] for place in places)
-                )
+            made.add_column(
+                printable(heading), justify=side, overflow="fold", no_wrap=side == "right"
             )
+        for row in self.rows:
+            made.add_row(*(_shown(row[place]) for place in places))
         return made
+
+
+def _shown(cell: Cell) -> Text:
+    if isinstance(cell, Text):
+        return cell
+    lines = (cell,) if isinstance(cell, str) else cell
+    return Text("\n".join(map(printable, lines)))

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 from typer.exceptions import TyperException
 
 from rebalancer.cli import exit_codes
+from rebalancer.cli.lines import put
+from sinks.full_disk import is_full, make_room
 from strategies.errors import RebalancerError, SettingsError
 
 _SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})
@@ -21,7 +25,7 @@ _PAGE = frozenset({"starlette", "uvicorn"})
 
 
 def _to_stderr(text: str) -> None:
-    print(f"error: {text}", file=sys.stderr)
+    put(f"error: {text}", sys.stderr)
 
 
 @contextmanager
@@ -76,10 +80,13 @@ def _unexpected(error: Exception) -> str:
 
 
 def _sentence(error: OSError) -> str:
-    """`path: reason`, as in other command line tools."""
-    if error.filename is None:
-        return str(error)
-    return f"{error.filename}: {error.strerror or error}"
+    """`path: reason`, as in other command line tools; of a full disk with the next step."""
+    reason = error.strerror or str(error)
+    said = reason if error.filename is None else f"{error.filename}: {reason}"
+    if not is_full(error):
+        return said
+    named = [Path(tempfile.gettempdir()), Path.cwd()]
+    return f"{said}; {make_room(named if error.filename is None else [Path(error.filename)])}"
 
 
 def _show_traceback(debug: bool) -> None:

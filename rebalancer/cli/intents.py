@@ -102,7 +102,7 @@ class IntentSession:
 
     def note(self, text: str, event: str = "note", **fields: Any) -> None:
         """One line of progress to standard error."""
-        self.log.write(Line(console.printable(text), event, fields=fields))
+        self.log.write(Line(text, event, fields=fields))
 
     def rounds(self, until: str) -> Iterator[list[Round]]:
         """The new rounds, none if there are none, until the caller has seen enough. `until`: the
@@ -121,7 +121,7 @@ class IntentSession:
 
     def interrupted(self, sentence: str) -> NoReturn:
         """Ends the command after a signal, before what it waits for is done. Raises typer.Exit."""
-        console.progress(console.printable(sentence))
+        console.progress(sentence)
         interrupted = self.stop.by == "SIGINT"
         code = exit_codes.INTERRUPTED if interrupted else exit_codes.TERMINATED
         raise typer.Exit(code)
@@ -221,7 +221,7 @@ def say_record(intent: Intent, sentence: str, *, as_json: bool) -> None:
     if as_json:
         console.print_json("intent", 1, {"intent": json.loads(encode_intent(intent))})
     else:
-        print(console.printable(sentence))
+        console.say(sentence)
 
 
 def say_status(status: IntentStatus, cluster: str, sentence: str, *, as_json: bool) -> None:
@@ -229,4 +229,4 @@ def say_status(status: IntentStatus, cluster: str, sentence: str, *, as_json: bo
     if as_json:
         console.print_json("intent-status", 1, {"cluster": cluster, "intent": as_object(status)})
     else:
-        print(console.printable(sentence))
+        console.say(sentence)

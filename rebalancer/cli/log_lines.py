@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 from rebalancer.cli.errors import reported
+from rebalancer.cli.lines import put
 from rebalancer.settings.log import LogSettings
 
 Level = Literal["info", "warning", "error"]
@@ -74,6 +75,6 @@ class Log:
                 **({"cluster": line.cluster} if line.cluster else {}),
                 **line.fields,
             }
-            print(json.dumps(document, separators=(",", ":"), default=str), file=file, flush=True)
+            put(json.dumps(document, separators=(",", ":"), default=str), file)
         else:
-            print(f"{now} {line}", file=file, flush=True)
+            put(f"{now} {line}", file)

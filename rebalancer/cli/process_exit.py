@@ -15,6 +15,7 @@ import threading
 from typing import NoReturn
 
 from rebalancer.cli import exit_codes
+from rebalancer.cli.lines import put
 
 #: The compiled part of pulsar-client; importing the Python package alone does not load it.
 _NATIVE = "_pulsar"
@@ -38,7 +39,7 @@ def code_of(end: SystemExit) -> int:
     """The exit code that the interpreter would use; prints a text, as the interpreter does."""
     if end.code is None or isinstance(end.code, int):
         return end.code or exit_codes.OK
-    print(end.code, file=sys.stderr)
+    put(str(end.code), sys.stderr)
     return exit_codes.ERROR
 
 

@@ -23,7 +23,7 @@ from msgspec import UNSET
 from sinks.executor.effect import Effect, effect_of_move, effect_of_split
 from sinks.executor.move import MOST_UNLOADS, Allowance, MoveOnItsWay, Place
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.answers import Unanswered
+from sinks.pulsar_api.answers import Declined, Unanswered
 from sinks.pulsar_api.http import Wait
 from sinks.wire.contracts.commands import CommandRecord
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Unauthorized
@@ -35,6 +35,7 @@ _CODES: Mapping[type[Exception], str] = {
     BrokerUnavailable: "broker-unavailable",
     NotFound: "not-found",
     NotOwned: "not-owned",
+    Declined: "declined",
 }
 
 

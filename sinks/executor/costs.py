@@ -1,34 +1,64 @@
 """What a move costs the clients of its bundle: how many topics it has, and how long the first of
 them waits for a message. Measured with few calls; a call that fails ends the measuring.
+
+The topics of a bundle are those that its owner has loaded, from the figures that every broker keeps
+in memory. No namespace is listed: it may have a million topics.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
+
+import msgspec
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.http import Wait
 from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
-from strategies.bundles.ranges import parse_bundle, topic_hash
-from strategies.errors import AdminError, NotFound, NotOwned
+from strategies.errors import AdminError, NotFound, NotOwned, Refused
 
-#: Topics of a bundle that are looked at before a move.
-_LOOKED_AT = 3
 #: A topic with fewer messages a second may be silent for as long as it is looked at.
 _LEAST_MSGS = 1.0
 _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.05, 0.4
 
 
+class _LoadedSubscription(msgspec.Struct):
+    consumers: list[msgspec.Raw] = []
+
+
+class _LoadedTopic(msgspec.Struct):
+    """What counts of a topic's figures, in Pulsar's words."""
+
+    msgRateIn: float = 0.0
+    producerCount: int = 0
+    publishers: list[msgspec.Raw] = []
+    subscriptions: dict[str, _LoadedSubscription] = {}
+
+    @property
+    def has_clients(self) -> bool:
+        return bool(
+            self.producerCount
+            or self.publishers
+            or any(one.consumers for one in self.subscriptions.values())
+        )
+
+
+class _LoadedBundle(msgspec.Struct):
+    persistent: dict[str, _LoadedTopic] = {}
+
+
+#: Namespace → range → topics.
+_FIGURES = msgspec.json.Decoder(dict[str, dict[str, _LoadedBundle]])
+
+
 @dataclass(frozen=True, slots=True)
 class BundleUse:
-    """How a bundle is used before it moves. `topics`: None if unknown; `busiest`: of the topics
-    that were looked at, the one with the most messages, None if none has any. `manager`: of the
-    cluster, None if unknown.
+    """How a bundle is used before it moves. `topics`: None if unknown; `busiest`: the topic with
+    the most messages, None if none has any. `manager`: of the cluster, None if unknown.
     """
 
     topics: int | None = None
@@ -37,35 +67,50 @@ class BundleUse:
     manager: LoadManager | None = None
 
 
-class WaveTopics:
-    """The topics of the bundles of a wave. Moves of a wave run side by side and are mostly of few
-    namespaces: each of these is listed once, and a list that failed is not asked for again.
+class WaveFigures:
+    """The bundles that brokers serve. Moves of a wave run side by side and are mostly of few
+    brokers: each of these is asked once, and one that failed is not asked again.
     """
 
     def __init__(self, admin: PulsarAdmin) -> None:
         self._admin, self._lock = admin, Lock()
-        self._listed: dict[str, Future[tuple[str, ...]]] = {}
+        self._asked: dict[str, Future[Mapping[str, BundleUse]]] = {}
 
-    def of_bundle(self, bundle: str) -> tuple[str, ...]:
-        """Names of its persistent topics, in the order of the list; none for a name that is no
-        bundle's. Raises AdminError.
+    def of_bundle(self, bundle: str, owner: str) -> BundleUse:
+        """The use of a bundle, by its owner's figures; unknown of one that has no loaded topic, or
+        is there for less than a minute. Raises AdminError.
         """
-        parsed = parse_bundle(bundle)
-        if parsed is None:
-            return ()
-        namespace, range_ = parsed
-        return tuple(name for name in self._of(namespace) if topic_hash(name) in range_)
-
-    def _of(self, namespace: str) -> tuple[str, ...]:
         with self._lock:
-            is_first = namespace not in self._listed
-            listed = self._listed.setdefault(namespace, Future())
+            is_first = owner not in self._asked
+            asked = self._asked.setdefault(owner, Future())
         if is_first:
             try:
-                listed.set_result(self._admin.persistent_topics(namespace))
+                asked.set_result(_uses(self._admin.loaded_topics(owner), owner))
             except Exception as error:
-                listed.set_exception(error)  # the others wait for an answer
-        return listed.result()
+                asked.set_exception(error)  # the others wait for an answer
+        return asked.result().get(bundle, BundleUse())
+
+
+def _uses(figures: bytes, broker: str) -> Mapping[str, BundleUse]:
+    """By bundle. Raises Refused."""
+    try:
+        tree = _FIGURES.decode(figures)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Refused(f"The figures of {broker}'s topics are not Pulsar's ({error}).") from error
+    return {
+        f"{namespace}/{range_}": _use(bundle.persistent)
+        for namespace, bundles in tree.items()
+        for range_, bundle in bundles.items()
+    }
+
+
+def _use(topics: Mapping[str, _LoadedTopic]) -> BundleUse:
+    rate, busiest = max(((one.msgRateIn, name) for name, one in topics.items()), default=(0.0, ""))
+    return BundleUse(
+        len(topics),
+        any(one.has_clients for one in topics.values()),
+        busiest if rate >= _LEAST_MSGS else None,
+    )
 
 
 class CostMeter:
@@ -84,11 +129,11 @@ class CostMeter:
         self._admin, self._measure_s = admin, measure_ms / 1000
         self._wait, self._clock = wait, clock
         self._manager: LoadManager | None = None
-        self._topics = WaveTopics(admin)
+        self._figures = WaveFigures(admin)
 
     def begin_wave(self) -> None:
-        """Forgets the lists of topics: they may have changed since the last wave."""
-        self._topics = WaveTopics(self._admin)
+        """Forgets the figures of before: they may have changed since the last wave."""
+        self._figures = WaveFigures(self._admin)
 
     def before(self, bundle: str, owner: str) -> BundleUse:
         """The use of a bundle that this broker owns."""
@@ -96,22 +141,9 @@ class CostMeter:
             return BundleUse()
         try:
             manager = self._load_manager(owner)
-            topics = self._topics.of_bundle(bundle)
+            return replace(self._figures.of_bundle(bundle, owner), manager=manager)
         except AdminError:
             return BundleUse(manager=self._manager)
-        found: list[tuple[float, str]] = []
-        clients = False
-        for topic in topics[:_LOOKED_AT]:
-            try:
-                figures = self._admin.topic_figures(topic, owner)
-            except (NotFound, NotOwned):
-                continue
-            except AdminError:
-                break
-            found.append((_number(figures, "msgRateIn"), topic))
-            clients = clients or _has_clients(figures)
-        rate, busiest = max(found, default=(0.0, ""))
-        return BundleUse(len(topics), clients, busiest if rate >= _LEAST_MSGS else None, manager)
 
     def first_message_ms(
         self, use: BundleUse, owner: str | None, released_s: float | None
@@ -145,11 +177,3 @@ class CostMeter:
 def _number(figures: dict[str, Any], name: str) -> float:
     value = figures.get(name)
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _has_clients(figures: dict[str, Any]) -> bool:
-    subscriptions = figures.get("subscriptions")
-    readers = subscriptions.values() if isinstance(subscriptions, dict) else ()
-    return bool(figures.get("publishers")) or any(
-        isinstance(one, dict) and bool(one.get("consumers")) for one in readers
-    )

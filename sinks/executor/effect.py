@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sinks.executor.move import MoveOnItsWay, Place
+from sinks.pulsar_api.answers import Busy, Declined
 from strategies.admission import Objection
-from strategies.errors import AdminError, NotOwned
+from strategies.errors import AdminError, BrokerUnavailable, NotOwned
 from strategies.model import OutcomeStatus
 
 
@@ -30,11 +31,22 @@ def refusal(objection: Objection, owner: str | None) -> Effect:
     return Effect(objection.status, str(objection), owner)
 
 
-def effect_of_silence(error: AdminError) -> Effect:
-    """What became of a command about which the cluster gave no answer; nothing was called."""
+def effect_of_failed_read(error: AdminError) -> Effect:
+    """What became of a command about which the cluster did not say what was asked; nothing was
+    called.
+    """
+    code = code_of_failed_read(error)
+    return Effect("refused" if code == "not-owned" else "failed", f"{code}: {error}", None)
+
+
+def code_of_failed_read(error: AdminError) -> str:
+    """Whether the cluster was silent, or answered, but not what was asked."""
     if isinstance(error, NotOwned):
-        return Effect("refused", f"not-owned: {error}", None)
-    return Effect("failed", f"cluster-silent: {error}", None)
+        return "not-owned"
+    if isinstance(error, Declined):
+        return "declined"
+    silent = isinstance(error, BrokerUnavailable) and not isinstance(error, Busy)
+    return "cluster-silent" if silent else "cluster-error"
 
 
 def effect_of_split(place: Place, source: str) -> Effect:

@@ -19,7 +19,7 @@ from sinks.executor.applier import Applier
 from sinks.executor.approval_intake import Answered, ApprovalIntake
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.costs import BundleUse, CostMeter
-from sinks.executor.effect import Effect, effect_of_silence, refusal
+from sinks.executor.effect import Effect, effect_of_failed_read, refusal
 from sinks.executor.facts import Facts
 from sinks.executor.guard import MoveGuard
 from sinks.executor.holding import Holding
@@ -295,7 +295,7 @@ class Executor:
             except Unauthorized:
                 raise
             except AdminError as error:
-                return effect_of_silence(error)
+                return effect_of_failed_read(error)
             objection = (
                 owner_objection(command, owner)
                 or self._facts.closed(command)
@@ -347,7 +347,7 @@ class Executor:
             now_ms,
             MoveCost(effect.unowned_ms, first_ms, use.topics, effect.unloads, use.manager),
         )
-        self._guarded(outcome)
+        self._guarded(outcome, is_move=command.is_move)
         self._journal.decide(
             task.received,
             effect.status,
@@ -358,9 +358,9 @@ class Executor:
         )
         return outcome
 
-    def _guarded(self, outcome: Outcome) -> None:
+    def _guarded(self, outcome: Outcome, *, is_move: bool) -> None:
         """What the guard learns from an outcome."""
-        result = result_of(outcome.status, outcome.reason, outcome.ts)
+        result = result_of(outcome.status, outcome.reason, outcome.ts, is_move=is_move)
         if result is not None and self._config.apply:
             self._guard.breaker.add(result)
         if (outcome.reason or "").startswith("unowned:"):

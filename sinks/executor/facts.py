@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.effect import code_of_failed_read
 from sinks.executor.guard import MoveGuard
 from sinks.executor.intake import Task
 from sinks.executor.journal import Journal
@@ -102,7 +103,7 @@ class Facts:
         except Unauthorized:
             raise
         except AdminError as error:
-            return Objection("refused", "cluster-silent", str(error))
+            return Objection("refused", code_of_failed_read(error), str(error))
         return self.closed(task.command, owner) or self.objection(task, brokers)
 
     def closed(self, command: Command | None = None, *more: str) -> Objection | None:

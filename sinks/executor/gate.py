@@ -14,10 +14,10 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.freezes import look
+from sinks.pulsar_api.freezes import Probe, probe
 from strategies.admission import Objection
 from strategies.errors import AdminError, SettingsError, Unauthorized
-from strategies.gate import GateFacts, GateRules, ProbeResult, gate_objection
+from strategies.gate import GateFacts, GateRules, gate_objection
 
 T = TypeVar("T")
 #: Brokers that are probed beside the leader and those of a move; of a larger cluster, others each
@@ -83,7 +83,7 @@ class MoveGate:
         self._admin, self._rules, self._clock = admin, rules, clock
         self._leader = _Recent[_Leader](rules.facts_ms / 1000, clock)
         self._lists = _Recent[bool](rules.facts_ms / 1000, clock)
-        self._probes = _Recent[ProbeResult](rules.facts_ms / 1000, clock)
+        self._probes = _Recent[Probe](rules.facts_ms / 1000, clock)
         self._lock = threading.Lock()
         self._listed: frozenset[str] = frozenset()
         self._lost_at: dict[str, float] = {}
@@ -133,9 +133,16 @@ class MoveGate:
         if leader.broker is None:
             return GateFacts(None, leader.error, {}, lost)
         named = [leader.broker, *(broker for broker in concerned if broker in listed)]
-        return GateFacts(leader.broker, "", self._probed(named, sorted(listed)), lost)
+        probed = self._probed(named, sorted(listed))
+        return GateFacts(
+            leader.broker,
+            "",
+            {broker: one.sign for broker, one in probed.items()},
+            lost,
+            {broker: one.why for broker, one in probed.items() if one.why},
+        )
 
-    def _probed(self, named: Sequence[str], listed: Sequence[str]) -> dict[str, ProbeResult]:
+    def _probed(self, named: Sequence[str], listed: Sequence[str]) -> dict[str, Probe]:
         """These brokers and, in turns, some others: one that hangs is about to be lost. The others
         change when answers are too old, not with each move, and whatever brokers it concerns.
         """
@@ -149,8 +156,8 @@ class MoveGate:
                 found |= zip(unknown, pool.map(self._probe, unknown), strict=True)
         return {broker: result for broker, result in found.items() if result is not None}
 
-    def _probe(self, broker: str) -> ProbeResult:
-        return self._probes.get(broker, partial(look, self._admin, broker))
+    def _probe(self, broker: str) -> Probe:
+        return self._probes.get(broker, partial(probe, self._admin, broker))
 
     def _look_who_is_there(self) -> bool:
         """Whether the list of brokers was answered; else the list before holds. A broker that hangs

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sinks.executor.effect import Effect, effect_of_silence, refusal
+from sinks.executor.effect import Effect, effect_of_failed_read, refusal
 from sinks.executor.settings import ExecutorConfig
 from strategies.admission import ClusterFacts, CommandFacts, may_be_applied, may_be_considered
 from strategies.errors import AdminError, Unauthorized
@@ -45,7 +45,7 @@ def judge(
     except Unauthorized:
         raise
     except AdminError as error:
-        return Judgement(effect_of_silence(error))
+        return Judgement(effect_of_failed_read(error))
     objection = may_be_applied(command, cluster)
     if objection is not None:
         return Judgement(refusal(objection, cluster.owner), cluster.owner)

@@ -2,7 +2,9 @@
 `/readyz`.
 
 It runs in threads of its own, a limited number of them. No request ends it, and a connection that
-is not done after some seconds is closed, however slowly its request goes on to arrive.
+is not done after some seconds is closed, however slowly its request goes on to arrive. The newest
+connection always has a place: connections that do nothing cannot make a probe fail, which would
+restart a process that works.
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ from strategies.errors import SinkError
 _TEXT = "text/plain; charset=utf-8"
 #: A request and its answer take at most this time (s).
 _CONNECTION_S = 10.0
-#: Connections at a time; more are closed without an answer.
+#: Connections at a time. For one more, the oldest one ends: first of those without a request.
 _MOST_CONNECTIONS = 32
+#: Threads of connections that are about to end; and connections that wait to be accepted.
+_MOST_ENDING, _WAITING_OUTSIDE = 32, 128
 #: How often the server thread checks whether it is to end.
 _POLL_S = 0.1
 
@@ -79,7 +83,7 @@ class MetricsServer(ThreadingHTTPServer):
     """Binds to an address of `getaddrinfo`. Raises OSError."""
 
     daemon_threads = True
-    request_queue_size = _MOST_CONNECTIONS
+    request_queue_size = _WAITING_OUTSIDE
     # Two processes must not share a port unnoticed.
     allow_reuse_port = False
 
@@ -95,8 +99,10 @@ class MetricsServer(ThreadingHTTPServer):
         self.registry = registry
         self.liveness = liveness
         self.connection_s = connection_s
-        self._free = threading.Semaphore(_MOST_CONNECTIONS)
+        self._free = threading.Semaphore(_MOST_CONNECTIONS + _MOST_ENDING)
+        #: Connection → when it ends, the oldest first; and those whose request has arrived.
         self._until: dict[socket.socket, float] = {}
+        self._asked: set[socket.socket] = set()
         super().__init__(place, MetricsRequest)
 
     def server_bind(self) -> None:
@@ -105,7 +111,9 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a new thread, if there are not too many."""
+        """Answers in a new thread."""
+        if len(self._until) >= _MOST_CONNECTIONS:
+            self._make_room()
         if self._free.acquire(blocking=False):
             self._until[request] = time.monotonic() + self.connection_s
             super().process_request(request, client_address)
@@ -117,8 +125,13 @@ class MetricsServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            del self._until[request]
+            self._until.pop(request, None)
+            self._asked.discard(request)
             self._free.release()
+
+    def asked(self, request: socket.socket) -> None:
+        """The request of a connection has arrived, and is being answered."""
+        self._asked.add(request)
 
     def service_actions(self) -> None:
         """Ends connections that last too long, several times a second. A timeout of the socket
@@ -126,8 +139,19 @@ class MetricsServer(ThreadingHTTPServer):
         """
         now = time.monotonic()
         for request in [one for one, until in list(self._until.items()) if until <= now]:
-            with suppress(OSError):  # it ends at this moment
-                request.shutdown(socket.SHUT_RDWR)
+            self._end(request)
+
+    def _make_room(self) -> None:
+        oldest = list(self._until)
+        idle = [one for one in oldest if one not in self._asked]
+        for request in (idle or oldest)[:1]:
+            self._end(request)
+
+    def _end(self, request: socket.socket) -> None:
+        """Its thread notices, and closes it."""
+        self._until.pop(request, None)
+        with suppress(OSError):  # it ends at this moment
+            request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignores the error: a client that goes away is no event of this process."""
@@ -143,6 +167,7 @@ class MetricsRequest(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answers a known path; 404 with the known ones for others."""
+        self.server.asked(self.connection)
         liveness = self.server.liveness
         match self.path.partition("?")[0]:
             case "/metrics":

@@ -44,7 +44,7 @@ _AGREEING_ANSWERS = 2
 _PROCESS_START = re.compile(
     rb"^process_start_time_seconds(?:\{[^}\n]*\})? ([0-9.E+]+)", re.MULTILINE
 )
-#: Bytes. The metrics of a broker with very many topics are longer, and are not read for one line.
+#: Bytes. The metrics and figures of a broker with very many topics are longer, and are not read.
 _MOST_METRICS = 64 * 2**20
 
 
@@ -223,14 +223,15 @@ class PulsarAdmin:
         urls = map(_host_and_port, (found.get("httpUrl"), found.get("httpUrlTls")))
         return any(url is not None and self._http.broker_at(url, [broker]) for url in urls)
 
-    def persistent_topics(self, namespace: str) -> tuple[str, ...]:
-        """Names of the persistent topics of a namespace, loaded or not.
-
-        A broker is never asked to choose those of a bundle: that can freeze it
-        (docs/PULSAR_FAULTS.md).
+    def loaded_topics(self, broker: str) -> bytes:
+        """Figures of all topics that a broker has loaded, verbatim: namespace → range →
+        `persistent` → topic → figures. From its memory, at most a minute old: the call reads no
+        metadata, and lists no namespace.
         """
-        path = _path("persistent", *namespace.split("/"))
-        return self._names(Call(f"the topics of {namespace}", "GET", path))
+        path = _path("broker-stats", "topics")
+        return self._http.ask(
+            Call(f"the topics of {broker}", "GET", path, at=broker, most=_MOST_METRICS)
+        )
 
     def topic_figures(self, topic: str, broker: str) -> dict[str, Any]:
         """Figures of a persistent topic since its owner has loaded it, from the broker that owns

@@ -19,6 +19,16 @@ class Unanswered(errors.BrokerUnavailable):
     """The call was sent and may or may not have been executed: check before you repeat it."""
 
 
+class Busy(errors.BrokerUnavailable):
+    """The broker answered at once that it cannot serve the call now."""
+
+
+class Declined(errors.Refused):
+    """The broker refused what the call asks for, and would refuse it again: this says nothing about
+    the state of the cluster.
+    """
+
+
 class Elsewhere(errors.NotOwned):
     """A redirect of a call with `follow=False`. `netloc`: host:port of the web service in the
     redirect, a broker of the cluster.
@@ -55,7 +65,7 @@ class Call:
     proof: Callable[[bytes], bool] = lambda _: True
 
 
-_BUSY = (errors.BrokerUnavailable, ": the broker is busy or starting; try again later.")
+_BUSY = (Busy, ": the broker is busy or starting; try again later.")
 #: A proxy or the broker stopped waiting for work that may have been done.
 _GAVE_UP = (Unanswered, ": the call timed out; check its effect before you try again.")
 _REDIRECT = (
@@ -63,10 +73,12 @@ _REDIRECT = (
     ", a redirect without usable address; if there is a proxy, name the brokers themselves in "
     "pulsar.admin_urls.",
 )
+_DECLINED = (Declined, ": the broker does not do what was asked; its reason and its log say why.")
 _OTHER = (errors.Refused, "; see the broker's log.")
 #: Status → our error and the end of its text.
 _MEANINGS: Mapping[int, tuple[type[errors.AdminError], str]] = {
     **dict.fromkeys(range(300, 400), _REDIRECT),
+    **dict.fromkeys(range(400, 500), _DECLINED),
     401: (
         errors.Unauthorized,
         ": the token is missing, invalid or expired, or its role is not a super user; check the "
@@ -83,7 +95,7 @@ _MEANINGS: Mapping[int, tuple[type[errors.AdminError], str]] = {
         "round.",
     ),
     409: (
-        errors.Refused,
+        Declined,
         ": the subject of the call is not available; check that the destination is alive.",
     ),
     **dict.fromkeys((425, 429, 503), _BUSY),
@@ -117,7 +129,7 @@ def reason_of(body: bytes) -> str:
 
 def _error(call: Call, host: str, status: int, reason: str) -> errors.AdminError:
     kind, step = _MEANINGS.get(404 if status in call.missing else status, _OTHER)
-    if kind is errors.Refused and _BEING_UNLOADED.search(reason):
+    if issubclass(kind, errors.Refused) and _BEING_UNLOADED.search(reason):
         kind, step = errors.NotOwned, ": ownership is changing; the next round decides again."
     said = f"{host} answered {status} to {call.what}" + (f" ({reason})" if reason else "")
     return kind(said + step)

@@ -14,22 +14,25 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.answers import Unanswered
+from sinks.pulsar_api.answers import Busy, Unanswered
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Unauthorized
 
 #: reads: reads of metadata succeed; stuck: the broker answers, but not reads of metadata; silent:
-#: no answer, or a slow one.
-Sign = Literal["reads", "stuck", "silent"]
+#: no answer, or a slow one; busy: an answer at once that it cannot now.
+Sign = Literal["reads", "stuck", "busy", "silent"]
 
 _RESTART = (
     "restart that broker; keep a thread dump before (jstack PID): metadata-store-event in "
     "getOwnedNameSpacesStatusAsync … join is the "
     "fault in docs/PULSAR_FAULTS.md"
 )
+#: Signs that neither prove a freeze nor end one.
+_AWAY = ("busy", "silent")
+
 PATIENCE_MS = 30_000
 #: A broker that takes longer than this for its version is overloaded, which delays reads of
 #: metadata too.
@@ -83,6 +86,13 @@ class Stuck:
 NONE = Stuck()
 
 
+class Probe(NamedTuple):
+    """What a probe has shown; `why`: the sentence of the call that failed."""
+
+    sign: Sign
+    why: str = ""
+
+
 def probing(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> PulsarSettings:
     """Settings of the admin client for probes: one attempt, with its own deadline."""
     return replace(settings, attempts=1, deadline_ms=patience_ms)
@@ -90,17 +100,22 @@ def probing(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> PulsarS
 
 def look(admin: PulsarAdmin, broker: str) -> Sign:
     """Probes one broker once. Raises Unauthorized."""
+    return probe(admin, broker).sign
+
+
+def probe(admin: PulsarAdmin, broker: str) -> Probe:
+    """The same, with what came of it. Raises Unauthorized."""
     try:
         admin.read_metadata(broker)
     except Unauthorized:
         raise
-    except Unanswered:
-        return "stuck" if _answers(admin, broker) else "silent"
-    except BrokerUnavailable:
-        return "silent"
+    except Unanswered as error:
+        return Probe("stuck" if _answers(admin, broker) else "silent", str(error))
+    except BrokerUnavailable as error:
+        return Probe("busy" if isinstance(error, Busy) else "silent", str(error))
     except AdminError:
-        return "reads"
-    return "reads"
+        return Probe("reads")
+    return Probe("reads")
 
 
 def find_stuck(
@@ -116,7 +131,7 @@ def find_stuck(
     doubtful = [
         broker
         for broker, sign in first.items()
-        if sign == "stuck" or (sign == "silent" and broker in before)
+        if sign == "stuck" or (sign in _AWAY and broker in before)
     ]
     if not doubtful:
         return NONE
@@ -125,7 +140,7 @@ def find_stuck(
     stuck = tuple(
         broker
         for broker in doubtful
-        if second[broker] == "stuck" or (second[broker] == "silent" and broker in before)
+        if second[broker] == "stuck" or (second[broker] in _AWAY and broker in before)
     )
     return Stuck(stuck, "reads" in (*first.values(), *second.values())) if stuck else NONE
 
@@ -166,7 +181,7 @@ class FrozenReports:
 
     def _look_again(self, broker: str) -> None:
         sign = look(self._admin, broker)
-        if sign == "reads" or (sign == "silent" and broker not in self._frozen):
+        if sign == "reads" or (sign in _AWAY and broker not in self._frozen):
             self._stuck_since.pop(broker, None)
             self._frozen.discard(broker)
             return

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from sinks.printable import printable
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.columnar_writing import ColumnarRecording
 from sinks.recordings.json_lines import open_recording, write_recording
@@ -135,7 +136,7 @@ def check_use(origin: str, records: int, rejected: int) -> None:
 
 def _progress(sentence: str) -> None:
     """Prints one line to standard error."""
-    print(sentence, file=sys.stderr, flush=True)
+    print(printable(sentence), file=sys.stderr, flush=True)
 
 
 def _blocks(

@@ -133,7 +133,13 @@ class FileReader:
         since_ms: int | None = None,
     ) -> None:
         # A copy of what is there: what is deleted meanwhile is not.
-        self._reader = FileTopicReader(folder, topic, limits, skip_deleted=not follow)
+        self._reader = FileTopicReader(
+            folder,
+            topic,
+            limits,
+            skip_deleted=not follow,
+            begin_again="start the command again",
+        )
         begin = self._reader.begin() if since_ms is None else self._reader.written_since(since_ms)
         self._next, self._end = begin, None if follow else self._reader.end()
 

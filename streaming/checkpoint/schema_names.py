@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from sinks.full_disk import naming
+
 _FOLDER = re.compile(r'file:[^"]*?(?=/state/\d+/_stateSchema/)')
 
 
@@ -20,5 +22,6 @@ def name_schemas(files: Path, folder: Path) -> None:
         if named != text:
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
             draft = file.with_name(f".{file.name}.draft")
-            draft.write_text(named, "utf-8")
+            with naming(draft):
+                draft.write_text(named, "utf-8")
             draft.replace(file)

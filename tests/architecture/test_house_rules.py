@@ -207,3 +207,33 @@ def opens_with_a_sentence(code: str) -> bool:
     """
     found = re.match(r'(?:\s|#[^\n]*)*"""(.+?)(?:\n\n|""")', code, re.DOTALL)
     return not code.strip() or (found is not None and bool(re.search(r"[.:?!]$", found[1].strip())))
+
+
+#: The modules that write to standard output or error. All others use these, which print text of
+#: records without escape sequences and line breaks (tests/unit/test_text_of_records.py).
+_WRITERS = {
+    "rebalancer/cli/lines.py",
+    "rebalancer/cli/console.py",
+    "sinks/recordings/recorder.py",
+    "sinks/wire/schemas.py",
+    "streaming/raised_log.py",
+}
+
+
+def test_text_leaves_at_few_places() -> None:
+    writers = {
+        str(file.relative_to(ROOT)) for file in PACKAGE_MODULES if list(writes(parsed(file)))
+    }
+    assert writers == _WRITERS
+
+
+def writes(tree: ast.AST) -> Iterator[int]:
+    """Lines that call `print`, or `write` of a standard stream."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+            "print",
+            "sys.stdout.write",
+            "sys.stderr.write",
+            "typer.secho",
+        ):
+            yield node.lineno

@@ -190,6 +190,15 @@ def test_a_pod_can_write_to_its_state_and_to_tmp_only(process: str) -> None:
     assert "emptyDir" in mounts["/tmp"]
 
 
+def test_the_temporary_files_of_the_job_are_on_the_disk_of_its_checkpoint() -> None:
+    """A backlog of large records needs twice its size; beyond an emptyDir's limit a pod ends."""
+    pod = PODS["job"]
+    (variable,) = pod.container["env"]
+
+    assert variable == {"name": "TMPDIR", "value": STATE}
+    assert "persistentVolumeClaim" in pod.mounts[STATE]
+
+
 def test_the_state_of_job_and_executor_outlives_their_pods() -> None:
     claims = {
         one["metadata"]["name"] for _, one in OBJECTS if one["kind"] == "PersistentVolumeClaim"
@@ -296,6 +305,21 @@ def test_prometheus_finds_the_port_of_every_pod() -> None:
     assert all(
         label in pod.labels for pod in PODS.values() for label in monitor["spec"]["podTargetLabels"]
     )
+
+
+def test_only_prometheus_may_connect_to_the_pods_and_only_to_their_metrics() -> None:
+    policy = the("NetworkPolicy")["spec"]
+    (rule,) = policy["ingress"]
+
+    assert policy["policyTypes"] == ["Ingress"]
+    for pod in PODS.values():
+        assert policy["podSelector"]["matchLabels"].items() <= pod.labels.items()
+    assert rule["ports"] == [{"port": PODS["page"].container["ports"][0]["name"]}]
+    assert [list(one["podSelector"]["matchLabels"].values()) for one in rule["from"]] == [
+        ["prometheus"]
+    ]
+    text = (FOLDER / "network-policy.yaml").read_text("utf-8")
+    assert "    #     - port: page\n" in text, "an Ingress to the page is a few # away"
 
 
 @EVERY_POD

@@ -41,6 +41,14 @@ HARDENED = {
 EVERY_UNIT = pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 
 
+def test_the_temporary_files_of_the_job_are_not_in_memory() -> None:
+    """A private /tmp is tmpfs where /tmp is."""
+    job = UNITS["job"]
+    state = job.value("Service", "StateDirectory")
+
+    assert job.value("Service", "Environment") == f"TMPDIR=/var/lib/{state}"
+
+
 def test_there_is_one_service_for_each_process_and_a_target_for_all() -> None:
     assert {file.name for file in FOLDER.iterdir() if file.suffix in (".service", ".target")} == {
         *(unit.name for unit in UNITS.values()),
@@ -125,7 +133,8 @@ def test_only_java_may_make_memory_executable() -> None:
 @EVERY_UNIT
 def test_a_service_reads_its_secrets_from_a_file_that_may_be_missing(unit: Unit) -> None:
     assert unit.value("Service", "EnvironmentFile") == "-/etc/pulsar-rebalancer/environment"
-    assert unit.values("Service", "Environment") == []
+    variables = unit.values("Service", "Environment")
+    assert [one for one in variables if not one.startswith("TMPDIR=")] == []
 
 
 def test_the_environment_file_is_empty_until_edited_and_sets_settings_that_exist() -> None:

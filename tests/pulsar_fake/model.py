@@ -143,15 +143,29 @@ class Cluster:
                 return self._get_topics(request, name)
             case ["non-persistent", tenant, namespace, range_]:
                 return self._topics_of_bundle(request, f"{tenant}/{namespace}", range_)
-            case ["broker-stats", "load-report"]:
-                return (
-                    _ok({**self.report, **self._start(request.broker)})
-                    if self.manager == "modular"
-                    else _unforeseen("java.lang.UnsupportedOperationException", "null")
-                )
+            case ["broker-stats", kind]:
+                return self._get_of_broker(kind, request.broker)
             case ["clusters", _cluster, kind]:
                 return self._get_of_cluster(kind)
         return _error(404, "no such resource")
+
+    def _get_of_broker(self, kind: str, broker: str) -> Answer:
+        if kind == "topics":
+            return _ok(self._loaded_topics(broker))
+        if self.manager == "modular":
+            return _ok({**self.report, **self._start(broker)})
+        return _unforeseen("java.lang.UnsupportedOperationException", "null")
+
+    def _loaded_topics(self, broker: str) -> Mapping[str, object]:
+        """Those with figures: namespace → range → kind → topic → figures."""
+        found: dict[str, dict[str, dict[str, dict[str, object]]]] = {}
+        for topic, figures in self.figures.items():
+            bundle = self._bundle_of(topic) or ""
+            if self.owners.get(bundle) == broker:
+                namespace, _, range_ = bundle.rpartition("/")
+                kinds = found.setdefault(namespace, {}).setdefault(range_, {"persistent": {}})
+                kinds["persistent"][topic] = figures
+        return found
 
     def _get_of_cluster(self, kind: str) -> Answer:
         if kind == "failureDomains":

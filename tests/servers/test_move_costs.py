@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.costs import CostMeter
+from sinks.executor.costs import BundleUse, CostMeter
 from sinks.executor.move import Allowance
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
@@ -38,12 +38,17 @@ def test_topics_and_the_first_message_are_measured(
         meter = CostMeter(admin, _MEASURE_MS, wait)
         with sending(cluster, topics_in(bundle, _TOPICS)):
             source = used.owner(bundle)
+
+            def used_as() -> BundleUse:
+                meter.begin_wave()
+                return meter.before(bundle, source)
+
             eventually(
-                lambda: meter.before(bundle, source).busiest is not None,
+                lambda: used_as().busiest is not None and used_as().topics == _TOPICS,
                 _LONG_S,
-                lambda: f"no topic has traffic: {meter.before(bundle, source)}",
+                lambda: f"no topic has traffic: {used_as()}",
             )
-            use = meter.before(bundle, source)
+            use = used_as()
             assert (use.topics, use.had_clients, use.manager) == (_TOPICS, True, kind)
 
             move = command(bundle, source, used.others(bundle)[0])

@@ -20,7 +20,7 @@ import pytest
 
 from rebalancer.cli.doctor.cluster import check_freezes
 from sinks.collector.broker_poll import BrokerPoll
-from sinks.executor.costs import WaveTopics
+from sinks.executor.costs import WaveFigures
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FrozenReports, Stuck, find_stuck, look, probing
 from sinks.pulsar_api.settings import PulsarSettings
@@ -130,7 +130,7 @@ def test_a_stopped_broker_is_not_called_frozen(
 def test_a_list_of_the_topics_of_one_bundle_freezes_a_broker_that_has_just_started(
     own_brokers: PulsarProcesses, tmp_path: Path
 ) -> None:
-    """The list of the whole namespace, from which we choose ourselves, does not."""
+    """The figures of what it has loaded, from its memory, do not."""
     cluster, settings = own_brokers.cluster, own_brokers.cluster.settings(tmp_path)
     two = cluster.brokers[1]
     namespace = cluster.namespace("t/listed", 4)
@@ -141,9 +141,9 @@ def test_a_list_of_the_topics_of_one_bundle_freezes_a_broker_that_has_just_start
 
     restart(own_brokers, two)
     with closing(PulsarAdmin(replace(settings, admin_urls=f"http://{two}"))) as admin:
-        listed = WaveTopics(admin)
-        found = [topic for bundle in bundles for topic in listed.of_bundle(bundle)]
-    assert len(found) == len(set(found)) == 8
+        figures = WaveFigures(admin)
+        found = [figures.of_bundle(bundle, two).topics for bundle in bundles]
+    assert found == [None] * 4, "no client has come back"
     assert not stuck_brokers(settings)
 
     restart(own_brokers, two)

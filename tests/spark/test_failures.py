@@ -57,6 +57,19 @@ def test_any_other_error_is_one_sentence_with_the_next_step_and_no_stack_trace()
     )
 
 
+def test_a_full_disk_is_named_with_the_folders_of_the_job(tmp_path: Path) -> None:
+    explained = explain(
+        RuntimeError(
+            "An error occurred while calling o1.x.\n: java.io.IOException: No space left on device"
+        ),
+        tmp_path / "spark.log",
+    )
+    assert isinstance(explained, JobError)
+    assert f"{tmp_path} has " in str(explained)
+    assert "(job.checkpoint, TMPDIR)" in str(explained)
+    assert "free space there, or name a folder on another disk" in str(explained)
+
+
 def test_a_machine_without_cpu_for_python_is_named_with_the_setting_to_raise() -> None:
     explained = str(
         explain(

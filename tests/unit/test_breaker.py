@@ -91,6 +91,8 @@ def test_it_says_why_and_until_when() -> None:
         ("failed", "unanswered: …", True),
         ("failed", "refused-by-broker: …", True),
         ("failed", "cluster-silent: …", True),
+        ("failed", "cluster-error: …", True),
+        ("failed", "declined: …", None),
         ("failed", "came-back: …", None),
         ("failed", "not-found: …", None),
         ("refused", "moved-on: …", None),

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.doctor.disk_and_topics import check_checkpoint, check_disk, check_topics
+from rebalancer.cli.doctor.disk_and_topics import (
+    check_checkpoint,
+    check_disk,
+    check_temporary,
+    check_topics,
+)
 from rebalancer.cli.doctor.environment import check_java, check_python, java_version
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
@@ -113,6 +118,29 @@ def test_a_checkpoint_that_does_not_exist_is_not_created_by_looking(tmp_path: Pa
     assert (found.status, found.text) == ("ok", f"{tmp_path}/checkpoint will be created")
     assert not (tmp_path / "checkpoint").exists()
     assert check_disk(job(tmp_path)).check == "disk"
+
+
+def test_temporary_files_in_memory_are_noticed(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    mounts.write_text(f"/dev/a / ext4 rw 0 0\ntmpfs {folder} tmpfs rw 0 0\n", "utf-8")
+
+    (found,) = check_temporary(folder, mounts, little_bytes=0)
+    assert (found.status, found.check) == ("warn", "temporary files")
+    assert f"{folder} is in memory (tmpfs)" in found.text
+    assert "twice its size" in found.text
+    assert "TMPDIR" in found.remedy
+
+    mounts.write_text(f"tmpfs {folder} tmpfs rw 0 0\n/dev/a {folder} ext4 rw 0 0\n", "utf-8")
+    assert list(check_temporary(folder, mounts, little_bytes=0)) == []
+    assert list(check_temporary(folder, tmp_path / "none", little_bytes=0)) == []
+
+
+def test_a_disk_without_room_for_temporary_files_is_noticed(tmp_path: Path) -> None:
+    (found,) = check_temporary(tmp_path, little_bytes=2**62)
+    assert found.text.startswith(f"{tmp_path} has ")
+    assert "GiB free" in found.text
 
 
 def test_a_checkpoint_of_these_or_of_other_settings(tmp_path: Path) -> None:

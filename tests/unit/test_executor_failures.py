@@ -67,7 +67,7 @@ class TestWhenCallsFail:
     @pytest.mark.parametrize(
         ("status", "code"),
         [
-            (409, "refused-by-broker"),
+            (409, "declined"),
             (412, "not-found"),
             (404, "not-found"),
             (500, "refused-by-broker"),
@@ -129,7 +129,7 @@ class TestWhenCallsFail:
         pulsar.faults = die
         told = run(pulsar, control)
 
-        assert told == [("failed", "refused-by-broker")], (
+        assert told == [("failed", "declined")], (
             "Pulsar answers 409 for a destination that has left"
         )
         assert pulsar.cluster.owners[ONE] == one != two
@@ -351,6 +351,6 @@ class TestAfterADeath:
             one_life.recover()
 
         assert control.verdicts() == [("applied", "elsewhere")]
-        code = "cluster-silent" if silent else "broker-frozen"
+        code = "cluster-error" if silent else "broker-frozen"
         assert f"not unloaded once more: {code}" in str(control.outcomes()[0].reason)
         assert pulsar.asked("PUT") == []

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import count, islice
+from itertools import count
+from typing import Any
 
 import pytest
 
@@ -26,7 +26,6 @@ from strategies.breaker import BreakerRules
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.gate import GateRules
 from strategies.model import Command
-from strategies.move_cost import NOT_MEASURED
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
@@ -35,6 +34,7 @@ from tests.unit.executor_lives import APPLY, BUNDLES, FOUR, ONE, THREE, TWO, Lif
 #: Calls that must be answered are given up after half a second here.
 GATED = replace(APPLY, guard=GuardRules(GateRules(facts_ms=500)))
 _MINUTE_MS = 60_000
+_SPLIT = {"action": "split", "destination": None}
 
 
 def guarded(**rules: object) -> ExecutorConfig:
@@ -101,6 +101,41 @@ class TestTheGate:
         assert run(pulsar, control, GATED) == [("refused", "gate-silent")]
         assert silent in str(control.outcomes()[0].reason)
         assert pulsar.asked("PUT") == []
+
+    @pytest.mark.parametrize(
+        ("fault", "code", "said"),
+        [
+            (Fault(instead=Answer(503)), "gate-busy", "answered 503 to a read of metadata"),
+            (Fault(instead=Answer(429)), "gate-busy", "answered 429 to a read of metadata"),
+            (Fault(instead=Answer(504)), "gate-metadata", "answered 504 to a read of metadata"),
+            (Fault(drop=True), "gate-metadata", "closed the connection"),
+        ],
+    )
+    def test_a_broker_that_refuses_at_once_is_not_called_silent(
+        self, pulsar: FakePulsar, control: Control, fault: Fault, code: str, said: str
+    ) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        pulsar.faults = lambda request: (
+            fault if request.broker == two and reads_metadata(request) else None
+        )
+        control.send(command(ONE, one, two))
+
+        patient = guarded(gate=GateRules(facts_ms=30_000))
+        assert run(pulsar, control, patient) == [("refused", code)]
+        reason = str(control.outcomes()[0].reason)
+        assert (two in reason, said in reason) == (True, True)
+        assert "within" not in reason, "nobody waited"
+
+    def test_a_broker_without_a_listening_port_is_not_called_slow(
+        self, pulsar: FakePulsar, control: Control
+    ) -> None:
+        one, two, three = pulsar.cluster.brokers
+        pulsar.kill(three, still_listed=True)
+        control.send(command(ONE, one, two))
+
+        patient = guarded(gate=GateRules(facts_ms=30_000))
+        assert run(pulsar, control, patient) == [("refused", "gate-silent")]
+        assert f"{three} does not accept connections" in str(control.outcomes()[0].reason)
 
     def test_a_wave_of_moves_asks_each_broker_once(
         self, pulsar: FakePulsar, control: Control
@@ -260,6 +295,42 @@ class TestTheBreaker:
         later = Life(later_ms=_MINUTE_MS + 5_000)
         assert run(pulsar, control, BREAKS, later)[3:] == [("applied", "")] * 2
 
+    @pytest.mark.parametrize(
+        ("changes", "status", "code"),
+        [
+            ({}, 400, "declined"),
+            ({}, 409, "declined"),
+            ({}, 412, "not-found"),
+            ({}, 422, "declined"),
+            (_SPLIT, 405, "declined"),
+            (_SPLIT, 409, "declined"),
+            (_SPLIT, 412, "declined"),
+            (_SPLIT, 500, "refused-by-broker"),
+        ],
+    )
+    def test_what_a_broker_declines_says_nothing_about_the_cluster(
+        self,
+        pulsar: FakePulsar,
+        control: Control,
+        changes: dict[str, Any],
+        status: int,
+        code: str,
+    ) -> None:
+        """The good commands that follow are applied."""
+        one, two, _ = pulsar.cluster.brokers
+        pulsar.cluster.owners.update(dict.fromkeys(BUNDLES, one))
+        pulsar.faults = lambda request: (
+            Fault(instead=Answer(status))
+            if request.method == "PUT" and FOUR not in request.target
+            else None
+        )
+        bad = [command(bundle, one, two) for bundle in (ONE, TWO, THREE)]
+        control.send(*(replace(one_of, **changes) for one_of in bad), command(FOUR, one, two))
+
+        told = run(pulsar, control, BREAKS)
+        assert told[:3] == [("failed", code)] * 3
+        assert told[3:] == [("applied", "")]
+
     def test_a_move_that_fails_opens_it_again(self, pulsar: FakePulsar, control: Control) -> None:
         Trouble(pulsar)
         first, second, third, fourth = self.moves(pulsar)
@@ -344,7 +415,6 @@ class TestABundleWithoutOwner:
         pulsar.cluster.manager, pulsar.cluster.lookups = "modular", False
         pulsar.cluster.owners.update(dict.fromkeys(BUNDLES, one))
         topic = next(topic_names(ONE))
-        pulsar.cluster.topics["t/ns"] = [topic]
         pulsar.cluster.figures[topic] = {"publishers": [{}], "msgRateIn": 0.0}
         pulsar.faults = lambda request: (
             Fault(instead=Answer(503)) if request.target.startswith("/lookup/") else None
@@ -389,52 +459,8 @@ class TestABundleWithoutOwner:
             assert MoveJournal(journal).unowned("t/ns") == []
 
 
-@pytest.mark.parametrize("status", [200, 500])
-def test_the_topics_of_a_namespace_are_listed_once_for_all_moves_of_a_wave(
-    pulsar: FakePulsar, control: Control, status: int
-) -> None:
-    """Also a list that fails, for which each move would wait."""
-    one, two, _ = pulsar.cluster.brokers
-    pulsar.cluster.topics["t/ns"] = [next(topic_names(bundle)) for bundle in (ONE, TWO, THREE)]
-    lists = partial(calls, pulsar, _lists_topics)
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(status)) if status != 200 and _lists_topics(request) else None
-    )
-    control.send(*(command(bundle, one, two) for bundle in (ONE, TWO, THREE)))
-    with executor(pulsar, control, guarded(measure_ms=1)) as running:
-        assert running.step(0) == 3
-        assert lists() == 1
-        control.send(command(FOUR, one, two))
-        running.step(0)
-        assert lists() == 2, "topics may be new in the next wave"
-    known = [1, 1, 1, 0] if status == 200 else [None] * 4
-    assert [one.cost.topics for one in control.outcomes()] == known
-
-
 def _lists_brokers(request: Request) -> bool:
     return request.path == "/admin/v2/brokers/c"
-
-
-def _lists_topics(request: Request) -> bool:
-    return request.target.partition("?")[0] == "/admin/v2/persistent/t/ns"
-
-
-def test_what_a_move_costs_is_in_its_outcome(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    busy, idle = islice(topic_names(ONE), 2)
-    pulsar.cluster.topics["t/ns"] = [busy, idle]
-    pulsar.cluster.figures[busy] = {"publishers": [{}], "msgRateIn": 30.0, "msgInCounter": 17}
-    pulsar.cluster.figures[idle] = {"publishers": [], "msgRateIn": 0.0}
-    control.send(command(ONE, one, two), command(TWO, two, one))
-
-    assert run(pulsar, control, replace(guarded(measure_ms=3_000), at_once=1))[0] == ("applied", "")
-
-    moved, other = control.outcomes()
-    cost = moved.cost
-    assert (cost.topics, cost.unloads, cost.manager) == (2, 1, pulsar.cluster.manager)
-    assert cost.unowned_ms is not None
-    assert cost.first_message_ms is not None
-    assert (other.status, other.cost) == ("already-done", NOT_MEASURED)
 
 
 def topic_names(bundle: str) -> Iterator[str]:

@@ -129,7 +129,7 @@ def test_a_cluster_that_falls_silent_while_a_command_waits_gets_no_call(
     control.send(command(ONE, one, two))
 
     assert run(pulsar, control, life=Life(limiter=Turn(1, lambda _: False))) == [
-        ("failed", "cluster-silent")
+        ("failed", "cluster-error")
     ]
     assert pulsar.asked("PUT") == []
 

@@ -150,3 +150,36 @@ def test_a_segment_that_cannot_be_deleted_does_not_stop_the_writer(topic: TopicU
     os.utime(oldest, (0, 0))
     appended(topic, b"new", HOUR_MS, 20 * HOUR_MS)
     assert segment_path(topic.folder, 2).read_bytes() == b"new\n"
+
+
+@pytest.mark.parametrize("lost", ["cut", "deleted"])
+def test_a_consumer_whose_place_is_gone_names_its_file_of_positions(
+    topic: TopicUri, tmp_path: Path, lost: str
+) -> None:
+    """An executor or a notifier has no checkpoint."""
+    written(topic, b"0", b"1", b"2")
+    with closing(open_consumer(topic, "group", tmp_path)) as consumer:
+        consumer.commit(consumer.poll(2, 0)[-1])
+    for number in (0, 1):
+        path = segment_path(topic.folder, number)
+        path.write_bytes(b"") if lost == "cut" else path.unlink()
+    (positions,) = tmp_path.glob("group-*.json")
+    with (
+        closing(open_consumer(topic, "group", tmp_path)) as consumer,
+        pytest.raises(SinkError, match=f", or delete {positions}, which reads the topic") as told,
+    ):
+        consumer.poll(10, 0)
+    assert "checkpoint" not in str(told.value)
+
+    positions.unlink()
+    with closing(open_consumer(topic, "group", tmp_path)) as consumer:
+        assert [record.value for record in consumer.poll(10, 0)] == [b"2"]
+
+
+def test_a_reader_without_a_place_of_its_own_is_started_again(topic: TopicUri) -> None:
+    written(topic, b"0", b"1")
+    with closing(open_reader(topic, follow=True)) as reader:
+        assert len(reader.read()) == 2
+        segment_path(topic.folder, 1).write_bytes(b"")
+        with pytest.raises(SinkError, match=r"is gone: .*, or start the command again"):
+            reader.read()

@@ -26,6 +26,7 @@ def test_a_healthy_cluster_opens_it() -> None:
         (GateFacts(None, "b:1 answered 500"), "gate-leader"),
         (GateFacts("a:1", probes={"a:1": "stuck"}), "gate-metadata"),
         (GateFacts("a:1", probes={"a:1": "reads", "b:1": "silent"}), "gate-silent"),
+        (GateFacts("a:1", probes={"a:1": "reads", "b:1": "busy"}), "gate-busy"),
         (GateFacts("a:1", probes={"a:1": "reads"}, lost={"c:1": 29_999}), "gate-broker-lost"),
         (GateFacts("a:1", probes={"a:1": "reads"}, lost={"c:1": 30_000}), None),
         (GateFacts(None, probes={"b:1": "silent"}, lost={"c:1": 0}), "gate-leader"),

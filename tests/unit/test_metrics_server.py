@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pytest
@@ -18,7 +18,6 @@ from sinks.metrics.server import serving
 from sinks.metrics.settings import ListenAddress, MetricsSettings, listen_address
 from strategies.errors import SettingsError, SinkError
 from tests.unit.metric_samples import get, scraped
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.heavy
 
@@ -150,21 +149,39 @@ def test_a_strange_version_in_the_request_is_answered_with_text(process: Process
     assert (status, kind.partition(";")[0]) == (200, "text/plain")
 
 
-def test_more_connections_than_threads_are_closed_and_later_ones_served(process: Process) -> None:
-    idle = [socket.create_connection(process.address, timeout=60) for _ in range(40)]
-    try:
-        assert idle[-1].recv(1) == b""
-    finally:
-        for client in idle:
-            client.close()
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: a\r\n"],
+    ids=["idle", "line", "head"],
+)
+def test_connections_without_a_request_make_no_probe_fail(process: Process, begun: bytes) -> None:
+    """Kubernetes would restart a process that works."""
+    with ExitStack() as stack:
+        for _ in range(40):
+            waiting = stack.enter_context(socket.create_connection(process.address, timeout=60))
+            waiting.sendall(begun)
 
-    def served() -> bool:
-        try:
-            return get(process.address, "/metrics")[0] == 200
-        except (OSError, http.client.HTTPException):
-            return False
+        probes = [get(process.address, path)[0] for path in ("/healthz", "/metrics") * 13]
+    assert probes == [200] * 26
 
-    eventually(served)
+
+def test_nor_do_those_that_come_again_and_again(process: Process) -> None:
+    with ExitStack() as stack:
+        for _ in range(10):
+            for _ in range(20):
+                stack.enter_context(socket.create_connection(process.address, timeout=60))
+            assert get(process.address, "/healthz")[0] == 200
+
+
+def test_the_oldest_connection_makes_room_for_the_newest(process: Process) -> None:
+    with ExitStack() as stack:
+        idle = [
+            stack.enter_context(socket.create_connection(process.address, timeout=60))
+            for _ in range(33)
+        ]
+        assert idle[0].recv(1) == b""
+        idle[-1].sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert idle[-1].recv(15) == b"HTTP/1.0 200 OK"
 
 
 def test_a_request_that_arrives_byte_by_byte_is_given_up() -> None:

@@ -432,3 +432,14 @@ def test_a_token_of_two_words_is_refused_without_being_shown(tmp_path: Path) -> 
         PulsarAdmin(PulsarSettings("c", "http://a:8080", str(tmp_path / "token")))
 
     assert "abc" not in str(caught.value)
+
+
+def test_brokers_can_see_in_their_logs_who_calls(admin: Connect) -> None:
+    with running(cluster()) as pulsar:
+        client = admin(pulsar)
+        client.brokers()
+        client.unload(BUNDLE, None)
+
+        assert {request.headers["user-agent"] for request, _ in pulsar.calls} == {
+            "pulsar-rebalancer"
+        }

@@ -205,6 +205,19 @@ def test_ten_wrong_tokens_make_the_address_wait(guarded: RunningPage) -> None:
     )
 
 
+def test_wrong_tokens_lock_no_right_one_out(guarded: RunningPage) -> None:
+    """Who guesses, and all others behind the same proxy, have one address."""
+    for number in range(12):
+        guarded.get("clusters", f"wrong-{number}")
+
+    assert guarded.get("clusters", VIEWER).status_code == 200
+    signed_in = httpx.post(f"{guarded.url}{API}session", json={"token": VIEWER})
+    assert signed_in.status_code == 200
+    browser = httpx.Client(base_url=guarded.url, cookies=signed_in.cookies)
+    assert browser.get(f"{API}clusters").status_code == 200
+    assert guarded.get("clusters", "wrong-13").status_code == 429, "guessing stays slow"
+
+
 def test_the_cookie_of_a_session_stays_with_this_site(guarded: RunningPage) -> None:
     answer = httpx.post(f"{guarded.url}{API}session", json={"token": VIEWER})
 

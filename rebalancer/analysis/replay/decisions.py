@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sinks.full_disk import naming
 from sinks.topics.readable import place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
@@ -136,7 +137,7 @@ def _place(row: OutputRow) -> tuple[int, int]:
 def _replace(path: Path, values: Sequence[bytes]) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
+        with naming(path), part.open("wb") as file:
             file.writelines(value + b"\n" for value in values)
         part.replace(path)
     finally:

@@ -18,6 +18,7 @@ from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.target import NO_PLOTLY
 from rebalancer.analysis.report.verdict import NextStep, ReportVerdict, judge_runs
 from rebalancer.simulation.timeline import Timeline
+from sinks.full_disk import naming
 from strategies.errors import SettingsError
 
 _PLACE = re.compile(r"\{\{([a-z]+)\}\}")
@@ -52,7 +53,8 @@ def write_page(path: Path, page: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(page, encoding="utf-8")
+        with naming(path):
+            part.write_text(page, encoding="utf-8")
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -155,7 +155,7 @@ def _show(
         LOOPS[loop],
     )
     if rejected := answers[0].rejected:
-        print(f"{rejected} records could not be used; `rebalancer replay` shows why")
+        console.say(f"{rejected} records could not be used; `rebalancer replay` shows why")
 
 
 def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:

@@ -4,7 +4,6 @@ and the JSON Schema.
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,13 +63,13 @@ def check(
     entries = settings.entries
     given = sum(entry.kind == "file" for entry in entries)
     console.warn(settings.warnings)
-    print(f"{file}: valid, sets {given} of {len(entries)} settings")
+    console.say(f"{file}: valid, sets {given} of {len(entries)} settings")
 
 
 @app.command(short_help="Print the JSON Schema of settings files.")
 def schema() -> None:
     """Print the JSON Schema of settings files, for editors and other programs."""
-    print(json.dumps(json_schema(all_leaves()), indent=2, ensure_ascii=False))
+    console.say_json(json_schema(all_leaves()))
 
 
 @app.command("from-broker-conf", short_help="Convert a broker.conf to a settings file.")
@@ -106,7 +105,7 @@ def from_broker_conf(
     if as_json:
         console.print_json("broker-conf", 1, shown_as.as_json(file, conversion, upgrade))
     else:
-        print(shown_as.as_toml(file, conversion, upgrade), end="")
+        console.say(*shown_as.as_toml(file, conversion, upgrade).removesuffix("\n").split("\n"))
 
 
 def _as_table(entries: list[SettingEntry]) -> console.Sheet:

@@ -44,7 +44,7 @@ def convert(
             {"file": str(target), "records": done.records, "bytes": target.stat().st_size},
         )
     else:
-        print(
+        console.say(
             f"{target}: {done.records} records, {target.stat().st_size} bytes instead of "
             f"{done.bytes} uncompressed"
         )

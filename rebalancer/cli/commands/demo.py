@@ -108,7 +108,7 @@ def demo(
         with open_screen(plan, goal, quiet=as_json) as screen:
             result = run_demo(plan, settings.engine, goal, screen)
     except KeyboardInterrupt:
-        print(f"Stopped; the results so far are in {plan.folder}", file=sys.stderr)
+        console.progress(f"Stopped; the results so far are in {plan.folder}")
         raise typer.Exit(exit_codes.INTERRUPTED) from None
     if can_write() or html is not None:
         write_demo_report([plan.report, *([] if html is None else [html])], result, settings)

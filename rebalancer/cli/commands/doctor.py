@@ -30,6 +30,7 @@ from rebalancer.settings.load import Settings
 from sinks.wall_clock import wall_clock_ms
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
+from streaming.large_records import temporary_files
 from streaming.settings import JobSettings
 
 app = typer.Typer()
@@ -138,11 +139,11 @@ def examine_job(
 
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
     """One row per check, the remedy below the finding."""
-    rows: list[list[str | Text]] = [
+    rows: list[list[console.Cell]] = [
         [
             Text(finding.status, _STYLE[finding.status]),
             finding.check,
-            Text(finding.text + (f"\n→ {finding.remedy}" if finding.remedy else "")),
+            (finding.text, *([f"→ {finding.remedy}"] if finding.remedy else [])),
         ]
         for finding in findings
     ]
@@ -159,7 +160,11 @@ def _of_settings(
     job, engine = settings.job, settings.engine
     disk = limit.run(
         "disk",
-        lambda: [disk_and_topics.check_disk(job), disk_and_topics.check_checkpoint(job, engine)],
+        lambda: [
+            disk_and_topics.check_disk(job),
+            *disk_and_topics.check_temporary(temporary_files(os.environ)),
+            disk_and_topics.check_checkpoint(job, engine),
+        ],
     )
     topics = limit.run(
         "topics", lambda: disk_and_topics.check_topics(settings.connections, expired=expired)

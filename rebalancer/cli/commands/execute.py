@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,7 @@ import typer
 
 from rebalancer.cli import exit_codes, options
 from rebalancer.cli.executor_assembly import Assembled, assembled
+from rebalancer.cli.lines import put
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
@@ -140,7 +142,7 @@ class _Reports:
 
     def _show(self, line: Line, record: bytes) -> None:
         if self.as_json:
-            print(record.decode(), flush=True)
+            put(record.decode(), sys.stdout)
         else:
             self.log.show(line)
 

@@ -122,9 +122,9 @@ def explain_command(
         console.print_json("explanation", 1, _as_json(located) | {"executor_limits": limits})
     else:
         for line in located_lines(located, last):
-            print(line)
+            console.say(line)
         for verdict in verdicts:
-            print(f"  {verdict.line}")
+            console.say(f"  {verdict.line}")
 
 
 def _limits(

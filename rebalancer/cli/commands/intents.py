@@ -44,12 +44,12 @@ def intents_command(
     shown = [(done, one) for done in rounds.values() for one in done.intents]
     if not shown:
         names = ", ".join(rounds)
-        print(console.printable(f"no drain or roll of {names} in the last hour"))
+        console.say(f"no drain or roll of {names} in the last hour")
         return
     console.show(_table(shown, now_ms))
     for _, one in shown:
         for line in _details(one):
-            print(console.printable(line))
+            console.say(line)
 
 
 def _object(done: Round) -> dict[str, object]:
@@ -66,12 +66,12 @@ def _table(shown: list[tuple[Round, IntentStatus]], now_ms: int) -> console.Shee
     rows = [
         [
             what_of(one),
-            console.printable(done.cluster),
+            done.cluster,
             one.state,
             left_of(one),
             age(now_ms - one.since_ms),
-            console.printable(one.by),
-            console.printable(one.reason),
+            one.by,
+            one.reason,
         ]
         for done, one in shown
     ]

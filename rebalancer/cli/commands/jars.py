@@ -49,4 +49,4 @@ def fetch(
         )
     else:
         for file in files:
-            print(file)
+            console.say(str(file))

@@ -10,7 +10,7 @@ import typer
 
 from rebalancer.analysis.notices.decide import PLAN, NoticeRules
 from rebalancer.analysis.notices.notifier import NoticeSources, Notifier
-from rebalancer.cli import console, exit_codes, options
+from rebalancer.cli import exit_codes, options
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
@@ -142,7 +142,7 @@ def _notifier(
         delivery,
         rules_of(settings),
         clock_ms=wall_clock_ms,
-        on_skipped=lambda text: log.write(Line(console.printable(text), "skipped", "warning")),
+        on_skipped=lambda text: log.write(Line(text, "skipped", "warning")),
     )
 
 
@@ -174,7 +174,7 @@ def _delivery(
 def attempt_line(attempt: Attempt) -> Line:
     """`delivered cannot-help of prod: hooks.example answered 200`"""
     notice, reply = attempt.notice, attempt.reply
-    about = " of ".join(filter(None, (notice.kind, console.printable(notice.cluster))))
+    about = " of ".join(filter(None, (notice.kind, notice.cluster)))
     fields = {
         "notice": notice.id,
         "kind": notice.kind,

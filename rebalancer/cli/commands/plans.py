@@ -72,9 +72,9 @@ def list_command(
     if shown:
         console.show(_table(shown, now_ms))
     else:
-        print("no plan yet: no round has decided on a command")
+        console.say("no plan yet: no round has decided on a command")
     for line in pause_lines(found, now_ms):
-        print(console.printable(line))
+        console.say(line)
 
 
 @app.command("show", short_help="Show a plan's commands and decisions.")
@@ -93,7 +93,7 @@ def show_command(
         console.print_json("plan", 1, {"now_ms": now_ms, "plan": _as_object(found)})
         return
     for line in plan_lines(found, now_ms):
-        print(console.printable(line))
+        console.say(line)
 
 
 @app.command("approve", short_help="Approve a plan.")
@@ -183,7 +183,7 @@ def _decide(
     )
     if plan.decision is not None:
         before = f"{_decided(plan.decision)} before, and no executor has answered yet"
-        console.warn([console.printable(f"plan {plan.id} was {before}; the first decision counts")])
+        console.warn([f"plan {plan.id} was {before}; the first decision counts"])
     publish_approval(settings.connections, key, approval)
     left = age(plan.expires_at_ms - now_ms)
     done = DONE[action]
@@ -229,12 +229,12 @@ def _say(approval: Approval, sentence: str, as_json: bool) -> None:
     if as_json:
         console.print_json("approval", 1, {"approval": json.loads(encode_approval(approval))})
     else:
-        print(console.printable(sentence))
+        console.say(sentence)
 
 
 def _read(settings: Settings, now_ms: int) -> Plans:
     found = read_plans(settings.connections, now_ms)
-    console.warn(console.printable(line) for line in found.skipped)
+    console.warn(found.skipped)
     return found
 
 
@@ -261,12 +261,12 @@ def _table(plans: list[Plan], now_ms: int) -> console.Sheet:
     rows = [
         [
             one.id,
-            console.printable(one.cluster),
+            one.cluster,
             age(now_ms - one.ts),
             age(one.expires_at_ms - now_ms) if one.state in ("waiting", "approved") else "-",
             str(len(one.commands)),
             _spread(one),
-            console.printable(_state(one)),
+            _state(one),
         ]
         for one in plans
     ]

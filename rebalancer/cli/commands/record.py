@@ -103,7 +103,7 @@ def record(
             },
         )
     else:
-        print(f"{target}: {done.records} records, {done.bytes} bytes uncompressed")
+        console.say(f"{target}: {done.records} records, {done.bytes} bytes uncompressed")
     if done.lost is not None:
         raise done.lost
     if done.stopped_by == "SIGINT":

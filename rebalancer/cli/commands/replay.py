@@ -18,6 +18,7 @@ from rebalancer.analysis.goal import goal_of
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.report.target import check_target
 from rebalancer.cli import console, exit_codes, options
+from rebalancer.cli.lines import put
 from rebalancer.cli.tables import replay as report
 from rebalancer.settings.load import Settings
 from sinks.recordings.recorder import as_line, check_use, topic_records
@@ -184,7 +185,7 @@ def _shown(answers: Iterable[list[OutputRow]], quiet: bool) -> Iterator[OutputRo
     for rows in answers:
         for row in rows:
             if not quiet:
-                print(decisions.line(row))
+                console.say(decisions.line(row))
             yield row
 
 
@@ -203,14 +204,14 @@ def _print_summary(replayed: _Replayed, as_json: bool) -> None:
         return
     if not summaries:
         if replayed.records:
-            print("Nothing was decided: no round closed and no record was rejected.")
+            console.say("Nothing was decided: no round closed and no record was rejected.")
         return
     console.show(
         report.as_table(summaries),
         "spread: highest minus lowest usage of the brokers, in percentage points",
     )
     if replayed.files:
-        print(f"written: {', '.join(str(path) for path in replayed.files.values())}")
+        console.say(f"written: {', '.join(str(path) for path in replayed.files.values())}")
 
 
 def _write_html(
@@ -283,7 +284,7 @@ def _write_answers(
             out.write(decided)
             out.flush()
         for row in refused:
-            print(decisions.line(row), file=err, flush=True)
+            put(decisions.line(row), err)
         if refused and rejected is not None:
             rejected.write(b"".join(row.value + b"\n" for row in refused))
             rejected.flush()

@@ -258,11 +258,11 @@ def _finish(session: IntentSession, end: RollEnd | None, wanted: RollOptions) ->
         if wanted.as_json:
             console.print_json("roll", 1, {"state": "done", "text": end.text})
         else:
-            print(console.printable(f"the roll is done: {end.text}"))
+            console.say(f"the roll is done: {end.text}")
         return
     state = end.code if isinstance(end, EndProcess) else "halted"
     if wanted.as_json:
         body = {"state": state, "text": end.text, "advice": end.advice}
         console.print_json("roll", 1, body)
-    console.progress(console.printable(f"{state}: {end.text}. {end.advice}"))
+    console.progress(f"{state}: {end.text}. {end.advice}")
     raise typer.Exit(exit_codes.ERROR)

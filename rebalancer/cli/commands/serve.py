@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from rebalancer.cli import exit_codes, options
-from rebalancer.cli.console import printable
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
@@ -53,8 +52,8 @@ def _serve(settings: Settings, stop: Stop, log: Log) -> None:
             settings,
             stop.is_set,
             metrics,
-            log=lambda text: log.write(printable(text)),
-            failed=lambda text: log.write(Line(printable(text), "request-failed", "error")),
+            log=log.write,
+            failed=lambda text: log.write(Line(text, "request-failed", "error")),
             ready=lambda address: log.write(_address_line(settings, address)),
         )
 

@@ -95,8 +95,8 @@ def shadow(
         return
     console.show(*report.tables(agreement))
     for line in report.wanderings(wanderers):
-        print(line)
-    print(report.sentence(agreement))
+        console.say(line)
+    console.say(report.sentence(agreement))
 
 
 @dataclass(frozen=True, slots=True)

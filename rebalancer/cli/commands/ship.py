@@ -122,7 +122,7 @@ def _ship_environment(file: Path, as_json: bool) -> None:
             },
         )
     else:
-        print(
+        console.say(
             f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
             f"{python_name()} on {manifest.platform}; "
             f"use it with: rebalancer run --set job.environment={file.absolute()}"
@@ -147,6 +147,6 @@ def _print_application(
         console.print_json("application", 1, tree)
         return
     for file in files:
-        print(f"{file}: {file.stat().st_size / 2**20:.1f} MiB")
+        console.say(f"{file}: {file.stat().st_size / 2**20:.1f} MiB")
     for mode, words in lines.items():
-        print(f"{mode} mode: {shlex.join(words)}")
+        console.say(f"{mode} mode: {shlex.join(words)}")

@@ -69,12 +69,12 @@ def state(
         console.print_json("state", 1, {"checkpoint": folder, **asdict(found)})
         return
     if not found.brokers:
-        print(f"{folder}: contains no broker")
+        console.say(f"{folder}: contains no broker")
     for cluster, group in groupby(found.brokers, key=lambda row: row.cluster):
         brokers = list(group)
         console.show(f"cluster {cluster}, round {brokers[0].round}", as_table(brokers), "")
     for one in found.forgotten:
-        print(forgotten_line(one))
+        console.say(forgotten_line(one))
 
 
 @app.command(_REPARTITION)
@@ -108,13 +108,13 @@ def repartition(
 
     job = settings.job if checkpoint is None else replace(settings.job, checkpoint=checkpoint)
     result = copy(checkpoint_folder(job), partitions, to and to.absolute())
-    print(
+    console.say(
         f"{result.folder}: {partitions} partitions, {result.clusters} clusters, each with the same "
         "state as before"
     )
     if result.aside is not None:
-        print(f"{result.aside}: the checkpoint as it was; delete it when the job runs")
-    print(f"start the job with job.shuffle_partitions = {partitions}")
+        console.say(f"{result.aside}: the checkpoint as it was; delete it when the job runs")
+    console.say(f"start the job with job.shuffle_partitions = {partitions}")
 
 
 def forgotten_line(one: ForgottenRow) -> str:

@@ -68,7 +68,7 @@ def status_command(
     now_ms = wall_clock_ms()
     required = settings.executor.approval == "required"
     found = read_status(settings.connections, now_ms, last, approval_required=required)
-    console.warn(console.printable(line) for line in found.skipped)
+    console.warn(found.skipped)
     if cluster is not None:
         found = _only(found, cluster)
     pause = pause_of(settings)
@@ -76,7 +76,7 @@ def status_command(
         console.print_json("status", 1, as_document(found, pause, now_ms, settings.engine.round))
         return
     for line in status_lines(found, pause, now_ms, settings.engine.round):
-        print(console.printable(line))
+        console.say(line)
 
 
 def _only(found: Status, cluster: str) -> Status:

@@ -104,7 +104,7 @@ def create(
         console.print_json("topics", 1, {"topics": rows})
     else:
         for name, one in done.items():
-            print(f"{served[name]}: {_SENTENCES[one]}")
+            console.say(f"{served[name]}: {_SENTENCES[one]}")
 
 
 def _made(topic: TopicUri, plan: TopicPlan, connections: Connections, update: bool) -> Made:

@@ -85,7 +85,7 @@ def trace(
         f"{interval:g} s"
     )
     for line in scenario_part(target, loads, interval):
-        print(line)
+        console.say(line)
 
 
 def _one(recording: Path, reading: Reading, wanted: str | None) -> Loads:

@@ -158,9 +158,9 @@ def _show(found: SearchResult) -> None:
         console.Sheet(columns, rows),
         "spread: mean of highest minus lowest usage, in points; lists the sets that none beats",
     )
-    print(sentence(found))
+    console.say(sentence(found))
     if found.best is not None:
-        print(f"Try it: {' '.join(f'--set {change}' for change in found.best.changes)}")
+        console.say(f"Try it: {' '.join(f'--set {change}' for change in found.best.changes)}")
 
 
 def _cells(cost: Cost | None) -> list[str]:

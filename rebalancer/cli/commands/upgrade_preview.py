@@ -135,7 +135,7 @@ def _show(plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]) -> None:
     for effects in clusters:
         name = f"{effects[0].run.cluster}: " if len(clusters) > 1 else ""
         console.show(
-            console.printable(name + headline(upgrade, plan.settings, effects[0], effects[1])),
+            name + headline(upgrade, plan.settings, effects[0], effects[1]),
             "",
             details(upgrade, effects[0], effects[1]),
             "",
@@ -164,11 +164,13 @@ def _show_moves(upgrade: Upgrade, after: RunEffects) -> None:
     if not moves:
         return
     more = f", the first {_LISTED} of {len(moves)}" if len(moves) > _LISTED else ""
-    print(f"\nMoves with Pulsar {upgrade.after}{more} (all with their reasons: --json, --html):")
+    console.say(
+        "", f"Moves with Pulsar {upgrade.after}{more} (all with their reasons: --json, --html):"
+    )
     for move in moves[:_LISTED]:
         where = f"{move.source} -> {move.destination}"
         ts = clock(int(after.run.times_ms[move.round]))
-        print(console.printable(f"  {ts}  {move.bundle}  {where}"))
+        console.say(f"  {ts}  {move.bundle}  {where}")
 
 
 def _show_keys(upgrade: Upgrade) -> None:
@@ -176,14 +178,15 @@ def _show_keys(upgrade: Upgrade) -> None:
     from rebalancer.analysis.upgrade_preview.tables import key_rows
 
     if not upgrade.omitted:
-        print("\nbroker.conf sets every key whose default changes: all keep their values.")
+        console.say("", "broker.conf sets every key whose default changes: all keep their values.")
         return
-    print(
-        f"\nDefaults that change from Pulsar {upgrade.before} to {upgrade.after}, for keys that "
-        "broker.conf leaves out:"
+    console.say(
+        "",
+        f"Defaults that change from Pulsar {upgrade.before} to {upgrade.after}, for keys that "
+        "broker.conf leaves out:",
     )
     for key, before, after, effect in key_rows(upgrade):
-        print(f"  {key}: {before} -> {after}\n      {effect}")
+        console.say(f"  {key}: {before} -> {after}", f"      {effect}")
 
 
 def _show_steps(upgrade: Upgrade) -> None:
@@ -191,9 +194,9 @@ def _show_steps(upgrade: Upgrade) -> None:
     from rebalancer.analysis.upgrade_preview.page import steps
 
     for step in steps(upgrade):
-        print(f"\n{step.text}")
+        console.say("", step.text)
         if step.command:
-            print(step.command)
+            console.say(*step.command.split("\n"))
 
 
 def _print_json(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rebalancer.settings.file_text import by_table, settings_text
+from sinks.full_disk import naming
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import TopicUri, file_topic
 from strategies.errors import SettingsError
@@ -139,7 +140,8 @@ def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPI
 
 def write_settings(plan: DemoPlan) -> None:
     """Writes the settings file of the run."""
-    plan.settings_file.write_text(file_text(plan), encoding="utf-8")
+    with naming(plan.settings_file):
+        plan.settings_file.write_text(file_text(plan), encoding="utf-8")
 
 
 def file_text(plan: DemoPlan) -> str:

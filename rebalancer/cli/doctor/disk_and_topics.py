@@ -53,6 +53,41 @@ def check_disk(job: JobSettings) -> Finding:
     return ok("disk", text)
 
 
+def check_temporary(
+    folder: Path, mounts: Path = Path("/proc/mounts"), little_bytes: int = LITTLE_BYTES
+) -> Iterator[Finding]:
+    """Checks the folder of the job's temporary files; a finding only if there is something to do.
+    `mounts`: the file systems of this machine, in the form of Linux.
+    """
+    free = shutil.disk_usage(existing(folder)).free
+    in_memory = _kind(folder, mounts) in ("tmpfs", "ramfs")
+    if not in_memory and free >= little_bytes:
+        return
+    where = "is in memory (tmpfs), with" if in_memory else "has"
+    yield Finding(
+        "temporary files",
+        "warn",
+        f"{folder} {where} {free / 2**30:.1f} GiB free; Spark keeps its copy of the state "
+        "there, and a backlog of large records needs twice its size there",
+        "set TMPDIR to a folder on a disk with room, for example that of job.checkpoint",
+    )
+
+
+def _kind(folder: Path, mounts: Path) -> str:
+    """The kind of the file system of a folder; empty if it is not known."""
+    try:
+        lines = [line.split() for line in mounts.read_text("utf-8").splitlines()]
+    except OSError:
+        return ""
+    # A later line of the same length is mounted over the earlier one.
+    above = [
+        (len(place), number, kind)
+        for number, (_, place, kind, *_) in enumerate(lines)
+        if folder.resolve().is_relative_to(place)
+    ]
+    return max(above, default=(0, 0, ""))[2]
+
+
 def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
     """Checks that the checkpoint is writable and belongs to these settings. A running job may use
     it. Creates nothing.

@@ -84,7 +84,7 @@ def _foreign(skipped: Skipped, found: Finding) -> Finding:
     return Finding(
         _CHECK,
         "warn",
-        "\n".join([found.text, *skipped.lines()]),
+        "; ".join([found.text, *skipped.lines()]),
         "find the other program that writes to topics.rounds; only the job may",
     )
 

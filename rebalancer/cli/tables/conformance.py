@@ -45,7 +45,7 @@ def run(
             *_readable(shown),
             _summary(file, verdicts),
         ):
-            console.out().print(line, soft_wrap=True)
+            console.say(line)
     return (
         exit_codes.DIFFERENT
         if any(verdict.result == "different" for verdict in verdicts)

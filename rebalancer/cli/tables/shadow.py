@@ -68,7 +68,7 @@ def tables(agreement: Agreement) -> Iterator[RenderableType]:
     headings: list[tuple[str, console.Side]] = [
         (name, "left") for name in ("when", "bundle", "verdict", "moves", "lag", "why")
     ]
-    rows = [
+    rows: list[list[console.Cell]] = [
         [
             formatted(pair.ts, "%H:%M:%S"),
             pair.bundle,
@@ -139,10 +139,10 @@ def _fields(pair: MovePair) -> dict[str, Any]:
     }
 
 
-def _moves(pair: MovePair) -> str:
+def _moves(pair: MovePair) -> tuple[str, ...]:
     lines = []
     if pair.moved is not None:
         lines.append(f"Pulsar: {pair.moved.source} → {pair.moved.destination}")
     if pair.wanted is not None:
         lines.append(f"ours: {pair.wanted.source} → {pair.wanted.destination or '?'}")
-    return "\n".join(lines)
+    return tuple(lines)

@@ -14,6 +14,7 @@ from typing import Any
 from rebalancer.settings.file_text import by_table, settings_text, toml_key
 from rebalancer.settings.load import Settings, load
 from sinks.collector.discovery import DiscoveredCluster
+from sinks.full_disk import naming
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.settings import Topics
 from sinks.topics.uri import file_topic_uri
@@ -140,7 +141,8 @@ def write_settings(
     if named:
         for cluster in settings.clusters:
             tables[f"clusters.{toml_key(cluster.cluster)}"] = _changed(cluster)
-    folder.settings_file.write_text(settings_text(_HEAD, tables), encoding="utf-8")
+    with naming(folder.settings_file):
+        folder.settings_file.write_text(settings_text(_HEAD, tables), encoding="utf-8")
 
 
 def _changed(cluster: PulsarSettings) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import TextIO
 
 from rebalancer.analysis.explain.sentences import points
 from rebalancer.analysis.intents import what_of
-from rebalancer.cli.console import printable
 from rebalancer.cli.intents import progress_of
+from rebalancer.cli.lines import put
 from rebalancer.cli.watch.folder import WatchFolder
 from strategies.model import Command, Round
 
@@ -67,7 +67,7 @@ class WatchScreen:
                 self.line(f"{done.cluster}, {what_of(one)}: {progress_of(one)}")
 
     def _print(self, text: str) -> None:
-        print(printable(text), file=self._file, flush=True)
+        put(text, self._file)
 
 
 def _round_lines(one: Round, code: str, moves: Sequence[Command]) -> Iterator[str]:

@@ -39,10 +39,16 @@ class FileConsumer:
         FileTopicReader. `fsync`: flushes the file or
         folder of a file descriptor. Raises SinkError.
         """
-        self._reader = FileTopicReader(folder, topic, limits, skip_deleted=skip_deleted)
         self._topic = topic
         self._file = (
             positions / f"{group}-{hashlib.blake2b(topic.encode(), digest_size=4).hexdigest()}.json"
+        )
+        self._reader = FileTopicReader(
+            folder,
+            topic,
+            limits,
+            skip_deleted=skip_deleted,
+            begin_again=f"delete {self._file}",
         )
         self._fsync = fsync
         self._flush = ReadFlush(folder, fsync)

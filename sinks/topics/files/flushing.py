@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from sinks.full_disk import naming
 from sinks.topics.files.segments import Offset, segment_path, segments, sync_folder
 from strategies.errors import SinkError
 
@@ -58,7 +59,7 @@ def write_durably(file: Path, text: str, draft: str) -> None:
     a loss of power, the old or the new text is there as a whole. Raises OSError.
     """
     new = file.with_name(draft)
-    with new.open("w", encoding="utf-8") as written:
+    with naming(file), new.open("w", encoding="utf-8") as written:
         written.write(text)
         written.flush()
         os.fsync(written.fileno())

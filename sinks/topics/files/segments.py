@@ -15,6 +15,22 @@ _NAME = re.compile(r"segment-(\d{8,18})\.jsonl")
 _BLOCK = 2**18
 
 
+class OffsetGone(SinkError):
+    """What a reader was to read next is no longer there; `what`: with the remedies on the topic.
+    Readers add how they begin again, as a plain SinkError: Spark carries no other.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}.")
+        self.what = what
+
+    def for_reader(self, begin_again: str) -> SinkError:
+        """The error to raise. `begin_again`: what makes this reader begin with the oldest line."""
+        return SinkError(
+            f"{self.what}, or {begin_again}, which reads the topic from its oldest line."
+        )
+
+
 class Offset(NamedTuple):
     """A position between two lines of a file topic: segment number and byte offset."""
 
@@ -97,12 +113,19 @@ def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
         start += len(block)
 
 
+#: How the job begins a file topic again.
+BY_A_NEW_CHECKPOINT = "start with a new checkpoint"
+
+
 def read_line(folder: Path, start: Offset, size: int) -> bytes:
-    """The line of `size` bytes at an offset. Raises SinkError if it is gone."""
-    with open_segment(folder, start.segment, start.byte) as (descriptor, _):
-        line = b"".join(read_blocks(descriptor, start.byte, start.byte + size))
-    if len(line) < size:
-        raise _gone(folder, start)
+    """The line of `size` bytes at an offset, for the job. Raises SinkError if it is gone."""
+    try:
+        with open_segment(folder, start.segment, start.byte) as (descriptor, _):
+            line = b"".join(read_blocks(descriptor, start.byte, start.byte + size))
+        if len(line) < size:
+            raise _gone(folder, start)
+    except OffsetGone as error:
+        raise error.for_reader(BY_A_NEW_CHECKPOINT) from error
     return line
 
 
@@ -141,19 +164,18 @@ def delete_segments(folder: Path, before_ms: int) -> int:
     return deleted
 
 
-def _deleted(folder: Path, offset: Offset, oldest: int) -> SinkError:
-    return SinkError(
+def _deleted(folder: Path, offset: Offset, oldest: int) -> OffsetGone:
+    return OffsetGone(
         f"Offset {offset.segment}:{offset.byte} of {folder} is gone: the topic begins with "
         f"{segment_path(folder, oldest).name}, the segments before were deleted "
         "(files.retention_hours) before they were read. Raise the retention, and set "
-        "files.fail_on_data_loss=false for one start, which continues with the oldest line, or "
-        "start with a new checkpoint."
+        "files.fail_on_data_loss=false for one start, which continues with the oldest line"
     )
 
 
-def _gone(folder: Path, offset: Offset) -> SinkError:
-    return SinkError(
+def _gone(folder: Path, offset: Offset) -> OffsetGone:
+    return OffsetGone(
         f"Offset {offset.segment}:{offset.byte} of {folder} is gone: "
         f"{segment_path(folder, offset.segment).name} was deleted, cut or replaced. Put the "
-        "segment back, or start with a new checkpoint, which reads the topic from its oldest line."
+        "segment back"
     )

@@ -22,7 +22,9 @@ from typing import NamedTuple
 from sinks.topics.files.flushing import make_folder
 from sinks.topics.files.lines import split_lines
 from sinks.topics.files.segments import (
+    BY_A_NEW_CHECKPOINT,
     Offset,
+    OffsetGone,
     check_offset,
     delete_segments,
     last_newline,
@@ -220,10 +222,13 @@ class FileTopicReader:
         limits: WireLimits = DEFAULT_LIMITS,
         *,
         skip_deleted: bool = False,
+        begin_again: str = BY_A_NEW_CHECKPOINT,
     ) -> None:
         """`topic`: the name in positions; by default the folder's name. `skip_deleted`: where the
         oldest segments were deleted, reads on at the oldest line instead of raising SinkError.
+        `begin_again`: what makes this reader begin with the oldest line, for errors.
         """
+        self._begin_again = begin_again
         self._skip_deleted = skip_deleted
         self._folder = folder
         self._topic = folder.name if topic is None else topic
@@ -266,13 +271,16 @@ class FileTopicReader:
         records: list[TopicRecord] = []
         oldest = self.begin() if start is None or self._skip_deleted else start
         offset, taken = oldest if start is None else max(start, oldest), 0
-        for record, after in self._walk(offset, end):
-            offset = after
-            if record is not None:
-                records.append(record)
-                taken += record.size
-            if len(records) == max_records or (max_bytes is not None and taken >= max_bytes):
-                break
+        try:
+            for record, after in self._walk(offset, end):
+                offset = after
+                if record is not None:
+                    records.append(record)
+                    taken += record.size
+                if len(records) == max_records or (max_bytes is not None and taken >= max_bytes):
+                    break
+        except OffsetGone as error:
+            raise error.for_reader(self._begin_again) from error
         return records, offset
 
     def _walk(
