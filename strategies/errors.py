@@ -18,6 +18,7 @@ RebalancerError
 │   ├── NotOwned
 │   │   └── Elsewhere (sinks.pulsar_api.answers)
 │   ├── NotFound
+│   │   └── Missing (sinks.pulsar_api.answers)
 │   ├── Refused
 │   └── Unauthorized
 ├── Stopped (sinks.executor.executor)

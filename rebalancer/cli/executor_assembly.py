@@ -25,6 +25,7 @@ from sinks.executor.settings import (
     state_folder,
 )
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.cluster_name import check_cluster_name
 from sinks.pulsar_api.freezes import FreezeWatch, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers, Say
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
@@ -89,6 +90,7 @@ def assembled(
         known = KnownBrokers(pulsar, [state_folder(given)], say)
         admin = PulsarAdmin(pulsar, wait, known=known)
         stack.callback(admin.close)
+        check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         brokers = admin.brokers()
         journal = Journal(state_folder(given))
         stack.callback(journal.close)

@@ -26,6 +26,7 @@ from sinks.collector.settings import collector_folder
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_clock import broker_time_s
+from sinks.pulsar_api.cluster_name import check_cluster_name
 from sinks.pulsar_api.freezes import PATIENCE_MS, find_stuck, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
@@ -383,8 +384,10 @@ def _findings(
         pulsar, [collector_folder(settings.collector), state_folder(settings.executor)], write=False
     )
     with closing(PulsarAdmin(pulsar, Event().wait, known=known)) as admin:
+        check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         names = admin.brokers()
         yield check_reach(known)
+        yield ok("cluster name", f"{pulsar.cluster}, as the brokers name it")
         listed = _all(
             lambda name: _ask(admin, name), names or [url.netloc for url in admin_urls(pulsar)]
         )
