@@ -20,6 +20,7 @@ from rebalancer.cli.doctor.finding import Finding, ok
 from rebalancer.cli.doctor.running_release import check_release
 from rebalancer.cli.doctor.running_shedder import check_load_manager, check_shedder
 from rebalancer.cli.doctor.token import check_expiry
+from rebalancer.cli.own_shedder import SWITCH_OFF
 from rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import Source, opened, run_until_complete
 from sinks.collector.settings import collector_folder
@@ -39,7 +40,6 @@ T = TypeVar("T")
 PATIENCE_S = 10.0
 _SKEW_S = 5
 _AT_ONCE = 16
-_OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
 _NO_FIGURES = (
     "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that "
     "does not help, see its log"
@@ -200,8 +200,8 @@ def check_rivals(
             "built-in shedding",
             "fail",
             f"is on at {_some(shedding)}: brokers and executors would move the same bundles",
-            f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with "
-            "it: rebalancer shadow, doctor --shadow",
+            f"switch it off: {SWITCH_OFF.format('loadBalancerSheddingEnabled')}; or only compare "
+            "with it: rebalancer shadow, doctor --shadow",
         )
     elif shadow and shedding and moves_per_hour:
         yield Finding(
@@ -228,8 +228,8 @@ def check_rivals(
             "built-in splitting",
             "warn",
             f"is on at {_some(splits)}, and splitting.enabled too",
-            f"{_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set splitting.enabled to "
-            "false",
+            f"{SWITCH_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set "
+            "splitting.enabled to false",
         )
     else:
         yield ok(
