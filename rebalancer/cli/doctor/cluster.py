@@ -17,7 +17,8 @@ from rebalancer.cli.doctor.brokers import Broker, running_manager
 from rebalancer.cli.doctor.check_timeouts import Check
 from rebalancer.cli.doctor.disk_and_topics import pulsar_topics
 from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.running_release import check_release
+from rebalancer.cli.doctor.policies import check_policies
+from rebalancer.cli.doctor.running_release import check_release, used_release
 from rebalancer.cli.doctor.running_shedder import check_load_manager, check_shedder
 from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.cli.own_shedder import SWITCH_OFF
@@ -33,6 +34,7 @@ from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
+from strategies.java.release_defaults import matches_ids
 
 T = TypeVar("T")
 
@@ -391,11 +393,15 @@ def _findings(
         listed = _all(
             lambda name: _ask(admin, name), names or [url.netloc for url in admin_urls(pulsar)]
         )
+        by_id = matches_ids(used_release(listed, settings))
+        domains = settings.engine.filters.failure_domains
+        policies = [*check_policies(admin, names, by_id=by_id, domains=domains)] if names else []
     yield check_brokers(listed if names else [])
     yield check_load_manager(listed, pulsar)
     yield from check_shedder(listed)
     yield check_release(listed, settings)
     yield check_filters(listed, settings.engine)
+    yield from policies
     engine = settings.engine
     yield from check_rivals(listed, engine.splitting.enabled, shadow, engine.rivals.moves_per_hour)
     yield check_freezes(names, pulsar)
