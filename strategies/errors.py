@@ -20,6 +20,7 @@ RebalancerError
 │   ├── NotOwned
 │   │   └── Elsewhere (sinks.pulsar_api.answers)
 │   ├── NotFound
+│   │   └── Missing (sinks.pulsar_api.answers)
 │   ├── Refused
 │   │   └── Declined (sinks.pulsar_api.answers)
 │   └── Unauthorized

@@ -177,10 +177,13 @@ SILENT = frozenset(
         "clock-ahead",
         "clock-behind",
         "unreadable-policies",
+        "isolation-unmatched",
         "more-left-alone",
         "round-shortened",
     }
 )
+#: Those about the policies of a cluster, which may be why a bundle stays.
+ABOUT_POLICIES = frozenset({"unreadable-policies", "isolation-unmatched"})
 #: Skip code → its state, its rank (the lowest decides) and what to do.
 MEANINGS: Mapping[str, tuple[StateCode, int, str]] = {
     code: (state, rank, advice)

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import islice
 from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
 from strategies.estimate import burdened
+from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.names import matcher, of_namespaces
 from strategies.model import BrokerLoad, ClusterView, Figures, Skip
@@ -28,6 +30,8 @@ _LONGEST_REASON = 300
 #: Policy snapshots up to this many characters are cached together, larger ones one at a time:
 #: parsed, each needs its size many times over.
 _SMALL_SNAPSHOT = 2**16
+#: Maximum number of policies with patterns that match no broker that a round names.
+_POLICIES_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,10 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         Skip("cluster", (given.cluster,), "unreadable-policies", why)
         for why in policies_of(given).complaints
     ]
+    skips += [
+        Skip("cluster", (given.cluster,), "isolation-unmatched", why)
+        for why in _unmatched_patterns(given, rules)
+    ]
     known = {broker.broker for broker in given.brokers}
     wrong += [
         _clock_skip(name, stray.lead_ms, few, given.cluster)
@@ -116,12 +124,38 @@ def _wrong_clock(lead_ms: int, few: bool) -> str:
 
 def policies_of(given: RoundInput) -> PoliciesView:
     """The cluster's policies; the same text is parsed once."""
-    small = given.policies is None or len(given.policies) <= _SMALL_SNAPSHOT
-    return _read(given.policies) if small else _read_large(given.policies)
+    return _parsed(given.policies)
+
+
+def _parsed(text: str | None) -> PoliciesView:
+    return _read(text) if _is_small(text) else _read_large(text)
+
+
+def _is_small(text: str | None) -> bool:
+    return text is None or len(text) <= _SMALL_SNAPSHOT
 
 
 def _with_ids(policies: PoliciesView) -> PoliciesView:
     return replace(policies, by_id=True)
+
+
+def _unmatched_patterns(given: RoundInput, rules: Rules) -> tuple[str, ...]:
+    """A sentence for each isolation policy with patterns that match no live broker; brokers without
+    figures are live, too. The same policies and brokers are compared once.
+    """
+    if given.policies is None or not policies_of(given).isolation:
+        return ()
+    names = tuple(sorted({*(broker.broker for broker in given.brokers), *given.missing}))
+    compare = _compare if _is_small(given.policies) else _compare_large
+    return compare(given.policies, rules.isolation_by_id, names)
+
+
+def _compared(text: str, by_id: bool, brokers: tuple[str, ...]) -> tuple[str, ...]:
+    policies = replace(_parsed(text), by_id=by_id)
+    wrong = filter(None, (unmatched(policies, one, brokers) for one in policies.isolation))
+    said = tuple(islice(wrong, _POLICIES_NAMED + 1))
+    more = ("other isolation policies have such patterns, too",)
+    return said if len(said) <= _POLICIES_NAMED else said[:_POLICIES_NAMED] + more
 
 
 def view_of(
@@ -204,6 +238,8 @@ def _departed(gone: Departed, topics: int) -> Averages:
 
 _read = lru_cache(maxsize=64)(read_policies)
 _read_large = lru_cache(maxsize=1)(read_policies)
+_compare = lru_cache(maxsize=64)(_compared)
+_compare_large = lru_cache(maxsize=1)(_compared)
 
 
 def _read_table(given: RoundInput, broker: str) -> BundleLoads:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rebalancer.settings.load import Settings
+from sinks.collector.leader import LeaderPoll
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.approval_intake import Answered
 from sinks.executor.costs import CostMeter
@@ -25,10 +26,12 @@ from sinks.executor.settings import (
     state_folder,
 )
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.cluster_name import check_cluster_name
 from sinks.pulsar_api.freezes import FreezeWatch, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers, Say
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
 from sinks.topics.uri import TopicUri
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.signing import approvals_key, signing_key
 
 #: Deadline of short calls without a gate.
@@ -39,14 +42,15 @@ _AHEAD = 16
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """An executor that is ready to work, its journal and its pause file, and the brokers it has
-    found.
+    """An executor that is ready to work, its journal and its pause file, the brokers it has found,
+    and what asks for their leader.
     """
 
     executor: Executor
     journal: Journal
     pause_file: Path
     brokers: tuple[str, ...]
+    leader: LeaderPoll
     signed: bool
     approval_required: bool
 
@@ -89,6 +93,7 @@ def assembled(
         known = KnownBrokers(pulsar, [state_folder(given)], say)
         admin = PulsarAdmin(pulsar, wait, known=known)
         stack.callback(admin.close)
+        check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         brokers = admin.brokers()
         journal = Journal(state_folder(given))
         stack.callback(journal.close)
@@ -124,6 +129,7 @@ def assembled(
             journal,
             pause_file(given),
             brokers,
+            LeaderPoll(quick, wall_clock_ms),
             key is not None,
             config.approval_required,
         )

@@ -46,6 +46,13 @@ def collect_policies(
     }
 
 
+def unread_policies(error: AdminError, brokers: Mapping[str, Any]) -> dict[str, Any]:
+    """The snapshot until policies have been read once: without one, rounds would know of no policy
+    and move what policies protect.
+    """
+    return {"isolation": f"could not be read: {error}", "brokers": dict(brokers)}
+
+
 def reported_facts(reports: Iterable[Report]) -> dict[str, Any]:
     """Facts of each broker from modular load reports: broker → facts."""
     found = {}
@@ -86,6 +93,9 @@ def _group(admin: PulsarAdmin, namespace: str) -> str | None:
     try:
         return admin.anti_affinity(namespace)
     except NotFound:
+        # Pulsar also answers 404 where it could not read the policies of a namespace.
+        if namespace in names_of(admin.namespaces, namespace.partition("/")[0]):
+            raise
         return None
 
 

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sinks.collector.broker_poll import Pass, Poll
-from sinks.collector.cluster_policies import asked_facts, collect_policies, reported_facts, text_of
+from sinks.collector.cluster_policies import (
+    asked_facts,
+    collect_policies,
+    reported_facts,
+    text_of,
+    unread_policies,
+)
 from sinks.collector.encoding_telemetry import (
     encode_owned,
     encode_policies,
@@ -58,7 +64,7 @@ class Collector:
         self._poll = poll
         self._telemetry = telemetry
         self._leader = leader
-        self._policies = ""
+        self._policies, self._were_read = "", False
         self._policies_due_ms = self._repeat_due_ms = 0
 
     def step(self) -> StepResult:
@@ -83,28 +89,34 @@ class Collector:
 
     def _look_at_policies(self, brokers: Sequence[str], done: Pass) -> tuple[bool, tuple[str, ...]]:
         """Publishes the policies if they have changed or are due again, and says whether they have
-        changed; after a failed read the published ones stay valid.
+        changed; after a failed read the published ones stay valid, and before the first one all
+        bundles are protected.
         """
         if done.ts < self._policies_due_ms:
             return False, ()
         self._policies_due_ms = done.ts + self._settings.policies_interval_ms
         at_once = min(self._settings.max_concurrent, 16)
+        facts = (
+            reported_facts(done.reports)
+            if self._manager == "modular"
+            else asked_facts(self._admin, brokers, at_once)
+        )
+        complaints: tuple[str, ...] = ()
         try:
-            facts = (
-                reported_facts(done.reports)
-                if self._manager == "modular"
-                else asked_facts(self._admin, brokers, at_once)
-            )
             snapshot = collect_policies(self._admin, facts, at_once)
+            self._were_read = True
         except Unauthorized:
             raise
         except AdminError as error:
             self._policies_due_ms = 0
-            return False, (f"The policies could not be read and stay as they were: {error}",)
+            if self._were_read:
+                return False, (f"The policies could not be read and stay as they were: {error}",)
+            snapshot = unread_policies(error, facts)
+            complaints = (f"No policies could be read; until they are, nothing moves: {error}",)
         text = text_of(snapshot)
         changed, self._policies = text != self._policies, text
         if changed or done.ts >= self._repeat_due_ms:
             value = encode_policies(self._cluster, done.ts, snapshot)
             self._telemetry.publish(self._cluster, value)
             self._repeat_due_ms = done.ts + self._settings.policies_repeat_ms
-        return changed, ()
+        return changed, complaints

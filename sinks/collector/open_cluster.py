@@ -18,6 +18,7 @@ from sinks.collector.load_source import (
 )
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.cluster_name import check_cluster_name
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.pulsar_api.settings import PulsarSettings
@@ -76,6 +77,7 @@ def opened(
         known=known,
     )
     with closing(PulsarAdmin(pulsar, wait, known=known)) as admin, closing(hurried) as quick:
+        check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
         with closing(open_poll(manager, pulsar, collector, (admin, quick), wall_clock_ms)) as poll:
             leader = LeaderPoll(quick, wall_clock_ms)

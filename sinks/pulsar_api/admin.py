@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from sinks.pulsar_api.answers import Call, Elsewhere
+from sinks.pulsar_api.answers import Call, Elsewhere, Missing
 from sinks.pulsar_api.claims import topic_to_look_up
 from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.pulsar_api.known_brokers import KnownBrokers
@@ -44,6 +44,8 @@ _AGREEING_ANSWERS = 2
 _PROCESS_START = re.compile(
     rb"^process_start_time_seconds(?:\{[^}\n]*\})? ([0-9.E+]+)", re.MULTILINE
 )
+#: Begin of Pulsar's reason for 404 where a cluster has no isolation policies.
+_NO_POLICIES = "NamespaceIsolationPolicies for cluster "
 #: Bytes. The metrics and figures of a broker with very many topics are longer, and are not read.
 _MOST_METRICS = 64 * 2**20
 
@@ -102,6 +104,7 @@ class PulsarAdmin:
             "GET",
             _path("brokers", "configuration", "runtime"),
             at=broker,
+            proof=_is_object,
         )
         return {
             key: value for key, value in self._json(call, dict).items() if isinstance(value, str)
@@ -267,10 +270,15 @@ class PulsarAdmin:
         self._http.ask(Call(f"the split of {bundle}", "PUT", path, body=body, repeatable=False))
 
     def isolation_policies(self) -> dict[str, Any]:
-        """Policies by name, in Pulsar's order; empty after 404, Pulsar's answer if there are
-        none.
+        """Policies by name, in Pulsar's order; empty only if Pulsar says that none are set. It also
+        answers 404 if there is no such cluster.
         """
-        return self._of_cluster("the isolation policies", "namespaceIsolationPolicies")
+        try:
+            return self._of_cluster("the isolation policies", "namespaceIsolationPolicies")
+        except Missing as error:
+            if error.reason.startswith(_NO_POLICIES):
+                return {}
+            raise
 
     def failure_domains(self) -> dict[str, Any]:
         """Domain → `{"brokers": […]}`."""
@@ -360,13 +368,8 @@ class PulsarAdmin:
         return tuple(name for name in self._json(call, list) if isinstance(name, str))
 
     def _of_cluster(self, what: str, part: str) -> dict[str, Any]:
-        """An object; empty if there is none."""
-        call = Call(what, "GET", _path("clusters", self._settings.cluster, part))
-        try:
-            body = self._http.ask(call)
-        except NotFound:
-            return {}
-        return _json(call, body, dict) if body.strip() else {}
+        path = _path("clusters", self._settings.cluster, part)
+        return self._json(Call(what, "GET", path), dict)
 
     def _json(self, call: Call, kind: type[T]) -> T:
         return _json(call, self._http.ask(call), kind)
@@ -390,6 +393,13 @@ def _broker_names(listed: Iterable[object]) -> tuple[str, ...]:
 def _host_and_port(url: object) -> str | None:
     """host:port of a URL; older brokers name the leader by its URL only."""
     return url.rpartition("://")[2].rstrip("/") if isinstance(url, str) else None
+
+
+def _is_object(body: bytes) -> bool:
+    try:
+        return isinstance(json.loads(body), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _lists_brokers(body: bytes) -> bool:

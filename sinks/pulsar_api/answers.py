@@ -39,6 +39,14 @@ class Elsewhere(errors.NotOwned):
         self.netloc = netloc
 
 
+class Missing(errors.NotFound):
+    """What Pulsar itself says does not exist. `reason`: its words."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call. `path` is encoded, without scheme and host; `what` names the call in messages, for
@@ -75,6 +83,12 @@ _REDIRECT = (
 )
 _DECLINED = (Declined, ": the broker does not do what was asked; its reason and its log say why.")
 _OTHER = (errors.Refused, "; see the broker's log.")
+#: A page of another server at this address, such as a proxy, says nothing about the subject.
+_NOT_PULSAR = (
+    errors.Refused,
+    ", which is not an answer of Pulsar: correct pulsar.admin_urls; name the web service of a "
+    "broker (webServicePort in its broker.conf), without a proxy in between.",
+)
 #: Status → our error and the end of its text.
 _MEANINGS: Mapping[int, tuple[type[errors.AdminError], str]] = {
     **dict.fromkeys(range(300, 400), _REDIRECT),
@@ -106,7 +120,7 @@ _MEANINGS: Mapping[int, tuple[type[errors.AdminError], str]] = {
 def check_status(call: Call, host: str, status: int, body: bytes) -> None:
     """Returns for a success; raises the AdminError of any other status."""
     if not 200 <= status < 300:
-        raise _error(call, host, status, reason_of(body))
+        raise _error(call, host, status, body)
 
 
 def reason_of(body: bytes) -> str:
@@ -127,9 +141,21 @@ def reason_of(body: bytes) -> str:
     return "".join(c if c.isprintable() else " " for c in line)[:_LONGEST_REASON]
 
 
-def _error(call: Call, host: str, status: int, reason: str) -> errors.AdminError:
+def _error(call: Call, host: str, status: int, body: bytes) -> errors.AdminError:
+    reason = reason_of(body)
     kind, step = _MEANINGS.get(404 if status in call.missing else status, _OTHER)
+    if kind is errors.NotFound and not _is_of_pulsar(body):
+        kind, step = _NOT_PULSAR
     if issubclass(kind, errors.Refused) and _BEING_UNLOADED.search(reason):
         kind, step = errors.NotOwned, ": ownership is changing; the next round decides again."
     said = f"{host} answered {status} to {call.what}" + (f" ({reason})" if reason else "")
-    return kind(said + step)
+    return Missing(said + step, reason) if kind is errors.NotFound else kind(said + step)
+
+
+def _is_of_pulsar(body: bytes) -> bool:
+    """Whether an answer has the form of Pulsar's errors, `{"reason": …}`."""
+    try:
+        tree = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(tree, dict) and "reason" in tree

@@ -10,14 +10,17 @@ others do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from strategies.filters.contract import Refusal, Refusals
 from strategies.filters.policies import BrokerFacts, IsolationPolicy, PoliciesView
 from strategies.java.regex import JavaPattern
 
 _UNKNOWN = BrokerFacts()
+#: Patterns that a sentence names, and characters of each.
+_NAMED, _LONGEST = 5, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,13 @@ class Role:
     primary: bool
     secondary: bool
     shared: bool
+
+
+def no_other_broker(policies: PoliciesView, namespace: str, brokers: Sequence[str]) -> str:
+    """Why a bundle has no other of these brokers; continues a sentence about the bundle."""
+    policy = governing(policies, namespace)
+    why = "" if policy is None else unmatched(policies, policy, brokers)
+    return "has no other broker that the isolation policies allow" + (f": {why}" if why else "")
 
 
 def governing(policies: PoliciesView, namespace: str) -> IsolationPolicy | None:
@@ -43,12 +53,36 @@ def governing(policies: PoliciesView, namespace: str) -> IsolationPolicy | None:
 
 def role_of(broker: str, policies: PoliciesView, policy: IsolationPolicy | None) -> Role:
     """The role of a broker under the governing policy (None: the namespace has none)."""
-    host = broker.rpartition(":")[0] or broker
-    names = (host, broker) if policies.by_id else (host,)
+    names = _names(broker, policies)
     return Role(
         policy is not None and _match_any(policy.primary, names),
         policy is not None and _match_any(policy.secondary, names),
         not any(_match_any(other.primary, names) for other in policies.isolation),
+    )
+
+
+def unmatched(policies: PoliciesView, policy: IsolationPolicy, brokers: Sequence[str]) -> str:
+    """Names the patterns of a policy that match none of the live brokers, and says what is
+    compared; empty if all match.
+    """
+    names = dict.fromkeys(name for broker in brokers for name in _names(broker, policies))
+    wrong = (
+        f"{role} {pattern.pattern}"
+        for role, patterns in (("primary", policy.primary), ("secondary", policy.secondary))
+        for pattern in patterns
+        if not _matches_one(pattern, names)
+    )
+    found = list(islice(wrong, _NAMED + 1))
+    if not found or not names:
+        return ""
+    host, *ids = _names(min(brokers), policies)
+    compared = f"whole host names, without ports, such as {host}"
+    if ids:
+        compared = f"whole host names and broker ids, such as {host} and {ids[0]}"
+    return (
+        f"no live broker matches {_first(found)} of isolation policy {policy.name} (namespaces "
+        f"{_first([pattern.pattern for pattern in policy.namespaces])}): its patterns are compared "
+        f"with {compared}"
     )
 
 
@@ -107,6 +141,26 @@ def _not_shared(policies: PoliciesView, brokers: Sequence[str], non_persistent: 
                 "isolation-reserved", "is reserved for other namespaces by an isolation policy"
             )
     return refused
+
+
+def _names(broker: str, policies: PoliciesView) -> tuple[str, ...]:
+    """What patterns are compared with."""
+    host = broker.rpartition(":")[0] or broker
+    return (host, broker) if policies.by_id else (host,)
+
+
+def _matches_one(pattern: JavaPattern, names: Mapping[str, None]) -> bool:
+    """Whether a pattern matches one of the names. Most are a name with escaped dots: looking it up
+    saves comparing thousands.
+    """
+    literal = pattern.pattern.replace("\\.", ".")
+    return (literal in names and pattern.matches(literal)) or any(map(pattern.matches, names))
+
+
+def _first(texts: Sequence[str]) -> str:
+    """The first ones, shortened."""
+    more = " and others" if len(texts) > _NAMED else ""
+    return ", ".join(text[:_LONGEST] for text in texts[:_NAMED]) + more
 
 
 def _match_any(patterns: Sequence[JavaPattern], names: Sequence[str]) -> bool:

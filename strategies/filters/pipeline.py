@@ -26,7 +26,7 @@ from strategies.filters.anti_affinity import (
 )
 from strategies.filters.contract import Refusal, Refusals, namespace_of, remaining
 from strategies.filters.even_distribution import no_less_even, uneven
-from strategies.filters.isolation import isolated
+from strategies.filters.isolation import isolated, no_other_broker
 from strategies.filters.policies import PoliciesView
 from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
 from strategies.filters.versions import (
@@ -241,7 +241,8 @@ class Filters:
         elsewhere = remaining([broker for broker in brokers if broker != source], policy)
         if not elsewhere:
             return Refusal(
-                "no-broker-by-policy", "has no other broker that the isolation policies allow"
+                "no-broker-by-policy",
+                no_other_broker(fleet.policies, subject.namespace, brokers),
             )
         counts = self._group_counts(subject, brokers, fleet)
         if counts is not None and not self._form.may_leave(

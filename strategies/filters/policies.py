@@ -9,9 +9,10 @@ The snapshot is JSON, each part as Pulsar's admin API gives it:
      false}}}
 
 Every part may be missing. `isolation` may also be an object of policies by name; the first one that
-matches governs, so its order counts. An unreadable part becomes a complaint and, for isolation, a
-policy with a fault, because the brokers it protects are unknown. The first complaints are spelled
-out, the others counted, because every round repeats them.
+matches governs, so its order counts. It may also be a text: why the collector could not read
+them. An unreadable part becomes a complaint and, for isolation, a policy with a fault, because the
+brokers it protects are unknown. The first complaints are spelled out, the others counted, because
+every round repeats them.
 """
 
 from __future__ import annotations
@@ -192,7 +193,11 @@ def _unreadable(sentence: str) -> PoliciesView:
 
 def _isolation(reader: _Reader, part: object) -> Iterator[IsolationPolicy]:
     if part is not None and not isinstance(part, dict | list):
-        sentence = f"must be a list of policies, got {_shown(part)}"
+        sentence = (
+            _short(part)
+            if isinstance(part, str)
+            else f"must be a list of policies, got {_shown(part)}"
+        )
         reader.complain("isolation", sentence)
         yield IsolationPolicy("*", fault=sentence)
         return

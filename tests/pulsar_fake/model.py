@@ -145,8 +145,8 @@ class Cluster:
                 return self._topics_of_bundle(request, f"{tenant}/{namespace}", range_)
             case ["broker-stats", kind]:
                 return self._get_of_broker(kind, request.broker)
-            case ["clusters", _cluster, kind]:
-                return self._get_of_cluster(kind)
+            case ["clusters", cluster, kind]:
+                return self._get_of_cluster(cluster, kind)
         return _error(404, "no such resource")
 
     def _get_of_broker(self, kind: str, broker: str) -> Answer:
@@ -167,12 +167,16 @@ class Cluster:
                 kinds["persistent"][topic] = figures
         return found
 
-    def _get_of_cluster(self, kind: str) -> Answer:
-        if kind == "failureDomains":
-            return _ok(self.domains)
-        if kind == "namespaceIsolationPolicies" and self.policies:
+    def _get_of_cluster(self, cluster: str, kind: str) -> Answer:
+        if kind == "failureDomains":  # an unknown cluster has none either
+            return _ok(self.domains if cluster == self.name else {})
+        if kind != "namespaceIsolationPolicies":
+            return _error(404, "no such resource")
+        if cluster != self.name:
+            return _error(404, f"Cluster {cluster} does not exist.")
+        if self.policies:
             return _ok(self.policies)
-        return _error(404, f"{kind} for cluster does not exist")
+        return _error(404, f"NamespaceIsolationPolicies for cluster {cluster} does not exist")
 
     def _start(self, broker: str) -> Mapping[str, object]:
         started_s = self.started_s.get(broker)
@@ -195,7 +199,8 @@ class Cluster:
             case ["version"]:
                 return Answer(200, self.version.encode())
             case ["configuration", "runtime"]:
-                return _ok({"loadManagerClassName": _MANAGERS[self.manager], **self.configuration})
+                named = {"clusterName": self.name, "loadManagerClassName": _MANAGERS[self.manager]}
+                return _ok({**named, **self.configuration})
             case [_cluster]:  # any name is as good as the right one
                 return _ok(self.brokers)
         return _error(404, "no such resource")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -14,6 +15,8 @@ import pytest
 
 from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
 from rebalancer.cli import exit_codes
+from rebalancer.cli.doctor.cluster import check_cluster
+from rebalancer.settings.load import load
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Collector
 from sinks.collector.open_cluster import opened
@@ -184,6 +187,26 @@ def test_what_the_admin_api_answers(cluster: PulsarCluster, used: Bundles) -> No
         used.admin.failure_domains(),
         used.admin.anti_affinity(used.namespace),
     ) == ({}, {}, None)
+
+
+@BOTH
+def test_a_misspelt_cluster_name_is_refused_and_lifts_no_policy(
+    cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
+) -> None:
+    wrong = replace(cluster.settings(tmp_path), cluster="typo")
+    with isolation(cluster, used.namespace, [cluster.brokers[0]]):
+        with (
+            closing(PulsarAdmin(wrong)) as admin,
+            pytest.raises(NotFound, match="Cluster typo does"),
+        ):
+            admin.isolation_policies()
+        for command in (["collect", "--once"], ["execute", "--once", "--apply"]):
+            answer = rebalancer(*command, *words(wrong), *around(control))
+            assert answer.code == exit_codes.SETTINGS
+            assert "pulsar.cluster: is typo, but" in answer.words
+            assert "belongs to c (clusterName" in answer.words
+    (finding,) = check_cluster(load(), wrong, shadow=False)
+    assert (finding.status, "belongs to c (clusterName" in finding.text) == ("fail", True)
 
 
 def test_a_bundle_nobody_owns_is_unloaded_without_effect(

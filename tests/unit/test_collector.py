@@ -23,11 +23,11 @@ from sinks.topics.access import open_publisher
 from sinks.wire.codec import decode
 from strategies.errors import Unauthorized
 from strategies.filters.isolation import isolated
-from strategies.filters.policies import read_policies
+from strategies.filters.policies import PoliciesView, read_policies
 from strategies.model import LoadReport, Policies, Sweep
 from tests.control_topic import Control
-from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Answer, Cluster, Request
+from tests.pulsar_fake.server import FakePulsar, Fault, Faults
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 
@@ -242,12 +242,7 @@ def test_policies_are_published_when_they_change_and_read_as_they_are_meant(
         changed.append(one.step().policies)
     assert changed == [True, False, True]
 
-    snapshots = [
-        read_policies(record.snapshot)
-        for record in records(control)
-        if isinstance(record, Policies)
-    ]
-    last = snapshots[-1]
+    last = views(control)[-1]
     assert (last.complaints, last.groups, last.domains) == (
         (),
         {"t/ns": "g1"},
@@ -279,15 +274,81 @@ def test_policies_that_do_not_change_are_published_again_after_a_while(
 def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(
     pulsar: FakePulsar, control: Control
 ) -> None:
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(500)) if "failureDomains" in request.target else None
-    )
-    with collector(pulsar, control) as one:
+    with collector(pulsar, control, policies_interval_ms=100) as one:
+        assert one.step().policies
+        pulsar.faults = broken("failureDomains", Answer(500))
         told = one.step()
         assert not told.policies
         assert "stay as they were" in told.complaints[0]
         pulsar.faults = lambda _: None
+        pulsar.cluster.policies["p"] = POLICY
         assert one.step().policies
+    assert len(views(control)) == 2
+
+
+#: Answers that say nothing about the part of the policies that is asked for.
+UNREAD = {
+    "a broken broker": ("failureDomains", Answer(500)),
+    "a page of a proxy": ("namespaceIsolationPolicies", Answer(404, b"<html>404</html>")),
+    "another cluster": (
+        "namespaceIsolationPolicies",
+        Answer(404, b'{"reason":"Cluster c does not exist."}'),
+    ),
+    "a broken store": (
+        "antiAffinity",
+        Answer(404, b'{"reason":"Couldn\x27t find namespace policies"}'),
+    ),
+    "a group behind a proxy": ("antiAffinity", Answer(404, b"<html>404</html>")),
+}
+
+
+@pytest.mark.parametrize(("part", "answer"), UNREAD.values(), ids=UNREAD)
+def test_until_policies_have_been_read_they_protect_every_bundle(
+    pulsar: FakePulsar, control: Control, part: str, answer: Answer
+) -> None:
+    """Without a record, rounds would know of no policy and break those that are there."""
+    pulsar.faults = broken(part, answer)
+    with collector(pulsar, control) as one:
+        (complaint,) = one.step().complaints
+        assert "nothing moves" in complaint
+        unread = views(control)[-1]
+        refused = isolated(unread, "any/ns", pulsar.cluster.brokers)
+        assert {why.code for why in refused.values()} == {"isolation-unreadable"}
+        assert len(refused) == 3
+        assert "policies.isolation: could not be read: " in unread.complaints[0]
+        assert {facts.version for facts in unread.brokers.values()} == {"4.2.4"}
+        pulsar.faults = lambda _: None
+        assert one.step().complaints == ()
+    assert isolated(views(control)[-1], "any/ns", pulsar.cluster.brokers) == {}
+
+
+def test_a_namespace_that_was_deleted_meanwhile_has_no_group(
+    pulsar: FakePulsar, control: Control
+) -> None:
+    def deletes(request: Request) -> Fault | None:
+        if "antiAffinity" not in request.target:
+            return None
+        pulsar.cluster.owners.clear()
+        return Fault(instead=Answer(404, b'{"reason":"Namespace does not exist"}'))
+
+    pulsar.faults = deletes
+    with collector(pulsar, control) as one:
+        assert one.step().complaints == ()
+    assert (views(control)[-1].groups, views(control)[-1].complaints) == ({}, ())
+
+
+def broken(part: str, answer: Answer) -> Faults:
+    """Answers calls with this part in their path with `answer`."""
+    return lambda request: Fault(instead=answer) if part in request.target else None
+
+
+def views(control: Control) -> list[PoliciesView]:
+    """The published policies as rounds read them."""
+    return [
+        read_policies(record.snapshot)
+        for record in records(control)
+        if isinstance(record, Policies)
+    ]
 
 
 def test_a_cluster_that_lists_nobody_makes_no_sweep(pulsar: FakePulsar, control: Control) -> None:

@@ -78,7 +78,7 @@ class TestWhenCallsFail:
     ) -> None:
         one, two, _ = pulsar.cluster.brokers
         pulsar.faults = lambda request: (
-            Fault(instead=Answer(status)) if request.method == "PUT" else None
+            Fault(instead=Answer(status, b'{"reason":"so"}')) if request.method == "PUT" else None
         )
         control.send(command(ONE, one, two))
 

@@ -149,6 +149,9 @@ def test_a_host_that_is_no_broker_any_more_is_passed_over(
 
     for _ in range(2):
         assert set(alive) <= set(listed_by(settings, KnownBrokers(settings, [tmp_path / "state"])))
+    known = KnownBrokers(settings, [tmp_path / "state"])
+    with closing(PulsarAdmin(settings, known=known)) as admin:
+        assert admin.configuration()["clusterName"] == settings.cluster, "the first call of a start"
 
 
 def test_when_all_listed_brokers_refuse_the_token_the_token_is_named(

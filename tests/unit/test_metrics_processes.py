@@ -80,7 +80,7 @@ class TestCollector:
             wrong = {
                 two: Fault(instead=Answer(503)),
                 three: Fault(instead=Answer(200, b"<html>")),
-                four: Fault(instead=Answer(404)),
+                four: Fault(instead=Answer(404, b'{"reason":"so"}')),
             }
             pulsar.faults = lambda request: (
                 wrong.get(request.broker) if "load-report" in request.target else None

@@ -109,19 +109,21 @@ def test_a_demo_begins_with_an_empty_folder(tmp_path: Path) -> None:
 
 
 def test_a_broker_names_its_cluster(tmp_path: Path) -> None:
-    with FakePulsar(Cluster(manager="extensible")) as pulsar:
-        pulsar.cluster.configuration["clusterName"] = "east"
+    with FakePulsar(Cluster(name="east", manager="extensible")) as pulsar:
         cluster = discovered(PulsarSettings(admin_urls=pulsar.admin_urls), lambda _: True)
         assert (cluster.pulsar.cluster, cluster.load_manager) == ("east", "extensible")
         assert sorted(cluster.brokers) == sorted(pulsar.cluster.brokers)
-        given = discovered(PulsarSettings("mine", pulsar.admin_urls), lambda _: True)
-        assert given.pulsar.cluster == "mine"
+        given = discovered(PulsarSettings("east", pulsar.admin_urls), lambda _: True)
+        assert given == cluster
     assert all(request.method == "GET" for request in pulsar.asked("GET"))
     assert pulsar.cluster.applied == []
 
 
 def test_a_broker_without_a_name_is_an_error() -> None:
-    with FakePulsar(Cluster()) as pulsar, pytest.raises(Refused, match=r"set pulsar\.cluster"):
+    with (
+        FakePulsar(Cluster(name="")) as pulsar,
+        pytest.raises(Refused, match=r"set pulsar\.cluster"),
+    ):
         discovered(PulsarSettings(admin_urls=pulsar.admin_urls), lambda _: True)
 
 
@@ -252,7 +254,7 @@ def test_an_address_without_brokers_is_one_sentence(tmp_path: Path) -> None:
         answer = rebalancer("watch", *given)
         other.shutdown()
     assert answer.code == 1
-    assert f"{address} has no admin API of Pulsar; correct pulsar.admin_urls" in answer.words
+    assert "is not an answer of Pulsar: correct pulsar.admin_urls" in answer.words
 
 
 def test_a_page_needs_a_port_of_its_own(tmp_path: Path) -> None:

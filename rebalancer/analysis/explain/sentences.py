@@ -14,6 +14,7 @@ from rebalancer.simulation.tracing import proof_of
 from strategies.describe import counted, describe_intent, describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 from strategies.placement.answers import BEING_DRAINED
+from strategies.round_state import ABOUT_POLICIES
 
 #: Maximum number of bundles that a line names; it counts the others.
 _NAMES = 3
@@ -166,7 +167,12 @@ def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str
         for skip in done.skips
         if skip.subject == "bundle" and bundle in skip.names
     ]
-    return [*moved, *left]
+    about = [
+        f"of the whole cluster: {skip.text} [{skip.code}]"
+        for skip in done.skips
+        if skip.code in ABOUT_POLICIES
+    ]
+    return [*moved, *left, *about] if moved or left else []
 
 
 def _bundle_command_lines(command: Command, history: DecisionHistory) -> list[str]:

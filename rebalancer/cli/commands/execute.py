@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -16,6 +16,7 @@ from rebalancer.cli.executor_assembly import Assembled, assembled
 from rebalancer.cli.lines import put
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.cli.metrics_server import metrics_served
+from rebalancer.cli.own_shedder import OwnShedder
 from rebalancer.settings.load import Settings
 from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Stopped
@@ -104,7 +105,8 @@ def execute(
                             )
                         )
                     begun = True
-                    _work(ready, stop, once, outage, metrics)
+                    report_shedder = _shedder_reporter(ready, log) if apply else _report_nothing
+                    _work(ready, stop, once, outage, metrics, report_shedder=report_shedder)
                     held = ready.executor.held
                 break
             except SinkError as error:
@@ -195,8 +197,29 @@ def _still_s(settings: Settings) -> float:
     return _STILL_S + turns_s + (2 * given.arrival_timeout_ms + given.measure_ms) / 1000
 
 
+def _report_nothing() -> None:
+    """Of a dry run: nothing of ours moves bundles."""
+
+
+def _shedder_reporter(ready: Assembled, log: Log) -> Callable[[], None]:
+    """Logs that Pulsar's own shedder is on, whenever that is due."""
+    shedder = OwnShedder(ready.leader.run, "it and this executor move the same bundles")
+
+    def report_shedder() -> None:
+        for line in shedder.news():
+            log.write(line)
+
+    return report_shedder
+
+
 def _work(
-    ready: Assembled, stop: Stop, once: bool, outage: RetryBackoff, metrics: ExecutorMetrics
+    ready: Assembled,
+    stop: Stop,
+    once: bool,
+    outage: RetryBackoff,
+    metrics: ExecutorMetrics,
+    *,
+    report_shedder: Callable[[], None],
 ) -> None:
     executor = ready.executor
     metrics.follow(
@@ -208,8 +231,10 @@ def _work(
         breaker=lambda: executor.breaker,
     )
     try:
+        report_shedder()
         executor.recover()
         while not stop.is_set():
+            report_shedder()
             done = executor.step()
             outage.succeeded()
             metrics.stepped()

@@ -30,6 +30,7 @@ from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.errors import WireError
 from strategies.model import Outcome
+from strategies.round_state import ABOUT_POLICIES
 
 if TYPE_CHECKING:
     from rebalancer.analysis.report.page import PageTable
@@ -116,6 +117,7 @@ def replay(
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
     if quiet:
         _report_rejected(origin, made)
+    _report_policies(made)
     files = {} if out is None else _write(out, made, source)
     files |= {} if html is None else _write_html(html, origin, made, settings, source.verdicts())
     _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
@@ -169,6 +171,16 @@ def _report_rejected(origin: str, made: decisions.Decisions) -> None:
             WireError(rejected.code, rejected.text),
         )
     console.warn(skipped.lines())
+
+
+def _report_policies(made: decisions.Decisions) -> None:
+    """Prints what the last rounds say about policies that cannot be read or match no broker."""
+    console.warn(
+        f"{one.cluster}: {skip.text} [{skip.code}]"
+        for one in made.last_rounds()
+        for skip in one.skips
+        if skip.code in ABOUT_POLICIES
+    )
 
 
 def _answers(

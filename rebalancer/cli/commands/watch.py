@@ -27,6 +27,8 @@ from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SettingsError
 
 app = typer.Typer()
+#: What Pulsar's own shedder means for a user who watches.
+_WATCHED = "it moves bundles while you watch, and rounds yield to many such moves"
 
 
 @app.command()
@@ -141,6 +143,7 @@ def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) 
 def _watch(
     used: WatchFolder, subjects: list[str], stop: Stop, modelled: bool, open_page: bool
 ) -> None:
+    from rebalancer.cli.own_shedder import own_shedders
     from rebalancer.cli.watch.follow import dry_runs, follow, modelling, opened_rounds
     from rebalancer.cli.watch.processes import started
 
@@ -152,7 +155,11 @@ def _watch(
     screen, address = WatchScreen(), serve_address(settings.serve)
     page = f"{'https' if settings.serve.tls_cert else 'http'}://{address}/"
     commands = ["serve", *([] if modelled else ["collect"]), "run"]
-    with started(used, commands) as processes, answerer as answering:
+    with (
+        started(used, commands) as processes,
+        answerer as answering,
+        own_shedders(() if modelled else settings.clusters, settings.collector, _WATCHED) as own,
+    ):
         processes.wait_for(address, stop.wait)
         screen.begin(subjects, used, page)
         if open_page:
@@ -166,6 +173,7 @@ def _watch(
                 stop,
                 telemetry=topics.telemetry.folder,
                 clock_ms=wall_clock_ms,
+                shedders=own,
             )
         console.progress("Stopping the processes …")
 

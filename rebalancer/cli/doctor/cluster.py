@@ -17,20 +17,24 @@ from rebalancer.cli.doctor.brokers import Broker, running_manager
 from rebalancer.cli.doctor.check_timeouts import Check
 from rebalancer.cli.doctor.disk_and_topics import pulsar_topics
 from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.running_release import check_release
+from rebalancer.cli.doctor.policies import check_policies
+from rebalancer.cli.doctor.running_release import check_release, used_release
 from rebalancer.cli.doctor.running_shedder import check_load_manager, check_shedder
 from rebalancer.cli.doctor.token import check_expiry
+from rebalancer.cli.own_shedder import SWITCH_OFF
 from rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import Source, opened, run_until_complete
 from sinks.collector.settings import collector_folder
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_clock import broker_time_s
+from sinks.pulsar_api.cluster_name import check_cluster_name
 from sinks.pulsar_api.freezes import PATIENCE_MS, find_stuck, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
+from strategies.java.release_defaults import matches_ids
 
 T = TypeVar("T")
 
@@ -38,7 +42,6 @@ T = TypeVar("T")
 PATIENCE_S = 10.0
 _SKEW_S = 5
 _AT_ONCE = 16
-_OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
 _NO_FIGURES = (
     "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that "
     "does not help, see its log"
@@ -199,8 +202,8 @@ def check_rivals(
             "built-in shedding",
             "fail",
             f"is on at {_some(shedding)}: brokers and executors would move the same bundles",
-            f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with "
-            "it: rebalancer shadow, doctor --shadow",
+            f"switch it off: {SWITCH_OFF.format('loadBalancerSheddingEnabled')}; or only compare "
+            "with it: rebalancer shadow, doctor --shadow",
         )
     elif shadow and shedding and moves_per_hour:
         yield Finding(
@@ -227,8 +230,8 @@ def check_rivals(
             "built-in splitting",
             "warn",
             f"is on at {_some(splits)}, and splitting.enabled too",
-            f"{_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set splitting.enabled to "
-            "false",
+            f"{SWITCH_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set "
+            "splitting.enabled to false",
         )
     else:
         yield ok(
@@ -383,16 +386,22 @@ def _findings(
         pulsar, [collector_folder(settings.collector), state_folder(settings.executor)], write=False
     )
     with closing(PulsarAdmin(pulsar, Event().wait, known=known)) as admin:
+        check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         names = admin.brokers()
         yield check_reach(known)
+        yield ok("cluster name", f"{pulsar.cluster}, as the brokers name it")
         listed = _all(
             lambda name: _ask(admin, name), names or [url.netloc for url in admin_urls(pulsar)]
         )
+        by_id = matches_ids(used_release(listed, settings))
+        domains = settings.engine.filters.failure_domains
+        policies = [*check_policies(admin, names, by_id=by_id, domains=domains)] if names else []
     yield check_brokers(listed if names else [])
     yield check_load_manager(listed, pulsar)
     yield from check_shedder(listed)
     yield check_release(listed, settings)
     yield check_filters(listed, settings.engine)
+    yield from policies
     engine = settings.engine
     yield from check_rivals(listed, engine.splitting.enabled, shadow, engine.rivals.moves_per_hour)
     yield check_freezes(names, pulsar)

@@ -25,12 +25,16 @@ def in_release_of_checkpoint(settings: Settings) -> Settings:
     return settings if release is None else settings.in_release(release)
 
 
+def used_release(listed: Sequence[Broker], settings: Settings) -> PulsarRelease:
+    """The release whose rules decide: that of settings or checkpoint, otherwise of the brokers."""
+    return _fixed(settings) or _running(listed).release
+
+
 def check_release(listed: Sequence[Broker], settings: Settings) -> Finding:
     """Checks that the rules that decide are those of the oldest broker, and that all versions are
     known.
     """
-    found = release_of({broker.name: broker.version for broker in listed if broker.version})
-    used = _fixed(settings) or found.release
+    found, used = _running(listed), used_release(listed, settings)
     text = f"the rules and defaults of {used} apply"
     if found.oldest is None:
         return ok(_CHECK, f"{text}: {found.why}")
@@ -44,6 +48,10 @@ def check_release(listed: Sequence[Broker], settings: Settings) -> Finding:
             "finish the upgrade, or update this program if the brokers are newer than it",
         )
     return ok(_CHECK, f"{text}: {found.why}")
+
+
+def _running(listed: Sequence[Broker]) -> ClusterRelease:
+    return release_of({broker.name: broker.version for broker in listed if broker.version})
 
 
 def _differs(used: PulsarRelease, found: ClusterRelease, settings: Settings) -> Finding:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from rebalancer.cli.own_shedder import OwnShedder
 from rebalancer.cli.watch.dry_runs import DryRuns
 from rebalancer.cli.watch.folder import WatchFolder
 from rebalancer.cli.watch.modelled_cluster import modelled_cluster
@@ -45,14 +46,18 @@ def follow(
     *,
     telemetry: Path,
     clock_ms: Callable[[], int],
+    shedders: Sequence[OwnShedder] = (),
 ) -> None:
     """Turns until `stop` is set, and deletes old segments of the file topic `telemetry`. Raises
-    ChildFailed, SinkError.
+    ChildFailed, SinkError. `shedders`: of Pulsar itself; the screen names those that are on.
     """
     known: dict[str, Command] = {}
     waiting: list[Round] = []
     while not stop.wait(_TURN_S):
         processes.check()
+        for shedder in shedders:
+            for line in shedder.news():
+                screen.line(str(line))
         known |= {command.id: command for command in answerer.step()}
         waiting += _new_rounds(rounds)
         # A round's commands may be read after it.

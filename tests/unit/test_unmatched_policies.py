@@ -1,0 +1,256 @@
+"""Isolation patterns that match no live broker are named, with what they are compared with: most
+people write `host:8080`, and Pulsar 4.2 compares host names.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from rebalancer.cli.doctor.policies import check_domains, check_groups, check_isolation
+from strategies.filters.isolation import unmatched
+from strategies.filters.policies import PoliciesView
+from strategies.settings import Mode
+from strategies.shedding.registry import SHEDDERS
+from tests.pulsar_fake.model import Answer, Cluster
+from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.unit.command_line import rebalancer
+from tests.unit.placement_builders import policies, policy
+from tests.unit.test_collector import REPORT
+from tests.unit.test_doctor_cluster import QUIET, findings
+
+#: Brokers b0 (busy), b1 and b2, and the policy p1 that names b0 and b1 with their ports.
+RECORDING = Path(__file__).parents[1] / "data" / "isolation-policy-with-ports.jsonl.gz"
+BUNDLE = "public/default/0x00000000_0x071c71c7"
+NAMED = (
+    "no live broker matches primary b0.example.org:8080, secondary b1.example.org:8080 of "
+    "isolation policy p1 (namespaces public/default)"
+)
+HOSTS = "its patterns are compared with whole host names, without ports, such as b0.example.org"
+LIVE = ("b0:8080", "b1:8080", "b2:8080")
+
+
+@pytest.mark.parametrize("subject", ["latest", BUNDLE, "b0.example.org:8080"])
+def test_explain_names_policy_patterns_and_what_is_compared(tmp_path: Path, subject: str) -> None:
+    assert rebalancer("replay", RECORDING, "--out", tmp_path / "out").code == 0
+    words = rebalancer("explain", subject, "--from", tmp_path / "out").words
+    assert NAMED in words
+    assert HOSTS in words
+
+
+def test_replay_names_them_too() -> None:
+    words = rebalancer("replay", RECORDING).words
+    assert NAMED in words
+    assert HOSTS in words
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("strategy", sorted(SHEDDERS))
+def test_every_strategy_names_them_in_each_round(tmp_path: Path, strategy: str, mode: str) -> None:
+    rounds = rounds_of(
+        tmp_path, RECORDING, f"shedding.strategy={strategy}", f"shedding.mode={mode}"
+    )
+    assert len(rounds) == 4
+    assert [codes(one).count("isolation-unmatched") for one in rounds] == [1] * 4
+    assert all("isolation-unmatched" not in one["state"]["text"] for one in rounds)
+
+
+def test_with_the_rules_of_50_ids_match_and_nothing_is_named(tmp_path: Path) -> None:
+    rounds = rounds_of(tmp_path, RECORDING, "pulsar.version=5.0")
+    assert len(rounds) == 4
+    assert [codes(one).count("isolation-unmatched") for one in rounds] == [0] * 4
+
+
+def test_a_broker_without_figures_is_live(tmp_path: Path) -> None:
+    """Only the sweep knows it; its pattern is right."""
+    lines = gzip.decompress(RECORDING.read_bytes()).decode().splitlines()
+    silent = [line for line in lines if '"broker": "b1.example.org:8080"' not in line]
+    missing = '"missing": {"b1.example.org:8080": "silent"}'
+    right = [
+        line.replace('"missing": {}', missing)
+        .replace('["b0.example.org:8080"]', '["b0.example.org"]')
+        .replace('"secondary": ["b1.example.org:8080"]', '"secondary": ["b1.example.org"]')
+        .replace('"b1.example.org:8080", "b2.example.org:8080"]', '"b2.example.org:8080"]')
+        for line in silent
+    ]
+    assert len(silent) < len(lines)
+    file = tmp_path / "silent.jsonl"
+    file.write_text("\n".join(right) + "\n", "utf-8")
+    rounds = rounds_of(tmp_path, file)
+    assert len(rounds) == 4
+    assert not any("isolation-unmatched" in codes(one) for one in rounds)
+
+
+def rounds_of(folder: Path, recording: Path, *given: str) -> list[dict[str, Any]]:
+    words = [word for one in given for word in ("--set", one)]
+    answer = rebalancer("replay", recording, "--out", folder / "out", *words)
+    assert answer.code == 0, answer.words
+    return [json.loads(line) for line in (folder / "out/rounds.jsonl").read_text().splitlines()]
+
+
+def codes(one: dict[str, Any]) -> list[str]:
+    return [skip["code"] for skip in one["skips"]]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "found"),
+    [
+        (["b0"], False),
+        (["b[0-9]"], False),
+        ([".*"], False),
+        (["b0:8080"], True),
+        ([r"b0\:8080"], True),
+        (["b0:.*"], True),
+        (["http://b0:8080"], True),
+        (["b0,b1"], True),
+        ([" b0"], True),
+        (["B0"], True),
+        (["b"], True),
+        ([""], True),
+        (["b0", "gone"], True),
+        ([], False),
+    ],
+)
+def test_what_matches_as_pulsar_42_compares(patterns: list[str], found: bool) -> None:
+    view = policies(policy("p", ["t/.*"], patterns))
+    said = unmatched(view, view.isolation[0], LIVE)
+    assert (f"primary {patterns[-1] if patterns else ''} of isolation policy p" in said) == found
+    assert ("without ports, such as b0" in said) == found
+
+
+def test_50_compares_hosts_and_ids() -> None:
+    view = policies(policy("p", ["t/.*"], ["b0:8080", "b1"], ["b9:8080"]), by_id=True)
+    said = unmatched(view, view.isolation[0], LIVE)
+    assert said == (
+        "no live broker matches secondary b9:8080 of isolation policy p (namespaces t/.*): its "
+        "patterns are compared with whole host names and broker ids, such as b0 and b0:8080"
+    )
+
+
+def test_many_patterns_are_counted() -> None:
+    view = policies(policy("p", ["t/.*"], [f"gone{number}" for number in range(60)]))
+    said = unmatched(view, view.isolation[0], LIVE)
+    assert said == unmatched(view, view.isolation[0], LIVE[::-1])
+    assert "primary gone4 and others of isolation policy p" in said
+    assert len(said) < 400
+
+
+def test_many_policies_are_counted_in_a_round(tmp_path: Path) -> None:
+    lines = gzip.decompress(RECORDING.read_bytes()).decode().splitlines()
+    at = next(number for number, line in enumerate(lines) if '"policies"' in line)
+    record = json.loads(lines[at])
+    (one,) = record["report"]["isolation"].values()
+    record["report"]["isolation"] = {f"p{number}": one for number in range(40)}
+    lines[at] = json.dumps(record)
+    (tmp_path / "many.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    first = rounds_of(tmp_path, tmp_path / "many.jsonl")[0]
+    texts = [skip["text"] for skip in first["skips"] if skip["code"] == "isolation-unmatched"]
+    assert (len(texts), texts[-1]) == (
+        11,
+        "other isolation policies have such patterns, too",
+    )
+
+
+class TestDoctor:
+    """Whether live brokers can satisfy the policies."""
+
+    @pytest.mark.parametrize(
+        ("view", "status", "said"),
+        [
+            (policies(), "ok", "none are set"),
+            (policies(policy("p", ["t/a"], ["b0"])), "ok", "1, each with enough live brokers"),
+            (
+                policies(policy("p", ["t/a"], ["b0:8080"], ["b1:8080"])),
+                "fail",
+                "p leaves its namespaces no live broker: no live broker matches primary b0:8080",
+            ),
+            (policies(policy("p", ["t/a"], [])), "fail", "it names no broker"),
+            (
+                policies(policy("p", ["t/a"], ["b0", "b7"])),
+                "warn",
+                "no live broker matches primary b7 of isolation policy p",
+            ),
+            (
+                policies(policy("p", ["t/a"], ["b0"], min_limit=2)),
+                "warn",
+                "1 primary and 0 secondary live brokers, and min_limit is 2",
+            ),
+            (policies(policy("p", ["t/a"], ["b0"], ["b1"], min_limit=2)), "ok", "1, each"),
+            (policies(policy("p", ["t/a"], ["("])), "fail", "p cannot be followed"),
+            (policies(policy("p", ["t/a"], ["b.*"])), "warn", "every live broker is primary"),
+        ],
+    )
+    def test_isolation_policies(self, view: PoliciesView, status: str, said: str) -> None:
+        (found,) = check_isolation(view, LIVE)
+        assert (found.check, found.status) == ("isolation policies", status)
+        assert said in found.text
+        assert (found.remedy == "") == (status == "ok")
+
+    @pytest.mark.parametrize(
+        ("groups", "status", "said"),
+        [
+            ({}, "ok", "none are set"),
+            ({"t/a": "g", "t/b": "G", "t/c": "g"}, "ok", "1, each with enough live brokers"),
+            (
+                {"t/a": "g", "t/b": "G", "t/c": "g", "t/d": "g"},
+                "warn",
+                "g has 4 namespaces, and 3 live brokers may take them",
+            ),
+            ({"t/x": "g", "t/y": "g"}, "warn", "g has 2 namespaces, and 1 live brokers may take"),
+        ],
+    )
+    def test_anti_affinity_groups(self, groups: dict[str, str], status: str, said: str) -> None:
+        view = policies(policy("p", ["t/x", "t/y"], ["b0"]), groups=groups)
+        if "t/a" in groups:
+            view = policies(groups=groups)
+        (found,) = check_groups(view, LIVE)
+        assert (found.check, found.status) == ("anti-affinity groups", status)
+        assert said in found.text
+
+    def test_failure_domains_name_brokers_by_id(self) -> None:
+        right = policies(domains={"b0:8080": "east", "b1:8080": "west"})
+        assert [one.status for one in check_domains(right, LIVE)] == ["ok"]
+        (found,) = check_domains(policies(domains={"b0": "east", "b1:8080": "west"}), LIVE)
+        assert (found.status, "east of 2 have no live broker" in found.text) == ("warn", True)
+        assert "such as b0:8080" in found.text
+
+    @pytest.fixture
+    def pulsar(self) -> Iterator[FakePulsar]:
+        with FakePulsar(Cluster(report=REPORT, configuration=dict(QUIET))) as running:
+            running.cluster.owners["t/ns/0x00000000_0xffffffff"] = running.cluster.brokers[0]
+            yield running
+
+    def test_doctor_reads_the_cluster(self, pulsar: FakePulsar) -> None:
+        one = pulsar.cluster.brokers[0]
+        pulsar.cluster.policies["p"] = policy("p", ["t/ns"], [one])
+        pulsar.cluster.groups["t/ns"] = "g"
+        found = findings(pulsar)
+        assert found["isolation policies"].status == "fail"
+        assert f"matches primary {one} of isolation policy p" in found["isolation policies"].text
+        assert "without ports, such as 127.0.0.1" in found["isolation policies"].text
+        assert found["anti-affinity groups"].status == "ok"
+        assert "failure domains" not in found
+        domains = findings(pulsar, "filters.failure_domains=true")["failure domains"]
+        assert (domains.status, domains.text) == ("ok", "none are set")
+
+    @pytest.mark.parametrize("given", ["named", "open"])
+    def test_with_the_rules_of_50_ids_are_compared(self, pulsar: FakePulsar, given: str) -> None:
+        pulsar.cluster.policies["p"] = policy("p", ["t/ns"], [pulsar.cluster.brokers[0]])
+        pulsar.cluster.version = "4.2.4" if given == "named" else "5.0.1"
+        named = ["pulsar.version=5.0"] if given == "named" else []
+        assert findings(pulsar, *named)["isolation policies"].status == "ok"
+
+    def test_policies_that_cannot_be_read_are_a_failure(self, pulsar: FakePulsar) -> None:
+        pulsar.faults = lambda request: (
+            Fault(instead=Answer(404, b"<html>"))
+            if "namespaceIsolation" in request.target
+            else None
+        )
+        found = findings(pulsar)
+        assert (found["isolation policies"].status, found["reports"].status) == ("fail", "ok")
+        assert "no bundle moves" in found["isolation policies"].remedy
