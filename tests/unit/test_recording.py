@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import count, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -241,10 +242,11 @@ TINY = {"empty": b"\n", "object": b"{}\n", "arrays": b"[[[[]]]]\n", "record": SW
 
 def packed(path: Path, blocks: Iterable[bytes]) -> Path:
     """A file with these bytes, compressed as its ending says."""
-    if path.suffix == ".zst":
-        packer = zstandard.ZstdCompressor().compressobj()
-    else:
-        packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    packer: Any = (
+        zstandard.ZstdCompressor().compressobj()
+        if path.suffix == ".zst"
+        else zlib.compressobj(6, zlib.DEFLATED, 31)
+    )
     with path.open("wb") as file:
         file.writelines(map(packer.compress, blocks))
         file.write(packer.flush())
