@@ -18,8 +18,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from sinks.notices.notice import Notice
-from sinks.topics.files.flushing import make_folder
-from sinks.topics.files.segments import sync_folder
+from sinks.topics.files.flushing import Fsync, make_folder, write_durably
 from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
 
@@ -77,11 +76,13 @@ class NotifierInUse(SinkError):
 class Outbox:
     """The file in its folder, which is locked until `close`. All methods raise SinkError."""
 
-    def __init__(self, folder: Path) -> None:
-        """Creates the folder. Raises NotifierInUse."""
-        self._folder, self._file = folder, folder / _FILE
+    def __init__(self, folder: Path, fsync: Fsync = os.fsync) -> None:
+        """Creates the folder. `fsync`: flushes the file or folder of a file descriptor. Raises
+        NotifierInUse.
+        """
+        self._file, self._fsync = folder / _FILE, fsync
         try:
-            make_folder(folder)
+            make_folder(folder, fsync)
             self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unusable(error) from error
@@ -120,14 +121,9 @@ class Outbox:
 
     def write(self, stored: Stored) -> None:
         """Returns when it is on the disk."""
-        part = self._file.with_suffix(".part")
+        text = msgspec.json.encode(stored).decode()
         try:
-            with part.open("wb") as file:
-                file.write(msgspec.json.encode(stored))
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._file)
-            sync_folder(self._folder)
+            write_durably(self._file, text, self._file.with_suffix(".part").name, self._fsync)
         except OSError as error:
             raise self._unusable(error) from error
 

@@ -43,15 +43,16 @@ class KnownBrokers:
         *,
         write: bool = True,
         clock_ms: Callable[[], int] = wall_clock_ms,
+        fsync: Callable[[int], None] = os.fsync,
     ) -> None:
         """Reads the files in `folders`, without requests. Raises SettingsError.
 
         `write`: stores the cluster's list in the first folder. `log`: gets the reason if a file is
-        not used.
+        not used. `fsync`: flushes the file of a file descriptor.
         """
         self._settings = settings
         self._urls = admin_urls(settings)
-        self._clock_ms, self._log = clock_ms, log
+        self._clock_ms, self._log, self._fsync = clock_ms, log, fsync
         files = [folder / f"brokers-{_key(settings, self._urls)}.json" for folder in folders]
         self._file = files[0] if files and write else None
         self._changing = threading.Lock()
@@ -130,7 +131,7 @@ class KnownBrokers:
         }
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            _replace(file, json.dumps(tree).encode())
+            _replace(file, json.dumps(tree).encode(), self._fsync)
         except OSError as error:
             self._complain(
                 f"{file} cannot be written ({error.strerror}): the next start uses "
@@ -197,14 +198,14 @@ def _text(file: Path) -> bytes:
         return content.read()
 
 
-def _replace(file: Path, text: bytes) -> None:
+def _replace(file: Path, text: bytes, fsync: Callable[[int], None]) -> None:
     """Replaces the file atomically: after a crash it has the old content or the new one."""
     opened, part = tempfile.mkstemp(dir=file.parent, prefix=".brokers-")
     try:
         with os.fdopen(opened, "wb") as content:
             content.write(text)
             content.flush()
-            os.fsync(opened)
+            fsync(opened)
         Path(part).replace(file)
     except BaseException:
         Path(part).unlink(missing_ok=True)

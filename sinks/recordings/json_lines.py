@@ -23,6 +23,11 @@ _PIECE = 512
 #: Largest window of a zstd frame (zstd's default for streams), and longest line: more than any
 #: topic accepts.
 _LARGEST_WINDOW, _LONGEST_LINE = 2**27, 64 * 2**20
+#: Lines and bytes that a file of any size may have, and what each further line takes: the shortest
+#: record has 66 bytes, and its new time alone leaves more than 2 after compression. Large reports
+#: without traffic become some thousand times smaller; Zstandard allows 32,768.
+_MOST_LINES, _BYTES_OF_LINE, _PACKED_OF_LINE = 100_000, 32, 2
+_MOST_BYTES, _MOST_TIMES = 2**30, 10_000
 _GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 _KINDS = {".gz": (_GZIP, "gzip (.jsonl.gz)"), ".zst": (_ZSTD, "zstd (.jsonl.zst)")}
 
@@ -129,7 +134,8 @@ def _guarded(path: Path, stream: io.BufferedReader) -> Iterator[bytes]:
     count = 0
     with stream:
         try:
-            for line in _lines(str(path), _plain(path, stream)):
+            packed = _Packed(stream)
+            for line in _bounded(path, packed, _lines(str(path), _plain(path, stream, packed))):
                 yield line
                 count += 1
         except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
@@ -139,12 +145,12 @@ def _guarded(path: Path, stream: io.BufferedReader) -> Iterator[bytes]:
             ) from error
 
 
-def _plain(path: Path, stream: io.BufferedReader) -> IO[bytes]:
+def _plain(path: Path, stream: io.BufferedReader, packed: _Packed) -> IO[bytes]:
     _check_kind(path, stream.peek(4)[:4])  # a named pipe cannot go back
     if path.suffix == ".gz":
-        return cast(IO[bytes], gzip.GzipFile(fileobj=stream, mode="rb"))
+        return cast(IO[bytes], gzip.GzipFile(fileobj=cast(IO[bytes], packed), mode="rb"))
     if path.suffix == ".zst":
-        return io.BufferedReader(_ZstdStream(stream), _BLOCK)
+        return io.BufferedReader(_ZstdStream(packed), _BLOCK)
     return stream
 
 
@@ -180,12 +186,45 @@ def _lines(name: str, stream: IO[bytes]) -> Iterator[bytes]:
         yield line[:-1] if line.endswith(b"\n") else line
 
 
+class _Packed:
+    """A compressed file, and how much of it was read."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.taken = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        block = self._stream.read(size)
+        self.taken += len(block)
+        return block
+
+
+def _bounded(path: Path, packed: _Packed, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, as long as they are as many and as long as telemetry may be in a file of this
+    size. Raises SinkError.
+    """
+    size = 0
+    for count, line in enumerate(lines, 1):
+        size += len(line) + 1
+        taken = packed.taken or size
+        if (
+            count > _MOST_LINES + min(size // _BYTES_OF_LINE, taken // _PACKED_OF_LINE)
+            or size > _MOST_BYTES + taken * _MOST_TIMES
+        ):
+            raise SinkError(
+                f"{path}: its first {taken} bytes hold {count} lines and {size >> 20} MiB, which "
+                "is no telemetry; name a recording made with `rebalancer record`, or decompress "
+                "it into a .jsonl file."
+            )
+        yield line
+
+
 class _ZstdStream(io.RawIOBase):
     """Decompresses one or more frames. Unlike the library's own reader it detects a file that ends
     in the middle of a frame.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: _Packed) -> None:
         self._stream = stream
         self._frame = _frame()
         self._begun = False

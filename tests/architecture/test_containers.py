@@ -123,6 +123,7 @@ def test_the_image_of_the_job_holds_the_kafka_connector_where_its_settings_look(
 def test_services_are_pinned_and_watched() -> None:
     services = read_compose(COMPOSE_FILE)["services"]
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert services
     for name, service in services.items():
         assert is_pinned(service["image"]), name
         if "build" in service:

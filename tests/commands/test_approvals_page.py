@@ -60,7 +60,9 @@ def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
 
 def test_the_example_is_what_the_commands_print(tmp_path: Path) -> None:
     printed = set(a_run(tmp_path))
-    for block in re.findall(r"```console\n(.*?)```", PAGE.split("## Decide")[1], re.DOTALL):
+    blocks = re.findall(r"```console\n(.*?)```", PAGE.split("## Decide")[1], re.DOTALL)
+    assert any("$ " in block for block in blocks)
+    for block in blocks:
         for line in block.splitlines():
             assert line.startswith("$ ") or plain(line) in printed, line
 

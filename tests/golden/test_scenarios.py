@@ -18,11 +18,11 @@ def test_a_scenario_prints_what_its_file_says(path: Path, rewrite: bool) -> None
     printed = "\n".join(play(read_scenario(head))) + "\n"
     if rewrite:
         join_file(path, head, printed)
-    else:
-        assert printed == expected, (
-            f"{path.name}: the print-out changed; `make golden` rewrites it, read the "
-            "difference before you commit it"
-        )
+        return
+    assert printed == expected, (
+        f"{path.name}: the print-out changed; `make golden` rewrites it, read the "
+        "difference before you commit it"
+    )
 
 
 def test_a_line_that_means_nothing_is_an_error() -> None:

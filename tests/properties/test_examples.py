@@ -5,9 +5,23 @@ may ask for less.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
+from hypothesis import Phase, find, settings
+from hypothesis import strategies as st
+
+from strategies.shedding.registry import SHEDDERS
+from strategies.splitting.boundaries import SplitFault, cuts
 from tests.conftest import EXAMPLES
+from tests.properties.legal import fitting, memories, seeds, views
+from tests.properties.split_requests import algorithms, requests
+from tests.properties.test_limits import a_case
+from tests.properties.test_placement import moved, placements, stories
+from tests.properties.test_round import inputs
+from tests.properties.test_shedding import rule_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -27,3 +41,33 @@ def test_no_property_sets_a_number_of_its_own() -> None:
     }
     count_their_stories = {"test_fold.py", "test_drained_fold.py"}
     assert own <= {Path(__file__).name, *count_their_stories}
+
+
+modes = st.sampled_from(["parity", "fixed"])
+any_shedder = st.sampled_from(sorted(SHEDDERS))
+#: What properties look at in a loop → whether an example has some.
+LOOKED_AT: dict[str, tuple[Any, Callable[[Any], object]]] = {
+    "moves of a placement": (st.tuples(stories(), placements, modes), lambda it: moved(*it)),
+    "decisions of a story": (stories(), lambda story: story.decisions),
+    "parts of a split": (
+        st.tuples(algorithms, requests()),
+        lambda it: not isinstance(found := cuts(it[0], it[1], "fixed"), SplitFault) and found,
+    ),
+    "decisions of a shedder": (
+        st.tuples(any_shedder, views, memories),
+        lambda it: rule_of(it[0], "fixed", eager=True).shed(it[1], fitting(it[2], it[1])).decisions,
+    ),
+    "brokers that a memory knows": (memories, lambda memory: memory.brokers),
+    "commands of a round with limits": (
+        st.tuples(any_shedder, modes, inputs, seeds),
+        lambda it: a_case(*it).close().commands,
+    ),
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_what_properties_look_at_in_a_loop_is_there_in_some_examples(name: str) -> None:
+    examples, looked_at = LOOKED_AT[name]
+    once = settings(phases=[Phase.generate], derandomize=True, database=None, deadline=None)
+    assert looked_at(find(examples, lambda it: bool(looked_at(it)), settings=once))

@@ -101,6 +101,7 @@ def test_modular_closes_a_bundle_whose_destination_owns_it(modular_ones: Quiet) 
 
 
 def test_extensible_hands_the_bundle_over_without_any_look_up(extensible_ones: Quiet) -> None:
+    assert extensible_ones.bundles
     for bundle in extensible_ones.bundles[:4]:
         destination = extensible_ones.another(extensible_ones.look_up(bundle))
         extensible_ones.admin.unload(bundle, destination)

@@ -118,7 +118,9 @@ def test_intents_are_checked_where_they_are_decoded(tmp_path: Path) -> None:
 def test_the_time_of_an_intent_orders_nothing() -> None:
     """Where partitions grow at the same time, its own does not hold back the others."""
     far = intent(10_000)
-    for some in opened(decoding(LIMITS, side_by_side=True)(rows(arrow([load_report(), far])))):
+    found = list(opened(decoding(LIMITS, side_by_side=True)(rows(arrow([load_report(), far])))))
+    assert len(found) == 2
+    for some in found:
         assert (some.ts > 0) == isinstance(some.record, LoadReport)
 
 

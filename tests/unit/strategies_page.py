@@ -14,7 +14,9 @@ def example(name: str) -> list[list[str]]:
     """Rows of the table marked with this name, without its head."""
     found = re.search(rf"<!-- example: {name} -->\n(.*?)<!-- /example -->", PAGE, re.DOTALL)
     assert found is not None
-    return rows(found[1])[2:]
+    made = rows(found[1])[2:]
+    assert made
+    return made
 
 
 def rows(text: str) -> list[list[str]]:

@@ -173,6 +173,7 @@ class TestWhoIsTrusted:
         do within a millisecond.
         """
         once = [*skewed(0), *skewed(1)]
+        assert rounds(fold_all(engine(), once))
         for start in range(len(once)):
             for end in range(start + 1, len(once) + 1):
                 again = [*once[:end], *once[start:end], *once[end:]]

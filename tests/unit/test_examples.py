@@ -71,7 +71,9 @@ def test_commands_may_come_on_standard_input_among_rounds(example: str) -> None:
 
 
 def test_the_examples_stay_short() -> None:
-    for example in EXAMPLES.glob("consume_commands.*"):
+    examples = sorted(EXAMPLES.glob("consume_commands.*"))
+    assert [example.suffix for example in examples] == [".mjs", ".py"]
+    for example in examples:
         code = [
             line
             for line in example.read_text("utf-8").splitlines()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from sinks.topics.uri import TopicUri, file_topic
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SinkError
 
-HOUR_MS = 3_600_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
 @pytest.fixture
@@ -183,3 +184,94 @@ def test_a_reader_without_a_place_of_its_own_is_started_again(topic: TopicUri) -
         segment_path(topic.folder, 1).write_bytes(b"")
         with pytest.raises(SinkError, match=r"is gone: .*, or start the command again"):
             reader.read()
+
+
+NOW_MS = 400 * DAY_MS
+WEEK_MS, AHEAD_MS = 7 * DAY_MS, 8 * DAY_MS
+
+
+def at(ms: int) -> bytes:
+    """A telemetry record of this time."""
+    return b'{"v":1,"kind":"sweep","cluster":"c","ts":%d,"sweep":1,"brokers":[]}' % ms
+
+
+def command_at(ms: int) -> bytes:
+    return b'{"v":1,"id":"x","cluster":"c","issued_at_ms":%d,"expires_at_ms":%d}' % (ms, ms + 1)
+
+
+def history(topic: TopicUri, record: Callable[[int], bytes], *ages_ms: int) -> list[bytes]:
+    """One segment for each age, that its record and its file have; returns the records."""
+    records = [record(NOW_MS - age) for age in ages_ms]
+    with FileTopicWriter(topic.folder, 1) as writer:
+        for value in records:
+            writer.append([value])
+    for number, age in zip(segments(topic.folder), ages_ms, strict=True):
+        written_at(topic, number, NOW_MS - age)
+    return records
+
+
+def written_at(topic: TopicUri, number: int, ms: int) -> None:
+    os.utime(segment_path(topic.folder, number), (ms / 1000, ms / 1000))
+
+
+@pytest.mark.parametrize("record", [at, command_at])
+def test_a_clock_that_is_ahead_for_one_append_deletes_nothing(
+    topic: TopicUri, record: Callable[[int], bytes]
+) -> None:
+    before = history(topic, record, *(age * HOUR_MS for age in range(20, 0, -1)))
+    ahead, right = record(NOW_MS + AHEAD_MS), record(NOW_MS + 1)
+    appended(topic, ahead, WEEK_MS, NOW_MS + AHEAD_MS)
+    written_at(topic, 20, NOW_MS + AHEAD_MS)
+    appended(topic, right, WEEK_MS, NOW_MS + 1)
+    assert lines(topic) == [*before, ahead, right]
+
+
+def test_a_clock_that_is_ahead_for_many_appends_to_a_segment_deletes_nothing(
+    topic: TopicUri,
+) -> None:
+    before = history(topic, at, 3 * HOUR_MS, 2 * HOUR_MS, HOUR_MS)
+    ahead = at(NOW_MS + AHEAD_MS)
+    for _ in range(3):
+        with FileTopicWriter(
+            topic.folder, retention_ms=WEEK_MS, clock_ms=lambda: NOW_MS + AHEAD_MS
+        ) as writer:
+            writer.append([ahead])
+        written_at(topic, 2, NOW_MS + AHEAD_MS)
+    assert lines(topic) == [*before, ahead, ahead, ahead]
+
+
+def test_a_clock_that_one_of_several_writers_has_ahead_deletes_nothing(topic: TopicUri) -> None:
+    before = history(topic, at, 3 * HOUR_MS, 2 * HOUR_MS, HOUR_MS)
+    ahead, right = at(NOW_MS + AHEAD_MS), at(NOW_MS)
+    turns = [(ahead, NOW_MS + AHEAD_MS), (ahead, NOW_MS + AHEAD_MS), (right, NOW_MS)] * 2
+    for record, now_ms in turns:
+        appended(topic, record, WEEK_MS, now_ms)
+        written_at(topic, segments(topic.folder)[-1], NOW_MS)
+    assert lines(topic) == [*before, *[ahead, ahead, right] * 2]
+
+
+def test_what_is_old_by_clock_and_records_is_deleted(topic: TopicUri) -> None:
+    before = history(topic, at, 30 * DAY_MS, 8 * DAY_MS, 6 * DAY_MS, HOUR_MS)
+    appended(topic, at(NOW_MS), WEEK_MS, NOW_MS)
+    assert lines(topic) == [*before[2:], at(NOW_MS)]
+
+
+def test_one_record_of_the_future_keeps_no_segment(topic: TopicUri) -> None:
+    history(topic, at, 30 * DAY_MS, 8 * DAY_MS, HOUR_MS)
+    with segment_path(topic.folder, 0).open("ab") as segment:
+        segment.write(at(10 * NOW_MS) + b"\n")
+    written_at(topic, 0, NOW_MS - 30 * DAY_MS)
+    appended(topic, at(NOW_MS), WEEK_MS, NOW_MS)
+    assert segments(topic.folder) == [2, 3]
+
+
+def test_a_torn_line_at_its_end_hides_no_segments_time(topic: TopicUri) -> None:
+    history(topic, at, HOUR_MS, 0)
+    with segment_path(topic.folder, 0).open("ab") as segment:
+        segment.write(b'{"v":1,"kind":"swe\n')
+    with segment_path(topic.folder, 1).open("r+b") as segment:
+        segment.write(b"torn")  # neither does its successor say when it began
+    written_at(topic, 0, NOW_MS - HOUR_MS)
+    written_at(topic, 1, NOW_MS)
+    appended(topic, at(NOW_MS + AHEAD_MS), WEEK_MS, NOW_MS + AHEAD_MS)
+    assert segments(topic.folder) == [0, 1, 2]

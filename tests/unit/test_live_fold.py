@@ -35,6 +35,7 @@ def only(fold: LiveFold, now_ms: int = NOW) -> LiveCluster:
 
 
 def test_a_round_in_little_memory_is_the_same_round() -> None:
+    assert len(ROUNDS) == 40
     before = None
     for one in ROUNDS:
         before = packed(one, before, 1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
 from strategies.limits.budget import Spent
@@ -20,8 +21,9 @@ from strategies.model import (
     TelemetryRecord,
     Tombstone,
 )
+from strategies.producer_votes import strayed
 from strategies.settings import RoundSettings
-from strategies.state import InFlight, Order, Rehearsal
+from strategies.state import ClusterState, InFlight, Order, Rehearsal
 from strategies.store import InMemoryStore
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
@@ -312,3 +314,14 @@ def test_settings_that_take_a_pause_for_a_wrong_clock_are_refused() -> None:
         match=r"round.stale_after_ms: 400000 is more than round.max_clock_jump_ms \(300000\)",
     ):
         engine(stale_after_ms=400_000)
+
+
+@pytest.mark.parametrize(("live", "most"), [(3, 1_000), (1_100, 1_100)])
+def test_names_without_end_that_stray_leave_the_newest_and_room_for_every_broker(
+    live: int, most: int
+) -> None:
+    state, store = ClusterState(clock=Clock(T0), round=1, live=live), InMemoryStore()
+    names = [f"b{number}:1" for number in range(1_200)]
+    for name in names:
+        state = strayed(report(name, 240, 20), state, store, RoundSettings(), used=True)
+    assert list(state.strays) == names[-most:]

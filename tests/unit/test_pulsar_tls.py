@@ -190,6 +190,7 @@ def test_http_where_tls_is_spoken_names_https(broker: str, ours: Path) -> None:
 def test_https_where_no_tls_is_spoken_names_the_port(ours: Path) -> None:
     with serving(None) as broker:
         said = both_say(broker, ours)
+    assert len(said) == 2
     for sentence in said:
         assert "does not speak TLS at this port" in sentence
         assert "webServicePortTls" in sentence
@@ -200,6 +201,7 @@ def test_a_certificate_for_another_name_is_no_matter_of_authorities(tmp_path: Pa
     elsewhere = certificate(tmp_path, "elsewhere", "DNS:elsewhere.example")
     with serving(elsewhere) as broker:
         said = both_say(broker, elsewhere)
+    assert len(said) == 2
     for sentence in said:
         assert "use a host name that its certificate contains" in sentence
         assert "tls_ca_file" not in sentence

@@ -11,15 +11,23 @@ import subprocess
 import sys
 import threading
 import zlib
+from collections import deque
+from collections.abc import Iterable
+from itertools import count, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalancer.analysis.replay import decisions
 from sinks.recordings.json_lines import open_recording, write_recording
-from strategies.errors import SinkError
+from sinks.wire.origin import pack_origin
+from sinks.wire.output_rows import rejected_row
+from sinks.wire.position import Position
+from strategies.errors import SinkError, WireError
 
 PROJECT = Path(__file__).parents[2]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -225,3 +233,107 @@ def test_a_frame_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None:
     ):
         writer.write(b'{"v":1}\n')
     assert "too much memory" in line_error(path)
+
+
+SWEEP = b'{"v":1,"kind":"sweep","cluster":"c","ts":%d,"sweep":1,"brokers":["b:8080"]}\n'
+#: What a line may hold, without end: nothing, an object, arrays, a record that repeats.
+TINY = {"empty": b"\n", "object": b"{}\n", "arrays": b"[[[[]]]]\n", "record": SWEEP % 1}
+
+
+def packed(path: Path, blocks: Iterable[bytes]) -> Path:
+    """A file with these bytes, compressed as its ending says."""
+    packer: Any = (
+        zstandard.ZstdCompressor().compressobj()
+        if path.suffix == ".zst"
+        else zlib.compressobj(6, zlib.DEFLATED, 31)
+    )
+    with path.open("wb") as file:
+        file.writelines(map(packer.compress, blocks))
+        file.write(packer.flush())
+    return path
+
+
+def lines_until_refused(path: Path) -> tuple[int, str]:
+    """Number of lines that are asked for before the error, and its text."""
+    asked = count()
+    with pytest.raises(SinkError) as refused:
+        deque(zip(asked, open_recording(path), strict=False), maxlen=0)
+    return next(asked), str(refused.value)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+@pytest.mark.parametrize("line", TINY.values(), ids=TINY)
+def test_a_small_file_of_very_many_lines_is_refused(
+    tmp_path: Path, ending: str, line: bytes
+) -> None:
+    many = line * (2**20 // len(line))
+    path = packed(tmp_path / f"bomb{ending}", [many] * 32)
+    assert path.stat().st_size < 300_000
+    lines, said = lines_until_refused(path)
+    assert lines < 300_000
+    assert "lines and" in said
+    assert "which is no telemetry; name a recording made with `rebalancer record`" in said
+
+
+def test_a_file_of_empty_lines_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_bytes(b"\n" * 200_000)
+    assert lines_until_refused(tmp_path / "empty.jsonl")[0] < 110_000
+
+
+@pytest.mark.heavy
+def test_a_small_file_of_very_many_bytes_is_refused(tmp_path: Path) -> None:
+    """Zstandard makes up to 32,768 bytes of one, gzip at most 1,032."""
+    path = packed(tmp_path / "bomb.jsonl.zst", [b"[" * (2**20 - 1) + b"\n"] * 2_200)
+    assert path.stat().st_size < 300_000
+    lines, said = lines_until_refused(path)
+    assert lines < 2_000
+    assert "which is no telemetry" in said
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_months_of_a_cluster_in_which_nothing_happens_are_read(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"idle{ending}"
+    lines = [SWEEP[:-1] % (1_700_000_000_000 + 60_000 * minute) for minute in range(250_000)]
+    assert sum(1 for _ in open_recording(recorded(path, lines))) == len(lines)
+
+
+_REPLAY = """
+import sys
+from rebalancer.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    print("exit", end.code)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")))
+"""
+
+
+@pytest.mark.heavy
+@linux
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+def test_a_replay_of_a_small_file_of_empty_lines_ends_within_a_memory_bound(
+    tmp_path: Path, ending: str
+) -> None:
+    path = packed(tmp_path / f"bomb{ending}", [b"\n" * 2**20] * 32)
+    ran = subprocess.run(
+        [sys.executable, "-c", _REPLAY, "replay", path, "--json"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    *_, said, peak_kb = ran.stdout.splitlines()
+    assert said == "exit 1"
+    assert "which is no telemetry" in ran.stderr
+    assert int(peak_kb) * 1024 < 400 * 2**20
+
+
+def test_rejected_records_that_memory_should_not_hold_end_a_replay() -> None:
+    origin = pack_origin(Position("r.jsonl", 0, 0), b"x" * 500_000)
+    row = rejected_row(WireError("not-json", "No JSON."), origin, "")
+    with pytest.raises(SinkError, match=r"more than 256 MiB .* `rebalancer replay - < FILE`"):
+        decisions.collect(repeat(row))
+    assert decisions.collect(repeat(row, 200)).rejected == (row,)

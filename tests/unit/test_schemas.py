@@ -87,7 +87,9 @@ def test_legal_telemetry_fits() -> None:
 )
 def test_what_the_decoder_refuses_for_its_shape_does_not_fit(maker: Maker) -> None:
     checked = validator("telemetry")
-    for _, _, record in illegal_lines([load_report()], 40, 3, [maker]):
+    records = list(illegal_lines([load_report()], 40, 3, [maker]))
+    assert records
+    for _, _, record in records:
         with pytest.raises(WireError):
             decode(record, b"")
         if b"9" * 5000 not in record:  # Python itself refuses to read that number
@@ -115,7 +117,9 @@ def test_recordings_and_what_follows_from_them_fit() -> None:
     if not RECORDINGS.is_dir():
         pytest.skip("../shared/recordings is not there")
     checked = {topic: validator(topic) for topic in ("telemetry", "commands", "rounds", "rejected")}
-    for recording in sorted(RECORDINGS.glob("*.jsonl.gz")):
+    recordings = sorted(RECORDINGS.glob("*.jsonl.gz"))
+    assert recordings
+    for recording in recordings:
         loop = PlainLoop(EngineSettings())
         for number, line in enumerate(open_recording(recording)):
             if number % 5 == 0:  # all of them take long

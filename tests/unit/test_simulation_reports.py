@@ -70,7 +70,9 @@ def test_totals_agree_with_the_bundles_they_are_the_totals_of() -> None:
 
 
 def test_the_engine_sees_the_same_with_and_without_json() -> None:
-    for seen in passes(2):
+    records = list(passes(2))
+    assert {type(record) for record in records} >= {LoadReport, Sweep}
+    for seen in records:
         direct, wired = seen, over_the_wire(seen)
         if isinstance(direct, LoadReport):
             same_report(direct, wired)

@@ -328,6 +328,7 @@ def test_whatever_fails_and_wherever_a_task_runs_the_state_is_that_of_an_undistu
         for cluster, store in undisturbed.items():
             assert seen(spark, cluster=cluster) == told(store)
             assert seen(spark, deepcopy(worker), cluster) == told(store)
+    assert all(list(store.brokers()) for store in undisturbed.values())
 
 
 def random_changes(draw: Random, step: int) -> Callable[[StateStore], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -66,12 +67,58 @@ def test_what_others_put_there_stays(tmp_path: Path) -> None:
     (tmp_path / "pulsar-rebalancer-job-link").symlink_to(precious)
     (tmp_path / "pulsar-rebalancer-job-empty").mkdir()
     (tmp_path / "pulsar-rebalancer-job-file").touch()
+    (tmp_path / "pulsar-rebalancer-job-elsewhere").mkdir()
+    (tmp_path / "pulsar-rebalancer-job-elsewhere" / ".lock").symlink_to(precious / ".lock")
     before = sorted(tmp_path.rglob("*"))
     with temporary_folder(tmp_path):
         pass
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_what_a_link_in_it_names_stays(tmp_path: Path) -> None:
+    precious, left = tmp_path / "precious", tmp_path / "pulsar-rebalancer-job-left"
+    for folder in (precious, left):
+        folder.mkdir()
+        (folder / ".lock").touch()
+    (left / "link").symlink_to(precious)
+    with temporary_folder(tmp_path):
+        assert not left.exists()
+    assert [entry.name for entry in precious.iterdir()] == [".lock"]
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="TMPDIR"), temporary_folder(tmp_path / "nowhere"):
         pytest.fail("it cannot be made")
+
+
+def test_the_folder_of_another_user_stays(tmp_path: Path) -> None:
+    """Who may delete it, such as root, would take the files of a job whose lock it cannot see: that
+    of another container with the same /tmp.
+    """
+    left = tmp_path / "pulsar-rebalancer-job-left"
+    left.mkdir()
+    (left / ".lock").touch()
+    (left / "state").touch()
+    with temporary_folder(tmp_path, user=os.geteuid() + 1):
+        assert (left / "state").exists()
+    with temporary_folder(tmp_path):
+        assert not left.exists()
+
+
+def test_a_folder_that_another_job_deletes_before_it_is_locked_is_made_again(
+    tmp_path: Path,
+) -> None:
+    asked: list[int] = []
+
+    def flock(descriptor: int, how: int) -> None:
+        asked.append(descriptor)
+        if len(asked) == 1:
+            with temporary_folder(tmp_path):
+                pass  # another job has deleted what nobody has locked
+        fcntl.flock(descriptor, how)
+
+    with temporary_folder(tmp_path, flock=flock) as made:
+        assert made.folder.is_dir()
+        assert [entry.name for entry in tmp_path.iterdir()] == [made.folder.name]
+    assert len(asked) == 2
+    assert list(tmp_path.iterdir()) == []

@@ -114,6 +114,7 @@ def test_a_seed_draws_the_same_sets_and_another_one_others() -> None:
 @pytest.mark.parametrize("strategy", sorted(SHEDDERS))
 def test_everything_that_may_be_tried_is_a_legal_setting(strategy: str) -> None:
     known = load(flags=[f"shedding.strategy={strategy}"])
+    assert SHEDDERS[strategy].tuning
     for name, values in SHEDDERS[strategy].tuning.items():
         assert known.value(f"shedding.{strategy}.{name}") in values
     for changes in drawn(SHEDDERS[strategy], 10, 1):

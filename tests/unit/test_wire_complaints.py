@@ -281,7 +281,9 @@ def test_long_names_and_numbers_are_cut_in_the_sentence() -> None:
 
 @pytest.mark.parametrize("maker", UNDECODABLE)
 def test_each_kind_of_bad_input_has_its_codes(maker: Maker) -> None:
-    for _, kind, record in illegal_lines(LEGAL, 100, 1, [maker]):
+    records = list(illegal_lines(LEGAL, 100, 1, [maker]))
+    assert records
+    for _, kind, record in records:
         error = refusal(record)
         assert error.code in CODES[kind], error.text
         assert error.text.endswith(".")

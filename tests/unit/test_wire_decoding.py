@@ -306,6 +306,8 @@ def test_the_cluster_is_found_whatever_else_is_wrong() -> None:
 def test_all_recordings_are_legal() -> None:
     if not RECORDINGS.is_dir():
         pytest.skip("../shared/recordings is not there")
-    for recording in sorted(RECORDINGS.glob("*.jsonl.gz")):
+    recordings = sorted(RECORDINGS.glob("*.jsonl.gz"))
+    assert recordings
+    for recording in recordings:
         for record in open_recording(recording):
             read(record)

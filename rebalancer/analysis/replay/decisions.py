@@ -16,7 +16,11 @@ from sinks.wire.encoding import encode_outcome
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.describe import describe_command, describe_round
+from strategies.errors import SinkError
 from strategies.model import Outcome, Round
+
+#: Rejected records that are kept: their rows, and what Python needs for each.
+_MOST_REJECTED_BYTES, _ROW_BYTES = 256 * 2**20, 300
 
 FILES: Mapping[str, str] = {
     "commands": "commands.jsonl",
@@ -67,10 +71,19 @@ class ClusterSummary:
 
 def collect(rows: Iterable[OutputRow]) -> Decisions:
     """Sorts rows into the order of the files. A row that was published twice (same bytes) counts
-    once.
+    once. Raises SinkError where rejected records are more than memory should hold.
     """
     by_kind: dict[str, dict[OutputRow, None]] = {kind: {} for kind in FILES}
+    rejected = 0
     for row in rows:
+        if row.kind == "rejected":
+            rejected += len(row.value) + _ROW_BYTES
+        if rejected > _MOST_REJECTED_BYTES:
+            raise SinkError(
+                f"more than {_MOST_REJECTED_BYTES >> 20} MiB of records cannot be used as "
+                "telemetry; name a recording of load reports, or look at what is wrong with "
+                "`rebalancer replay - < FILE`, which keeps none of them."
+            )
         by_kind[row.kind][row] = None
     return Decisions(
         commands=tuple(sorted(by_kind["commands"], key=lambda row: row.key)),

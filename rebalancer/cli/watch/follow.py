@@ -64,7 +64,7 @@ def follow(
         ready = [one for one in waiting if known.keys() >= set(one.commands)]
         screen.rounds(ready, known)
         if ready:
-            delete_segments(telemetry, clock_ms() - _KEEP_MS)
+            delete_segments(telemetry, clock_ms() - _KEEP_MS, _KEEP_MS)
         waiting = [one for one in waiting if one not in ready][-1:]
         for one in ready:
             for name in one.commands:

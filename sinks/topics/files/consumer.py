@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sinks.topics.files.flushing import Fsync, ReadFlush, make_folder
-from sinks.topics.files.segments import Offset, sync_folder
+from sinks.topics.files.flushing import Fsync, ReadFlush, make_folder, write_durably
+from sinks.topics.files.segments import Offset
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
@@ -90,15 +90,9 @@ class FileConsumer:
         text = json.dumps(
             {"v": 1, "topic": self._topic, "segment": behind.segment, "byte": behind.byte}
         )
-        part = self._file.with_suffix(".part")
         try:
             make_folder(self._file.parent, self._fsync)
-            with part.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                self._fsync(file.fileno())
-            part.replace(self._file)
-            sync_folder(self._file.parent, self._fsync)
+            write_durably(self._file, text, self._file.with_suffix(".part").name, self._fsync)
         except OSError as error:
             raise SinkError(
                 f"{self._file} cannot be written ({error.strerror}); make room, or let this "

@@ -54,17 +54,18 @@ class ReadFlush:
             os.close(descriptor)
 
 
-def write_durably(file: Path, text: str, draft: str) -> None:
+def write_durably(file: Path, text: str, draft: str, fsync: Fsync = os.fsync) -> None:
     """Replaces the content of a file, through a file of the name `draft` beside it: after a kill or
-    a loss of power, the old or the new text is there as a whole. Raises OSError.
+    a loss of power, the old or the new text is there as a whole, and the new one if this has
+    returned. Raises OSError.
     """
     new = file.with_name(draft)
     with naming(file), new.open("w", encoding="utf-8") as written:
         written.write(text)
         written.flush()
-        os.fsync(written.fileno())
+        fsync(written.fileno())
     new.replace(file)
-    sync_folder(file.parent)
+    sync_folder(file.parent, fsync)
 
 
 def make_folder(folder: Path, fsync: Fsync = os.fsync) -> None:

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from sinks.topics.files.lines import split_lines
+from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.errors import SinkError
 
 _NAME = re.compile(r"segment-(\d{8,18})\.jsonl")
 _BLOCK = 2**18
+#: Lines that are looked at for a time: torn and foreign lines have none.
+_TIMED_LINES = 8
+
+
+class _Times(msgspec.Struct):
+    """What our records call their time (ms since the epoch): commands have the second one."""
+
+    ts: int | None = None
+    issued_at_ms: int | None = None
+
+
+_TIMES = msgspec.json.Decoder(_Times)
 
 
 class OffsetGone(SinkError):
@@ -145,15 +162,22 @@ def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
             raise _gone(folder, Offset(number, 0))
 
 
-def delete_segments(folder: Path, before_ms: int) -> int:
+def delete_segments(folder: Path, before_ms: int, kept_ms: int | None = None) -> int:
     """Deletes the segments that were last written before a time (ms since the epoch), but not the
     newest one; returns their number. For topics whose readers are all past them. Raises SinkError.
+
+    `kept_ms`: deletes only what is older than this by the records' own times too, so that a clock
+    that is wrong for a moment deletes nothing; records without a time do not count.
     """
     deleted = 0
-    for number in segments(folder)[:-1]:
+    numbers = segments(folder)
+    for number, successor in itertools.pairwise(numbers):
         path = segment_path(folder, number)
         try:
-            if path.stat().st_mtime * 1000 >= before_ms:
+            if path.stat().st_mtime * 1000 >= before_ms or (
+                kept_ms is not None
+                and not _old_by_records(folder, number, successor, numbers[-1], kept_ms)
+            ):
                 break
             path.unlink()
         except OSError as error:
@@ -162,6 +186,49 @@ def delete_segments(folder: Path, before_ms: int) -> int:
             ) from error
         deleted += 1
     return deleted
+
+
+def _old_by_records(folder: Path, number: int, successor: int, newest: int, kept_ms: int) -> bool:
+    """Whether a segment ended longer than `kept_ms` before the newest one began. Both are times of
+    records; one record of a wrong clock at the end of a segment does not keep it for ever, and the
+    newest segment did not begin after it was written.
+    """
+    times = (_last_ms(folder, number), _first_ms(folder, successor))
+    ended = [ms for ms in times if ms is not None]
+    written_ms = segment_path(folder, newest).stat().st_mtime * 1000
+    begun_ms = _first_ms(folder, newest)
+    now_ms = written_ms if begun_ms is None else min(begun_ms, written_ms)
+    return not ended or min(ended) < now_ms - kept_ms
+
+
+def _first_ms(folder: Path, number: int) -> int | None:
+    """The time of a segment's first record; None if its first lines have none."""
+    with open_segment(folder, number) as (descriptor, size):
+        lines = split_lines(read_blocks(descriptor, 0, size), DEFAULT_LIMITS)
+        times = (_time_ms(line.value) for line in itertools.islice(lines, _TIMED_LINES))
+        return next((ms for ms in times if ms is not None), None)
+
+
+def _last_ms(folder: Path, number: int) -> int | None:
+    """The time of a segment's last record; None if its last lines have none."""
+    with open_segment(folder, number) as (descriptor, size):
+        lines = itertools.islice(_lines_backwards(descriptor, size), _TIMED_LINES)
+        return next((ms for line in lines if (ms := _time_ms(line)) is not None), None)
+
+
+def _lines_backwards(descriptor: int, end: int) -> Iterator[bytes]:
+    while end > 0:
+        start = last_newline(descriptor, end - 1)
+        yield os.pread(descriptor, min(end - start, DEFAULT_LIMITS.max_record_bytes), start)
+        end = start
+
+
+def _time_ms(line: bytes) -> int | None:
+    try:
+        times = _TIMES.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    return times.issued_at_ms if times.ts is None else times.ts
 
 
 def _deleted(folder: Path, offset: Offset, oldest: int) -> OffsetGone:

@@ -183,7 +183,9 @@ class FileTopicWriter:
         """
         if self._retention_ms is not None:
             with contextlib.suppress(SinkError):
-                delete_segments(self._folder, self._clock_ms() - self._retention_ms)
+                delete_segments(
+                    self._folder, self._clock_ms() - self._retention_ms, self._retention_ms
+                )
 
     @contextlib.contextmanager
     def _opened(self, segment: int) -> Iterator[int]:

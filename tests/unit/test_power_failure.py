@@ -1,0 +1,187 @@
+"""What is said to be on the disk is there after a loss of power, and nothing is there by half."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sinks.executor.journal import Journal
+from sinks.notices.outbox import Outbox, new_outbox
+from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.files.consumer import FileConsumer
+from sinks.topics.files.flushing import make_folder, write_durably
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
+from strategies.errors import SinkError
+from tests.forgetful_disk import ForgetfulDisk, Image, written
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+TOPIC = "file:///telemetry"
+LINES = [b"one", b"two", b"three", b"four"]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[ForgetfulDisk]:
+    (tmp_path / "disk").mkdir()
+    with closing(ForgetfulDisk(tmp_path / "disk")) as disk:
+        yield disk
+
+
+class Later:
+    """Machines that start again with what a failure has left."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._number = folder, 0
+
+    def machine(self, image: Image) -> Path:
+        self._number += 1
+        return written(image, self._folder / str(self._number))
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Later:
+    return Later(tmp_path / "later")
+
+
+def values(folder: Path) -> list[bytes]:
+    return [record.value for record in FileTopicReader(folder).read()[0]]
+
+
+def test_an_unflushed_file_and_an_unflushed_name_are_forgotten(disk: ForgetfulDisk) -> None:
+    (disk.root / "file").write_bytes(b"content")
+    assert disk.after_a_failure() == ({}, {"file": b""})
+    with (disk.root / "file").open("rb") as file:
+        disk.fsync(file.fileno())
+    assert disk.after_a_failure() == ({}, {"file": b"content"})
+    assert disk.failures == [{}, {"file": b""}]
+
+
+def test_appended_lines_survive_and_no_line_is_there_without_those_before(
+    disk: ForgetfulDisk, later: Later
+) -> None:
+    topic = disk.root / "new" / "telemetry"
+    with FileTopicWriter(topic, 8, sync=True, fsync=disk.fsync) as writer:
+        for count, line in enumerate(LINES, 1):
+            writer.append([line])
+            for image in disk.after_a_failure():
+                assert values(later.machine(image) / "new" / "telemetry") == LINES[:count]
+    assert len(disk.failures) > 2 * len(LINES)
+    for image in disk.failures:
+        left = values(later.machine(image) / "new" / "telemetry")
+        assert left == LINES[: len(left)]
+
+
+def test_lines_of_a_writer_that_does_not_flush_survive_once_another_has_begun_the_next_segment(
+    disk: ForgetfulDisk, later: Later
+) -> None:
+    with FileTopicWriter(disk.root / "telemetry", 8) as writer:
+        writer.append(LINES[:2])
+    with FileTopicWriter(disk.root / "telemetry", 8, sync=True, fsync=disk.fsync) as writer:
+        writer.append(LINES[2:])
+    for image in disk.after_a_failure():
+        assert values(later.machine(image) / "telemetry") == LINES
+    assert len(disk.failures) > 4
+    for image in disk.failures:
+        left = values(later.machine(image) / "telemetry")
+        assert left == LINES[: len(left)]
+
+
+def test_a_position_survives_and_never_without_the_lines_before_it(
+    disk: ForgetfulDisk, later: Later
+) -> None:
+    topic, positions = "telemetry", "state/positions"
+    with FileTopicWriter(disk.root / topic, 8) as writer:  # does not flush
+        for line in LINES:
+            writer.append([line])
+    reader = FileConsumer(
+        disk.root / topic, TOPIC, "group", disk.root / positions, fsync=disk.fsync
+    )
+    reader.poll(1, 0)
+    for record in reader.poll(2, 0):
+        reader.commit(record)
+
+    for image in disk.after_a_failure():
+        machine = later.machine(image)
+        again = FileConsumer(machine / topic, TOPIC, "group", machine / positions)
+        assert [record.value for record in again.poll(10, 0)] == LINES[3:]
+    assert len(disk.failures) > 10
+    for image in disk.failures:
+        machine = later.machine(image)
+        again = FileConsumer(machine / topic, TOPIC, "group", machine / positions)
+        left = [record.value for record in again.poll(10, 0)]  # no error: the position has lines
+        assert left == values(machine / topic)[-len(left) :] or not left
+
+
+def test_a_file_that_is_replaced_is_old_or_new_as_a_whole_and_new_in_the_end(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("the old text")
+    with closing(ForgetfulDisk(tmp_path)) as disk:
+        write_durably(file, "the new one", "file.draft", disk.fsync)
+        assert [image["file"] for image in disk.after_a_failure()] == [b"the new one"] * 2
+        assert {image["file"] for image in disk.failures} == {b"the old text", b"the new one"}
+
+
+def test_names_of_new_folders_survive(disk: ForgetfulDisk) -> None:
+    make_folder(disk.root / "a" / "b", disk.fsync)
+    write_durably(disk.root / "a" / "b" / "file", "text", "draft", disk.fsync)
+    assert [set(image) for image in disk.after_a_failure()] == [{"a/b/file"}] * 2
+
+
+def test_notices_that_wait_survive_and_the_file_is_always_whole(
+    disk: ForgetfulDisk, later: Later
+) -> None:
+    first, second = new_outbox(b'{"first":1}'), new_outbox(b'{"second":2}')
+    with closing(Outbox(disk.root / "notices", disk.fsync)) as outbox:
+        for stored in (first, second):
+            outbox.write(stored)
+            for image in disk.after_a_failure():
+                with closing(Outbox(later.machine(image) / "notices")) as again:
+                    assert again.read() == stored
+    assert len(disk.failures) > 4
+    for image in disk.failures:
+        with closing(Outbox(later.machine(image) / "notices")) as again:
+            assert again.read() in (None, first, second)
+
+
+def test_the_list_of_brokers_is_always_whole(disk: ForgetfulDisk, later: Later) -> None:
+    settings = PulsarSettings("c", "http://one:8080")
+    known = KnownBrokers(settings, [disk.root], fsync=disk.fsync)
+    said: list[str] = []
+    for brokers in (["one:8080"], ["one:8080", "two:8080"]):
+        known.learn(brokers)
+        disk.failures += disk.after_a_failure()
+    assert len(disk.failures) > 4
+    for image in disk.failures:
+        files = {name: content for name, content in image.items() if name.startswith("brokers-")}
+        KnownBrokers(settings, [later.machine(files)], said.append)
+    assert said == []
+
+
+def test_the_journal_flushes_each_change(tmp_path: Path) -> None:
+    """SQLite's own flushes cannot be replaced: its settings are what decides. 2 is FULL: with a
+    write-ahead log, each change is on the disk when its transaction returns.
+    """
+    with closing(Journal(tmp_path)) as journal:
+        assert journal.rows("PRAGMA synchronous") == [(2,)]
+        assert journal.rows("PRAGMA journal_mode") == [("wal",)]
+        journal.see_epoch("c", 7)
+        assert journal.rows("PRAGMA synchronous") == [(2,)]
+
+
+def test_a_disk_that_fails_to_flush_stores_no_position(disk: ForgetfulDisk) -> None:
+    with FileTopicWriter(disk.root / "telemetry") as writer:
+        writer.append(LINES)
+
+    def broken(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    reader = FileConsumer(disk.root / "telemetry", TOPIC, "group", disk.root / "at", fsync=broken)
+    with pytest.raises(SinkError, match="Input/output error"):
+        reader.commit(reader.poll(1, 0)[0])
+    assert not (disk.root / "at").exists()
