@@ -236,8 +236,8 @@ def test_lines_of_the_file_that_have_no_effect_are_said(hour: Path, tmp_path: Pa
     answer = preview(hour, "--json", "--broker-conf", conf)
     assert answer.code == 0, answer.err
     assert (
-        "broker.conf:2: loadBalancerAvgShedderLowTreshold: not a key of Pulsar 4.2; did you mean "
-        "loadBalancerAvgShedderLowThreshold?" in answer.words
+        "broker.conf:2: loadBalancerAvgShedderLowTreshold: not a key of Pulsar 4.2 or 5.0; did you "
+        "mean loadBalancerAvgShedderLowThreshold?" in answer.words
     )
     assert "broker.conf:1: loadBalancerLoadSheddingStrategy: overridden in line 3" in answer.words
 
