@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from strategies.errors import SettingsError
+from strategies.errors import Refused, SettingsError
 from strategies.settings import Setting
 
 
@@ -132,6 +132,18 @@ def admin_urls(settings: PulsarSettings) -> tuple[AdminUrl, ...]:
     if complaints:
         raise SettingsError(complaints)
     return tuple(dict.fromkeys(found))
+
+
+def check_brackets(broker: str) -> None:
+    """Raises Refused for an IPv6 address that is not in brackets: no URL
+    may contain it.
+    """
+    host = broker.rpartition(":")[0]
+    if ":" in host and not host.startswith("["):
+        raise Refused(
+            f"{broker} is an IPv6 address without brackets, so it cannot be called; set "
+            f"advertisedAddress=[{host}] in the broker.conf of this broker, and restart it."
+        )
 
 
 def base_of(broker: str, urls: tuple[AdminUrl, ...], settings: PulsarSettings) -> AdminUrl:

@@ -4,6 +4,7 @@ standard input.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import sys
@@ -177,7 +178,19 @@ def _lines(name: str, stream: IO[bytes]) -> Iterator[bytes]:
                 f"{name}: line {count} has more than {_LONGEST_LINE >> 20} MiB; a recording "
                 "holds one telemetry record per line."
             )
+        if count == 1:
+            line = _without_mark(name, line)
         yield line[:-1] if line.endswith(b"\n") else line
+
+
+def _without_mark(name: str, line: bytes) -> bytes:
+    """The first line without a byte order mark. Raises SinkError for one of UTF-16."""
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SinkError(
+            f"{name} is UTF-16, as PowerShell writes it; convert it, for example with `iconv "
+            "-f UTF-16 -t UTF-8`."
+        )
+    return line.removeprefix(codecs.BOM_UTF8)
 
 
 class _ZstdStream(io.RawIOBase):

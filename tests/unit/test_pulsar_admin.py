@@ -432,3 +432,13 @@ def test_a_token_of_two_words_is_refused_without_being_shown(tmp_path: Path) -> 
         PulsarAdmin(PulsarSettings("c", "http://a:8080", str(tmp_path / "token")))
 
     assert "abc" not in str(caught.value)
+
+
+def test_an_ipv6_address_without_brackets_is_named_before_a_call(admin: Connect) -> None:
+    with running(cluster()) as pulsar:
+        client = admin(pulsar)
+
+        with pytest.raises(
+            Refused, match=r"::1:8080 is an IPv6 address .* advertisedAddress=\[::1\]"
+        ):
+            client.load_report("::1:8080")
