@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 from rebalancer.cli.errors import reported
+from rebalancer.settings.load import Settings
 from rebalancer.settings.log import LogSettings
 
 Level = Literal["info", "warning", "error"]
@@ -77,3 +78,10 @@ class Log:
             print(json.dumps(document, separators=(",", ":"), default=str), file=file, flush=True)
         else:
             print(f"{now} {line}", file=file, flush=True)
+
+
+def log_of(settings: Settings) -> Log:
+    """The log of a service. Its first line names the source of the settings."""
+    log = Log(settings.log)
+    log.write(Line(f"settings: {settings.source}", "settings", fields={"source": settings.source}))
+    return log

@@ -16,7 +16,7 @@ from typing import IO, Protocol, cast
 import zstandard
 
 from sinks.stopping import interruptible
-from strategies.errors import SinkError
+from strategies.errors import SettingsError, SinkError
 
 _BLOCK = 2**18
 #: Compressed bytes per read: zstd makes up to 128 KiB of every 4 bytes, so at most 16 MiB.
@@ -29,8 +29,8 @@ _KINDS = {".gz": (_GZIP, "gzip (.jsonl.gz)"), ".zst": (_ZSTD, "zstd (.jsonl.zst)
 
 
 def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterator[bytes]:
-    """The lines of a recording without newlines; "-" is standard input. Raises SinkError, at once
-    if the file cannot be opened.
+    """The lines of a recording without newlines; "-" is standard input. Raises SinkError, and at
+    once SettingsError for a file that cannot be opened.
     """
     if str(source) == "-":
         if stdin is None and sys.stdin is None:
@@ -39,14 +39,22 @@ def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterat
             )
         return _standard_input(stdin or sys.stdin.buffer)
     path = Path(source)
+    return _guarded(path, open_recorded(path))
+
+
+def open_recorded(path: Path) -> io.BufferedReader:
+    """The file of a recording of any form. Raises SettingsError, as for every file that a command
+    names and that is not there.
+    """
     try:
-        stream = path.open("rb")
+        return path.open("rb")
     except OSError as error:
-        raise SinkError(
-            f"{path} cannot be read ({error.strerror}); name a recording (.jsonl, .jsonl.gz "
-            "or .jsonl.zst)."
+        raise SettingsError(
+            [
+                f"{path}: cannot be read ({error.strerror}); name a recording (.jsonl, .jsonl.gz, "
+                ".jsonl.zst or .parquet)"
+            ]
         ) from error
-    return _guarded(path, stream)
 
 
 class Recording:

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.recordings.json_lines import open_recording, write_recording
-from strategies.errors import SinkError
+from strategies.errors import SettingsError, SinkError
 
 PROJECT = Path(__file__).parents[2]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -133,9 +133,9 @@ def test_an_archive_that_is_called_text_is_told_its_name(
 
 
 def test_a_recording_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(SinkError, match=r"nowhere\.jsonl cannot be read \(No such file"):
+    with pytest.raises(SettingsError, match=r"nowhere\.jsonl: cannot be read \(No such file"):
         open_recording(tmp_path / "nowhere.jsonl")
-    with pytest.raises(SinkError, match="cannot be read"):
+    with pytest.raises(SettingsError, match="cannot be read"):
         open_recording(tmp_path)
     with pytest.raises(SinkError, match=r"cannot be written \(No such file"):
         write_recording(tmp_path / "no" / "folder.jsonl")
