@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -77,10 +76,10 @@ class Settings:
     @property
     def source(self) -> str:
         """Where the values come from, as a phrase for people."""
-        kinds = Counter(entry.kind for entry in self.entries)
         places = [str(self.file) if self.file is not None else "no settings file"]
-        for kind, noun in (("env", "environment variable"), ("flag", "flag")):
-            number = kinds[kind]
+        nouns: Mapping[Kind, str] = {"env": "environment variable", "flag": "flag"}
+        for kind, noun in nouns.items():
+            number = sum(entry.kind == kind for entry in self.entries)
             places += [f"{number} {noun}{'' if number == 1 else 's'}"] if number else []
         return ", ".join(places)
 
