@@ -164,7 +164,7 @@ def _parse(text: str) -> AdminUrl | str:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        return wrong.format("an entry")
+        return f"{wrong.format('an entry')}, with an IPv6 host in brackets, as http://[::1]:8080"
     if parts.username is not None or parts.password is not None:
         return (
             "pulsar.admin_urls: an address contains a user or password; put a token into a file "

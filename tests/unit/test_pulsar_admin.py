@@ -400,6 +400,13 @@ def test_something_else_than_a_broker(admin: Connect) -> None:
             ["pulsar.admin_urls: an address contains a user or password"],
         ),
         ({"admin_urls": "http://a:80800"}, ["pulsar.admin_urls: an entry is not the address"]),
+        (
+            {"admin_urls": "http://::1:8080"},
+            [
+                "pulsar.admin_urls: an entry is not the address of a web service; write "
+                "http://host:port or https://host:port, with an IPv6 host in brackets"
+            ],
+        ),
         ({"admin_urls": "http://a,https://b"}, ["pulsar.admin_urls: mixes http and https"]),
         ({"token_file": "/nowhere/token"}, ["pulsar.token_file: /nowhere/token cannot be read"]),
         (
