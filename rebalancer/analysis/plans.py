@@ -126,12 +126,13 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class Plans:
     """All plans, the newest first; the newest accepted pause or resume per cluster. `skipped`: one
-    line per kind of record that could not be read.
+    line per kind of record that could not be read; `clusters`: those with a round or a command.
     """
 
     plans: tuple[Plan, ...]
     pauses: Mapping[str, PauseOrder]
     skipped: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
 
 
 def read_plans(connections: Connections, now_ms: int, since_ms: int | None = None) -> Plans:
@@ -156,6 +157,7 @@ def read_plans(connections: Connections, now_ms: int, since_ms: int | None = Non
         tuple(plans_of(history, approvals, now_ms)),
         pauses_of(history, approvals),
         (*history.skipped, *skipped.lines()),
+        tuple(history.clusters),
     )
 
 

@@ -28,7 +28,7 @@ from rebalancer.analysis.intents import (
 from rebalancer.analysis.status import late_after_ms
 from rebalancer.cli import console, exit_codes
 from rebalancer.cli.doctor.finding import age
-from rebalancer.cli.log_lines import Line, Log
+from rebalancer.cli.log_lines import Line, Log, log_of
 from rebalancer.settings.load import Settings
 from sinks.stopping import Stop, stopping
 from sinks.wall_clock import wall_clock_ms
@@ -170,7 +170,7 @@ def intent_session(
     """
     person = by or login()
     check_words(person, reason)
-    connections, log, now_ms = settings.connections, Log(settings.log), wall_clock_ms()
+    connections, log, now_ms = settings.connections, log_of(settings), wall_clock_ms()
     key = intents_key(connections.signing)
     rounds = newest_rounds(connections, now_ms)
     wanted = cluster or connections.pulsar.cluster

@@ -12,6 +12,7 @@ from typing import Any, Literal, TextIO
 
 from rebalancer.cli.errors import reported
 from rebalancer.cli.lines import put
+from rebalancer.settings.load import Settings
 from rebalancer.settings.log import LogSettings
 
 Level = Literal["info", "warning", "error"]
@@ -78,3 +79,10 @@ class Log:
             put(json.dumps(document, separators=(",", ":"), default=str), file)
         else:
             put(f"{now} {line}", file)
+
+
+def log_of(settings: Settings) -> Log:
+    """The log of a service. Its first line names the source of the settings."""
+    log = Log(settings.log)
+    log.write(Line(f"settings: {settings.source}", "settings", fields={"source": settings.source}))
+    return log

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rebalancer.analysis.explain.subject import UnknownSubject
     from rebalancer.settings.load import Settings
     from strategies.java.release_defaults import PulsarRelease
 
@@ -76,6 +77,33 @@ def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -
     from rebalancer.settings.load import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
+
+
+def installation(config: Path | None, overrides: Sequence[str] | None, *more: str) -> Settings:
+    """As `settings`, for a command about the topics of an installation: names their source on
+    standard error, because with other settings the same command answers about other topics.
+    """
+    from rebalancer.cli import console
+
+    found = settings(config, overrides, *more)
+    console.progress(f"settings: {found.source}")
+    return found
+
+
+def nothing_found(what: str, settings: Settings) -> UnknownSubject:
+    """The error of a command that found no record at all: most likely of other settings."""
+    from rebalancer.analysis.explain.subject import UnknownSubject
+
+    step = (
+        "Start `rebalancer collect` and then `rebalancer run` with the same topics.* settings; "
+        "`rebalancer doctor` checks them."
+    )
+    if settings.file is None:
+        step = f"If the job has a settings file, name it with --config or REBALANCER_CONFIG. {step}"
+    return UnknownSubject(
+        f"no {what} on {settings.connections.topics.rounds} and the other topics (settings: "
+        f"{settings.source}). {step}"
+    )
 
 
 def in_recorded_release(settings: Settings, recording: Path | str | Iterable[bytes]) -> Settings:

@@ -70,6 +70,23 @@ class Settings:
     log: LogSettings
     serve: ServeSettings
     clusters: tuple[PulsarSettings, ...]
+    #: The settings file, if one is named.
+    file: Path | None = None
+
+    @property
+    def source(self) -> str:
+        """Where the values come from, as a phrase for people."""
+        places = [str(self.file) if self.file is not None else "no settings file"]
+        nouns: Mapping[Kind, str] = {"env": "environment variable", "flag": "flag"}
+        for kind, noun in nouns.items():
+            number = sum(entry.kind == kind for entry in self.entries)
+            places += [f"{number} {noun}{'' if number == 1 else 's'}"] if number else []
+        return ", ".join(places)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anybody has given settings: a file, or a value of another source."""
+        return self.file is not None or any(entry.kind != "default" for entry in self.entries)
 
     def value(self, path: str) -> Any:
         """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
@@ -152,7 +169,8 @@ def load(
     from_env, env_complaints = from_environment(environment or {}, leaves)
     from_set, set_complaints = from_flags(flags, leaves)
     given = [*(from_file(file) if file is not None else []), *from_env, *from_set]
-    return resolved(given, [*env_complaints, *set_complaints], shedders)
+    found = resolved(given, [*env_complaints, *set_complaints], shedders)
+    return replace(found, file=file)
 
 
 def resolved(

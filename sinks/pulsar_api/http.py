@@ -21,7 +21,13 @@ from urllib.parse import urljoin, urlsplit
 from sinks.pulsar_api.answers import Call, Elsewhere, Unanswered, check_status
 from sinks.pulsar_api.http_exchange import Answer, TooLarge, exchange, open_pool
 from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import AdminUrl, PulsarSettings, admin_urls, base_of
+from sinks.pulsar_api.settings import (
+    AdminUrl,
+    PulsarSettings,
+    admin_urls,
+    base_of,
+    check_brackets,
+)
 from sinks.pulsar_api.tls_errors import speaks_tls, tls_obstacle
 from sinks.secret_file import read_secret
 from sinks.wire.names import is_broker
@@ -94,6 +100,8 @@ class PulsarHttp:
         """Returns the body of a successful answer. Raises AdminError; SettingsError if the token's
         file has become unreadable.
         """
+        if call.at is not None:
+            check_brackets(call.at)
         bases = (
             self.known.bases()
             if call.at is None

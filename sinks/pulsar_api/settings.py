@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from strategies.errors import SettingsError
+from strategies.errors import Refused, SettingsError
 from strategies.settings import Setting
 
 
@@ -134,6 +134,18 @@ def admin_urls(settings: PulsarSettings) -> tuple[AdminUrl, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def check_brackets(broker: str) -> None:
+    """Raises Refused for an IPv6 address that is not in brackets: no URL
+    may contain it.
+    """
+    host = broker.rpartition(":")[0]
+    if ":" in host and not host.startswith("["):
+        raise Refused(
+            f"{broker} is an IPv6 address without brackets, so it cannot be called; set "
+            f"advertisedAddress=[{host}] in the broker.conf of this broker, and restart it."
+        )
+
+
 def base_of(broker: str, urls: tuple[AdminUrl, ...], settings: PulsarSettings) -> AdminUrl:
     """Address of a broker's own web service."""
     scheme = urls[0].scheme
@@ -152,7 +164,7 @@ def _parse(text: str) -> AdminUrl | str:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        return wrong.format("an entry")
+        return f"{wrong.format('an entry')}, with an IPv6 host in brackets, as http://[::1]:8080"
     if parts.username is not None or parts.password is not None:
         return (
             "pulsar.admin_urls: an address contains a user or password; put a token into a file "

@@ -25,6 +25,7 @@ from sinks.recordings.columnar import (
     schema,
 )
 from sinks.recordings.columnar_writing import pyarrow_and_parquet
+from sinks.recordings.json_lines import open_recorded
 from sinks.wire.codec import decode
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.errors import SinkError, WireError
@@ -241,12 +242,13 @@ class Block:
 
 
 def read_blocks(path: Path, *, with_traffic: bool = False) -> Iterator[Block]:
-    """All blocks in order; reads the next block while one is in use. Raises SinkError, at once if
-    the file cannot be opened.
+    """All blocks in order; reads the next block while one is in use. Raises SinkError, and at once
+    SettingsError for a file that cannot be opened.
 
     `with_traffic`: for callers that use the traffic of every block, more than once.
     """
     pa, parquet = pyarrow_and_parquet()
+    open_recorded(path).close()
     try:
         _check_columns(path, parquet.read_schema(path))
         # A second handle: a block's traffic is read on demand, while the first handle reads the

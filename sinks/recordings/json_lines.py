@@ -4,6 +4,7 @@ standard input.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import sys
@@ -15,7 +16,7 @@ from typing import IO, Protocol, cast
 import zstandard
 
 from sinks.stopping import interruptible
-from strategies.errors import SinkError
+from strategies.errors import SettingsError, SinkError
 
 _BLOCK = 2**18
 #: Compressed bytes per read: zstd makes up to 128 KiB of every 4 bytes, so at most 16 MiB.
@@ -33,8 +34,8 @@ _KINDS = {".gz": (_GZIP, "gzip (.jsonl.gz)"), ".zst": (_ZSTD, "zstd (.jsonl.zst)
 
 
 def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterator[bytes]:
-    """The lines of a recording without newlines; "-" is standard input. Raises SinkError, at once
-    if the file cannot be opened.
+    """The lines of a recording without newlines; "-" is standard input. Raises SinkError, and at
+    once SettingsError for a file that cannot be opened.
     """
     if str(source) == "-":
         if stdin is None and sys.stdin is None:
@@ -43,14 +44,22 @@ def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterat
             )
         return _standard_input(stdin or sys.stdin.buffer)
     path = Path(source)
+    return _guarded(path, open_recorded(path))
+
+
+def open_recorded(path: Path) -> io.BufferedReader:
+    """The file of a recording of any form. Raises SettingsError, as for every file that a command
+    names and that is not there.
+    """
     try:
-        stream = path.open("rb")
+        return path.open("rb")
     except OSError as error:
-        raise SinkError(
-            f"{path} cannot be read ({error.strerror}); name a recording (.jsonl, .jsonl.gz "
-            "or .jsonl.zst)."
+        raise SettingsError(
+            [
+                f"{path}: cannot be read ({error.strerror}); name a recording (.jsonl, .jsonl.gz, "
+                ".jsonl.zst or .parquet)"
+            ]
         ) from error
-    return _guarded(path, stream)
 
 
 class Recording:
@@ -183,6 +192,8 @@ def _lines(name: str, stream: IO[bytes]) -> Iterator[bytes]:
                 f"{name}: line {count} has more than {_LONGEST_LINE >> 20} MiB; a recording "
                 "holds one telemetry record per line."
             )
+        if count == 1:
+            line = _without_mark(name, line)
         yield line[:-1] if line.endswith(b"\n") else line
 
 
@@ -217,6 +228,16 @@ def _bounded(path: Path, packed: _Packed, lines: Iterable[bytes]) -> Iterator[by
                 "it into a .jsonl file."
             )
         yield line
+
+
+def _without_mark(name: str, line: bytes) -> bytes:
+    """The first line without a byte order mark. Raises SinkError for one of UTF-16."""
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SinkError(
+            f"{name} is UTF-16, as PowerShell writes it; convert it, for example with `iconv "
+            "-f UTF-16 -t UTF-8`."
+        )
+    return line.removeprefix(codecs.BOM_UTF8)
 
 
 class _ZstdStream(io.RawIOBase):

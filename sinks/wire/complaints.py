@@ -22,6 +22,7 @@ from sinks.wire.contracts.commands import CommandRecord
 from sinks.wire.contracts.telemetry import PoliciesRecord
 from sinks.wire.names import quoted
 from sinks.wire.nesting_limits import check_utf8, too_deep
+from sinks.wire.times import MILLISECONDS, check_time
 from strategies.errors import WireError
 
 _PLACE = re.compile(r" - at `\$([^`]*)`$")
@@ -31,6 +32,8 @@ _EXPECTED = re.compile(r"Expected `([^`]*)`")
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 #: Without one of these in its bytes, a record holds no NaN, no infinity and no unpaired surrogate.
 _SUSPICIOUS = re.compile(rb"NaN|Infinity|\\u[dD]")
+#: A field of every load report.
+_OF_REPORTS = b'"bandwidthIn"'
 _NUMBERS_AS_TEXT = frozenset({"NaN", "Infinity", "-Infinity"})
 _TYPES = {
     str: "a string",
@@ -84,7 +87,7 @@ def complaint(value: bytes, contract: Contract, decoder_message: str) -> WireErr
                 _check_characters(tree)
         _check_version(tree)
         if isinstance(contract, Mapping):
-            _check_kind(tree, contract)
+            _check_kind(tree, contract, value)
         _check_fields(tree, contract[tree["kind"]] if isinstance(contract, Mapping) else contract)
         return _unexplained(_read(value), decoder_message)
     except WireError as error:
@@ -125,10 +128,11 @@ def _read(value: bytes) -> dict[str, Any]:
             f"The record is not JSON: {_hint(error)}; write one JSON object per line, in UTF-8.",
         ) from None
     if not isinstance(tree, dict):
+        how = ", as `jq -c '.[]'` does" if isinstance(tree, list) else ""
         raise WireError(
             "not-object",
             f"The record is {_TYPES.get(type(tree), 'no number')}, not an object; write one "
-            "JSON object per line.",
+            f"JSON object per line{how}.",
         )
     return tree
 
@@ -140,6 +144,8 @@ def _parse(value: bytes) -> Any:
 def _hint(error: json.JSONDecodeError) -> str:
     if error.doc.startswith("\ufeff"):
         return "it begins with a byte order mark"
+    if error.doc.strip() in ("{", "[", "[{"):
+        return "it is the beginning of JSON that takes several lines (`jq -c .` joins them)"
     if error.pos >= len(error.doc.rstrip()):
         return (
             "it is empty"
@@ -205,9 +211,10 @@ def _check_version(tree: dict[str, Any]) -> None:
         )
 
 
-def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]]) -> None:
+def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]], value: bytes) -> None:
     if "kind" not in tree:
-        raise _missing("$.kind")
+        alone = _OF_REPORTS in value and "report" not in tree
+        raise _bare_report() if alone else _missing("$.kind")
     kind = tree["kind"]
     if not isinstance(kind, str):
         raise _wrong_type("$.kind", kind, "a string")
@@ -217,6 +224,15 @@ def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]]) -> None
             f"$.kind is {quoted(kind)}; known are {', '.join(contract)}. Update this program, or "
             "do not send that kind to it.",
         )
+
+
+def _bare_report() -> WireError:
+    return WireError(
+        "missing-field",
+        "The record is a bare load report, as a broker answers it: $.kind, $.cluster, $.broker and "
+        "$.ts are missing, and the report belongs into $.report; write it so, as `rebalancer "
+        "collect` does.",
+    )
 
 
 def _leaves(tree: Any) -> Iterator[tuple[_Steps, Any, bool]]:
@@ -307,6 +323,8 @@ def _judge(tree: dict[str, Any], steps: _Steps, message: str) -> WireError:
     if missing := _MISSING.search(message):
         return _missing(_path((*steps, missing[1])))
     value, place = _at(tree, steps), _path(steps)
+    if place == "$.ts" and isinstance(value, int | float):
+        check_time(value)
     expected = _EXPECTED.search(message)
     if expected is None:
         return WireError(
@@ -358,10 +376,10 @@ def _bad_length(place: str, value: str, steps: _Steps) -> WireError:
 
 
 def _wrong_type(place: str, value: Any, expected: str) -> WireError:
+    how = MILLISECONDS if place == "$.ts" else "write it as docs/schemas describes it"
     return WireError(
         "wrong-type",
-        f"{place} is {_TYPES.get(type(value), 'no value')} where {expected} belongs; write it "
-        "as docs/schemas describes it.",
+        f"{place} is {_TYPES.get(type(value), 'no value')} where {expected} belongs; {how}.",
     )
 
 

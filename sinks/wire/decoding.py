@@ -40,6 +40,7 @@ from sinks.wire.names import (
     is_bundle,
     quoted,
 )
+from sinks.wire.times import check_time
 from strategies import model
 from strategies.errors import WireError
 from strategies.move_cost import MoveCost
@@ -54,6 +55,7 @@ _SIX_FIGURES = struct.Struct(">6d")
 def to_record(message: Any, origin: bytes) -> model.TelemetryRecord:
     """Converts a telemetry message to the engine's record. Raises WireError."""
     check_cluster(message.cluster)
+    check_time(message.ts)
     return _READERS[type(message)](message, origin)
 
 

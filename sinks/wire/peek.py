@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from sinks.wire.names import is_cluster
+from sinks.wire.times import other_unit
 from strategies.model import LARGEST_TIME
 
 #: Most records name both within their first bytes, before the report.
@@ -57,7 +58,7 @@ def peek(value: bytes) -> Peeked | None:
         found = _skimmed(value)
     if found is None or found.kind == "intent":
         return None
-    if not is_cluster(found.cluster) or not 0 <= found.ts <= LARGEST_TIME:
+    if not is_cluster(found.cluster) or not 0 <= found.ts <= LARGEST_TIME or other_unit(found.ts):
         return None
     return Peeked(found.cluster, found.ts)
 

@@ -4,15 +4,20 @@ commas.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import cache
 
 from strategies.filters.contract import namespace_of
 
+_BRACKETED = re.compile(r"\s*\[([^\[\]]*)\]\s*")
+
 
 def patterns(text: str) -> tuple[str, ...]:
-    """The patterns of a list."""
+    """The patterns of a list, which may stand in brackets, as Pulsar prints it."""
+    bracketed = _BRACKETED.fullmatch(text)
+    text = bracketed[1] if bracketed else text
     return tuple(entry for entry in (part.strip() for part in text.split(",")) if entry)
 
 

@@ -22,6 +22,7 @@ REGISTRY = "strategies/shedding/registry.py"
 PULSARS = (
     "rebalancer/conformance/",
     "rebalancer/settings/broker_conf/keys.py",
+    "rebalancer/settings/broker_conf/service_configuration.py",
     "rebalancer/settings/broker_conf/upgrade.py",
     "strategies/java/release_defaults.py",
 )

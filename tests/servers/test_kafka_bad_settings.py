@@ -106,7 +106,8 @@ def test_what_cannot_work_is_one_line(
     assert done.code == exit_codes.ERROR
     # Of those that run for long each line begins with the time.
     lines = [re.sub(r"^\d{4}-\S+Z ", "", line) for line in done.err.splitlines()]
-    errors = [line for line in lines if not line.startswith(("starting", "collecting", "c: "))]
+    before = ("settings: ", "starting", "collecting", "c: ")
+    errors = [line for line in lines if not line.startswith(before)]
     assert len(errors) == 1, done.err
     assert errors[0].startswith("error: kafka://127.0.0.1:")
     assert re.search(WRONG[wrong], errors[0]), errors[0]

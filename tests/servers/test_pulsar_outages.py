@@ -111,7 +111,7 @@ def test_each_process_logs_the_begin_and_the_end_of_an_outage(
             assert process.stop() == 0
             lines = [json.loads(line) for line in process.said.splitlines()]
             assert all(datetime.fromisoformat(line["ts"]) for line in lines)
-            assert (lines[0]["event"], lines[-1]["event"]) == ("starting", "stopped")
+            assert [lines[n]["event"] for n in (0, 1, -1)] == ["settings", "starting", "stopped"]
 
 
 def outage(

@@ -69,7 +69,7 @@ def test_a_broker_that_is_not_trusted_is_one_sentence(
         assert "presents a TLS certificate that is not trusted" in answer.words
         assert "pulsar.tls_ca_file" in answer.words
         assert "Traceback" not in answer.words
-        assert len(answer.err.strip().splitlines()) <= 3
+        assert len(answer.err.strip().splitlines()) <= 4
 
 
 @pytest.mark.parametrize(

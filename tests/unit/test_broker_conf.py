@@ -16,8 +16,9 @@ from typer.testing import CliRunner, Result
 
 from rebalancer.cli.main import app
 from rebalancer.settings.broker_conf.convert import Conversion, convert
+from rebalancer.settings.broker_conf.forms import read_conf
 from rebalancer.settings.broker_conf.keys import KEYS
-from rebalancer.settings.broker_conf.properties import Property, read_properties
+from rebalancer.settings.broker_conf.properties import Property, properties_in
 from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import load
 from strategies.errors import SettingsError
@@ -58,9 +59,9 @@ def outcome(conversion: Conversion, key: str) -> tuple[str, tuple[str, ...]]:
 
 
 def complaints_about(file: Path) -> list[str]:
-    """What keeps a file from being read as properties."""
+    """What keeps a file from being read."""
     try:
-        read_properties(file)
+        read_conf(file)
     except SettingsError as error:
         return error.complaints
     return []
@@ -85,22 +86,19 @@ def complaints_about(file: Path) -> list[str]:
         ("a=1\\", [("a", "1")]),
     ],
 )
-def test_the_syntax_is_that_of_java(
-    tmp_path: Path, text: str, properties: list[tuple[str, str]]
-) -> None:
-    file = tmp_path / "x.conf"
-    file.write_bytes(text.encode("iso-8859-1"))
-    assert [(one.key, one.value) for one in read_properties(file)] == properties
+def test_the_syntax_is_that_of_java(text: str, properties: list[tuple[str, str]]) -> None:
+    found = properties_in(Path("x.conf"), text)
+    assert [(one.key, one.value) for one in found] == properties
 
 
 def test_lines_are_counted_as_people_count_them(conf: Conf) -> None:
     file = conf.says("# one", "a=1\\", "  2", "", "b=3")
-    assert read_properties(file) == [Property("a", "12", 2), Property("b", "3", 5)]
+    assert read_conf(file) == [Property("a", "12", 2), Property("b", "3", 5)]
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=80))
-def test_any_bytes_are_properties_or_named_with_their_line(
+def test_any_bytes_are_read_or_named_with_their_line(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "any.conf"
@@ -234,8 +232,8 @@ def test_typing_errors_and_repeated_keys_are_told(conf: Conf) -> None:
         "brokerName=x",
     )
     assert found.warnings[0] == (
-        f"{conf.file}:1: loadBalancerAvgSheddrLowThreshold: not a key of Pulsar 4.2; did you "
-        "mean loadBalancerAvgShedderLowThreshold?"
+        f"{conf.file}:1: loadBalancerAvgSheddrLowThreshold: not a key of Pulsar 4.2 or 5.0; did "
+        "you mean loadBalancerAvgShedderLowThreshold?"
     )
     assert found.warnings[1].startswith(f"{conf.file}:2: maxUnloadPercentage: overridden in line 3")
 

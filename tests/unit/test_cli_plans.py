@@ -78,9 +78,15 @@ def state(answer: Answer) -> list[str]:
 
 
 def test_without_a_round_there_is_no_plan(operator: Operator) -> None:
+    nothing = operator.types("plans", "list")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert "no round, command or pause on file://" in nothing.words
+    assert operator.types("plans", "approve", "1", "--reason", "x").code == 1
+
+    operator.control.write("rounds", [encode_round(replace(ROUND, commands=()))])
+
     answer = operator.types("plans", "list")
     assert (answer.code, answer.out) == (0, "no plan yet: no round has decided on a command\n")
-    assert operator.types("plans", "approve", "1", "--reason", "x").code == 1
 
 
 def test_the_list_has_one_line_per_plan_the_newest_first(operator: Operator) -> None:
@@ -326,7 +332,7 @@ def test_execute_says_what_it_holds_and_what_it_answers(
     operator.decides(command(ONE, one, two), command(THREE, one, two))
 
     held = operator.types(*words)
-    assert held.err.splitlines()[0].endswith("each plan waits for approval")
+    assert held.err.splitlines()[1].endswith("each plan waits for approval")
     assert lines_of(held)[0] == (
         f"waiting       transfer {ONE}: {one} → {two} [round 1 of epoch 1 waits for approval]"
     )

@@ -223,7 +223,7 @@ def test_what_was_rejected_is_kept_and_counted_even_when_it_is_everything(tmp_pa
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["none.jsonl"], 1, "error: none.jsonl cannot be read (No such file or directory)"),
+        (["none.jsonl"], 2, "error: none.jsonl: cannot be read (No such file or directory)"),
         (["-", "--out", "x"], 2, "not with - as the recording"),
         (["-", "--json"], 2, "not with - as the recording"),
         (["-", "--engine", "spark"], 2, "not with - as the recording"),

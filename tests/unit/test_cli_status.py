@@ -71,8 +71,10 @@ def screen(folder: Path, now_ms: int = LATER, pause: Pause = NO_PAUSE) -> str:
 def test_without_any_record_the_screen_says_how_to_start(tmp_path: Path) -> None:
     answer = status(tmp_path)
 
-    assert answer.code == 0
-    assert "no round, report or command yet. Start `rebalancer collect`" in answer.words
+    assert (answer.code, answer.out) == (1, "")
+    assert "error: no round, report or command on file://" in answer.words
+    assert "(settings: no settings file, " in answer.words
+    assert "Start `rebalancer collect` and then `rebalancer run`" in answer.words
     assert not (tmp_path / "rounds").exists()
 
 
@@ -185,6 +187,7 @@ def test_several_clusters_and_one_of_them(tmp_path: Path) -> None:
 def test_the_pause_file_pauses_the_executor_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "executor").mkdir()
     (tmp_path / "executor" / "pause").touch()
+    publish(tmp_path, "telemetry", uneven(rounds=1))
 
     answer = status(tmp_path)
 

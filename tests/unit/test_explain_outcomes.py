@@ -170,7 +170,7 @@ class TestOutcomes:
             (first.id, "refused")
         ]
         missing = rebalancer("explain", first.id, "--from", job, "--outcomes", "file:///nowhere")
-        assert (missing.code, "no such topic yet" in missing.err) == (2, True)
+        assert (missing.code, "no such topic yet" in missing.err) == (1, True)
 
 
 class TestReplay:

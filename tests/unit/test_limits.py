@@ -92,6 +92,15 @@ class TestNames:
             named(f"{one}/0x0_0x1") for one in ("gold/eu", "gold/us", "t/ns", "t/ns2", "golden/eu")
         ] == [True] * 3 + [False] * 2
 
+    def test_a_list_as_pulsar_prints_it(self) -> None:
+        printed, pattern = of_namespaces("[gold/a, t/ns]"), matcher("[ab]-1:80,[ab]-2:80")
+        assert [printed(f"{name}/0x0_0x1") for name in ("gold/a", "t/ns", "t/n")] == [
+            True,
+            True,
+            False,
+        ]
+        assert [pattern(name) for name in ("a-1:80", "b-2:80", "c-1:80")] == [True, True, False]
+
     def test_an_empty_list_names_nobody(self) -> None:
         assert not matcher("")("a:1")
         assert not of_namespaces(" , ")("t/ns/0x0_0x1")

@@ -97,7 +97,7 @@ def test_every_line_of_execute_is_an_object(tmp_path: Path) -> None:
         BUNDLE,
     )
     events = [json.loads(line)["event"] for line in done.err.splitlines()]
-    assert (events[0], events[-1]) == ("starting", "stopped")
+    assert (*events[:2], events[-1]) == ("settings", "starting", "stopped")
 
 
 @pytest.mark.heavy
@@ -129,6 +129,7 @@ def test_an_error_of_collect_is_an_object(tmp_path: Path) -> None:
     assert done.code == 1
     lines = [json.loads(line) for line in done.err.splitlines()]
     assert [(line["event"], line["level"]) for line in lines] == [
+        ("settings", "info"),
         ("starting", "info"),
         ("error", "error"),
     ]

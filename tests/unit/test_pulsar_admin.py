@@ -400,6 +400,13 @@ def test_something_else_than_a_broker(admin: Connect) -> None:
             ["pulsar.admin_urls: an address contains a user or password"],
         ),
         ({"admin_urls": "http://a:80800"}, ["pulsar.admin_urls: an entry is not the address"]),
+        (
+            {"admin_urls": "http://::1:8080"},
+            [
+                "pulsar.admin_urls: an entry is not the address of a web service; write "
+                "http://host:port or https://host:port, with an IPv6 host in brackets"
+            ],
+        ),
         ({"admin_urls": "http://a,https://b"}, ["pulsar.admin_urls: mixes http and https"]),
         ({"token_file": "/nowhere/token"}, ["pulsar.token_file: /nowhere/token cannot be read"]),
         (
@@ -443,3 +450,13 @@ def test_brokers_can_see_in_their_logs_who_calls(admin: Connect) -> None:
         assert {request.headers["user-agent"] for request, _ in pulsar.calls} == {
             "pulsar-rebalancer"
         }
+
+
+def test_an_ipv6_address_without_brackets_is_named_before_a_call(admin: Connect) -> None:
+    with running(cluster()) as pulsar:
+        client = admin(pulsar)
+
+        with pytest.raises(
+            Refused, match=r"::1:8080 is an IPv6 address .* advertisedAddress=\[::1\]"
+        ):
+            client.load_report("::1:8080")

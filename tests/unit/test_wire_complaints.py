@@ -87,7 +87,8 @@ def refusal(
         (
             b"[]",
             "not-object",
-            "The record is an array, not an object; write one JSON object per line.",
+            "The record is an array, not an object; write one JSON object per line, as "
+            "`jq -c '.[]'` does.",
         ),
         (
             b'{"v":2,"kind":"new"}',

@@ -275,7 +275,7 @@ def _records(
 
 
 def _located(kind: Kind, source: Source) -> Source:
-    """The topic or file of a source. Raises SettingsError."""
+    """The topic or file of a source. Raises SettingsError, SinkError."""
     if isinstance(source, TopicUri):
         return _topic(source.folder) if source.scheme == "file" else source
     if not source.exists():
@@ -308,10 +308,8 @@ def _in_folder(kind: Kind, folder: Path) -> Source:
 
 def _topic(folder: Path) -> TopicUri:
     if not folder.is_dir():
-        raise SettingsError(
-            [
-                f"{folder}: no such topic yet; check that the job has run with the same "
-                "topics.* settings"
-            ]
+        raise SinkError(
+            f"{folder}: no such topic yet; check that the job has run with the same topics.* "
+            "settings, and name its settings file with --config"
         )
     return file_topic(folder)

@@ -32,7 +32,7 @@ _LONGEST_NUMBER = 20
 
 
 class UnknownSubject(RebalancerError):
-    """No record mentions the argument, or it is ambiguous."""
+    """No record mentions what was asked for, or it is ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rebalancer.cli import console, exit_codes, options
 from rebalancer.cli.collect.several_clusters import collect_all, opened_line
 from rebalancer.cli.collect.table import as_json as fields_of
 from rebalancer.cli.collect.table import as_table, seen
-from rebalancer.cli.log_lines import Line, Log
+from rebalancer.cli.log_lines import Line, Log, log_of
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened, run_until_complete
@@ -69,7 +69,7 @@ def collect(
             param_hint="--json",
         )
     settings = options.settings(config, overrides, *options.flags(topics__telemetry=telemetry))
-    log = Log(settings.log)
+    log = log_of(settings)
     with stopping() as stop, log.errors(debug=options.debug(ctx)):
         if once:
             _print_once(settings, stop, log, as_json)

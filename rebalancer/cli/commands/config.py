@@ -74,7 +74,12 @@ def schema() -> None:
 
 @app.command("from-broker-conf", short_help="Convert a broker.conf to a settings file.")
 def from_broker_conf(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A broker.conf of Pulsar 4.2.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A broker.conf, or variables, YAML or JSON with its keys."
+        ),
+    ],
     *,
     pulsar: Annotated[
         str | None,
@@ -89,6 +94,9 @@ def from_broker_conf(
     """Convert a Pulsar broker.conf to a settings file on standard output, with all load-balancing
     keys.
 
+    Also reads what people have in place of it: variables of Pulsar's images (PULSAR_PREFIX_…),
+    ConfigMaps, Helm values, compose files, and what get-runtime-config of pulsar-admin prints.
+
     Keys without effect are reported on standard error with their lines. Exit code 2 if a value is
     invalid.
     """
@@ -99,8 +107,8 @@ def from_broker_conf(
 
     release = None if pulsar is None else options.named_release(pulsar, "--pulsar")
     conversion = convert(file)
-    refuse_nothing(file, conversion)
     console.warn(conversion.warnings)
+    refuse_nothing(file, conversion)
     upgrade = None if release is None else upgrade_of(conversion.given, RELEASES[0], release)
     if as_json:
         console.print_json("broker-conf", 1, shown_as.as_json(file, conversion, upgrade))

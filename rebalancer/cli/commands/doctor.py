@@ -232,10 +232,15 @@ def _settings(
             for complaint in error.complaints
         ]
     given = sum(entry.kind != "default" for entry in settings.entries)
+    said = f"{given} of {len(settings.entries)} given ({settings.source})"
     return settings, [
-        ok(
+        ok("settings", f"valid, {said}")
+        if settings.is_given
+        else Finding(
             "settings",
-            f"valid, {given} of {len(settings.entries)} given{f' ({config})' if config else ''}",
+            "fail",
+            f"{said}: the checks are those of an installation with defaults only",
+            "name the settings file of the installation with --config or REBALANCER_CONFIG",
         ),
         *(
             Finding("settings", "warn", text, remedy)

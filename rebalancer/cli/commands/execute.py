@@ -14,7 +14,7 @@ import typer
 from rebalancer.cli import exit_codes, options
 from rebalancer.cli.executor_assembly import Assembled, assembled
 from rebalancer.cli.lines import put
-from rebalancer.cli.log_lines import Line, Log
+from rebalancer.cli.log_lines import Line, Log, log_of
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.cli.own_shedder import OwnShedder
 from rebalancer.settings.load import Settings
@@ -68,7 +68,7 @@ def execute(
     settings = options.settings(
         config, overrides, *options.flags(topics__commands=commands, topics__outcomes=outcomes)
     )
-    log = Log(settings.log)
+    log = log_of(settings)
     held = 0
     connections = settings.connections
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:

@@ -158,7 +158,7 @@ def _sources(
         return dict.fromkeys(("rounds", "commands", "outcomes", "telemetry"), folder) | given
     if given.keys() >= {"rounds", "commands"}:
         return given
-    return dict(options.settings(config, overrides).connections.topics.named()) | given
+    return dict(options.installation(config, overrides).connections.topics.named()) | given
 
 
 def _access(sources: Sources, config: Path | None, overrides: list[str] | None) -> TopicAccess:

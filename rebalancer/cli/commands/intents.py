@@ -30,7 +30,7 @@ def intents_command(
     """Show drains and rolls by the newest round of each cluster: those that last, and those that
     ended or were refused within the last hour.
     """
-    settings = options.settings(config, overrides)
+    settings = options.installation(config, overrides)
     now_ms = wall_clock_ms()
     rounds = newest_rounds(settings.connections, now_ms)
     if cluster is not None or not rounds:

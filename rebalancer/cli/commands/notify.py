@@ -11,7 +11,7 @@ import typer
 from rebalancer.analysis.notices.decide import PLAN, NoticeRules
 from rebalancer.analysis.notices.notifier import NoticeSources, Notifier
 from rebalancer.cli import exit_codes, options
-from rebalancer.cli.log_lines import Line, Log
+from rebalancer.cli.log_lines import Line, Log, log_of
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
 from sinks.metrics.labels import process_registry
@@ -60,7 +60,7 @@ def notify(
     the next start. Exit code 0 after SIGTERM, 130 after Ctrl-C.
     """
     settings = options.settings(config, overrides)
-    log = Log(settings.log)
+    log = log_of(settings)
     with stopping() as stop, log.errors(debug=options.debug(ctx)):
         if test:
             _send_test(settings, stop, log)

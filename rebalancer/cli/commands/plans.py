@@ -12,6 +12,7 @@ import typer
 
 from rebalancer.analysis.explain.answers import in_short
 from rebalancer.analysis.explain.sentences import expected_usage, instruction, points, when
+from rebalancer.analysis.explain.subject import UnknownSubject
 from rebalancer.analysis.plans import (
     Plan,
     PlanDecision,
@@ -63,7 +64,12 @@ def list_command(
 ) -> None:
     """List the newest plans with their state, the newest first, and pauses by record."""
     now_ms = wall_clock_ms()
-    found = _read(options.settings(config, overrides), now_ms)
+    found = _read(options.installation(config, overrides), now_ms)
+    if cluster is not None and cluster not in {*found.clusters, *found.pauses}:
+        raise UnknownSubject(
+            f"{cluster}: no record names this cluster; there are "
+            f"{', '.join(sorted({*found.clusters, *found.pauses}))}"
+        )
     shown = [one for one in found.plans if cluster in (None, one.cluster)][:last]
     if as_json:
         body = {"now_ms": now_ms, "plans": [_as_object(one) for one in shown]}
@@ -88,7 +94,7 @@ def show_command(
 ) -> None:
     """Show the commands of a plan with reason, expected effect and outcome, and who decided."""
     now_ms = wall_clock_ms()
-    found = plan_named(_read(options.settings(config, overrides), now_ms).plans, plan, cluster)
+    found = plan_named(_read(options.installation(config, overrides), now_ms).plans, plan, cluster)
     if as_json:
         console.print_json("plan", 1, {"now_ms": now_ms, "plan": _as_object(found)})
         return
@@ -112,7 +118,7 @@ def approve_command(
 
     Exit code 1 if the plan has expired or is decided.
     """
-    settings = options.settings(config, overrides)
+    settings = options.installation(config, overrides)
     _decide("approve", plan, settings, reason=reason, by=by, cluster=cluster, as_json=as_json)
 
 
@@ -132,7 +138,7 @@ def deny_command(
 
     Exit code 1 if the plan has expired or is decided.
     """
-    settings = options.settings(config, overrides)
+    settings = options.installation(config, overrides)
     _decide("deny", plan, settings, reason=reason, by=by, cluster=cluster, as_json=as_json)
 
 
@@ -147,7 +153,7 @@ def pause_command(
     as_json: options.Json = False,
 ) -> None:
     """Pause the executor of a cluster: it refuses commands until a record resumes it."""
-    settings = options.settings(config, overrides)
+    settings = options.installation(config, overrides)
     _order("pause", settings, reason=reason, by=by, cluster=cluster, as_json=as_json)
 
 
@@ -162,7 +168,7 @@ def resume_command(
     as_json: options.Json = False,
 ) -> None:
     """End the pause by record of a cluster's executor. A pause file stays in effect."""
-    settings = options.settings(config, overrides)
+    settings = options.installation(config, overrides)
     _order("resume", settings, reason=reason, by=by, cluster=cluster, as_json=as_json)
 
 
@@ -235,6 +241,8 @@ def _say(approval: Approval, sentence: str, as_json: bool) -> None:
 def _read(settings: Settings, now_ms: int) -> Plans:
     found = read_plans(settings.connections, now_ms)
     console.warn(found.skipped)
+    if not found.clusters and not found.pauses:
+        raise options.nothing_found("round, command or pause", settings)
     return found
 
 

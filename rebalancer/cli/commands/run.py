@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebalancer.cli import exit_codes, options
-from rebalancer.cli.log_lines import Line, Log
+from rebalancer.cli.log_lines import Line, Log, log_of
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
 from sinks.metrics.disk import DiskMetrics, file_topics
@@ -66,7 +66,7 @@ def run(
     )
     with stopping() as stop:
         settings = options.settings(config, overrides, *places)
-        log = Log(settings.log)
+        log = log_of(settings)
         with log.errors(debug=options.debug(ctx)):
             result = _run(settings, log, stop, drain)
     stopped_by, written = stop.by or result.stopped_by, result.written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from rebalancer.cli import exit_codes, options
-from rebalancer.cli.log_lines import Line, Log
+from rebalancer.cli.log_lines import Line, Log, log_of
 from rebalancer.cli.metrics_server import metrics_served
 from rebalancer.settings.load import Settings
 from sinks.metrics.labels import process_registry
@@ -33,7 +33,7 @@ def serve(
     Ctrl-C.
     """
     settings = options.settings(config, overrides)
-    log = Log(settings.log)
+    log = log_of(settings)
     with stopping() as stop, log.errors(debug=options.debug(ctx)):
         _serve(settings, stop, log)
     log.write(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))

@@ -59,9 +59,7 @@ def state(
     Reads the last committed micro-batch through Spark, which takes some seconds; the job may be
     running. `rebalancer state repartition` gives a stopped job another number of partitions.
     """
-    folder = (
-        checkpoint if checkpoint is not None else options.settings(config, overrides).job.checkpoint
-    )
+    folder = checkpoint or options.installation(config, overrides).job.checkpoint
     from streaming.state.reader import read_state
 
     found = read_state(folder)
@@ -102,7 +100,7 @@ def repartition(
     checkpoint is kept aside, under a name that is printed. Then start the job with
     job.shuffle_partitions = N (or "auto").
     """
-    settings = options.settings(config, overrides)
+    settings = options.installation(config, overrides)
     from streaming.checkpoint.guard import checkpoint_folder
     from streaming.state.repartition import repartition as copy
 

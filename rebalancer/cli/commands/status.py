@@ -29,10 +29,6 @@ from strategies.settings import RoundSettings
 
 app = typer.Typer()
 
-_NO_RECORD = (
-    "no round, report or command yet. Start `rebalancer collect` and then `rebalancer run` with "
-    "the same topics.* settings; `rebalancer doctor` checks them."
-)
 _NO_ROUND = (
     "no round yet. Start `rebalancer run`, or wait for its first round: the first sweep closes it; "
     "`rebalancer doctor` checks the job."
@@ -64,11 +60,13 @@ def status_command(
     Reads the topics in the settings, of telemetry and rejected records only those of the last hour.
     The executor's pause is that of this machine.
     """
-    settings = options.settings(config, overrides)
+    settings = options.installation(config, overrides)
     now_ms = wall_clock_ms()
     required = settings.executor.approval == "required"
     found = read_status(settings.connections, now_ms, last, approval_required=required)
     console.warn(found.skipped)
+    if not found.clusters and not found.rejected:
+        raise options.nothing_found("round, report or command", settings)
     if cluster is not None:
         found = _only(found, cluster)
     pause = pause_of(settings)
@@ -90,8 +88,6 @@ def _only(found: Status, cluster: str) -> Status:
 
 def status_lines(found: Status, pause: Pause, now_ms: int, rounds: RoundSettings) -> Iterator[str]:
     """The screen, line by line. `now_ms`: since the epoch."""
-    if not found.clusters:
-        yield _NO_RECORD
     for one in found.clusters:
         yield from _cluster_lines(one, now_ms, rounds)
         yield ""

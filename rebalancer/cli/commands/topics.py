@@ -75,7 +75,7 @@ def create(
     partition creates a non-partitioned topic. Pulsar topics get a retention, and brokers do not
     delete them while they are idle.
     """
-    connections = options.settings(config, overrides).connections
+    connections = options.installation(config, overrides).connections
     served = {name: topic for name, topic in connections.topics.named() if topic.scheme != "file"}
     if not served:
         raise SettingsError(

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from rebalancer.cli.child_process import STOP_SECONDS, ChildProcess, rebalancer_command
 from rebalancer.cli.watch.folder import WatchFolder
 from sinks.metrics.settings import ListenAddress
-from strategies.errors import SettingsError
+from strategies.errors import SinkError
 
 _LOOK_S = 0.1
 #: An address that stands for all addresses of this machine → one that can be reached.
@@ -67,7 +67,7 @@ def started(folder: WatchFolder, commands: Sequence[str]) -> Iterator[Processes]
 
 def with_port(address: ListenAddress) -> ListenAddress:
     """The address with a free port instead of port 0, so that the settings file names it. Raises
-    SettingsError if the address cannot be used: another page may answer there, for example that of
+    SinkError if the address cannot be used: another page may answer there, for example that of
     another watch.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
@@ -76,10 +76,7 @@ def with_port(address: ListenAddress) -> ListenAddress:
             return ListenAddress(address.host, probe.getsockname()[1])
     except OSError as error:
         reason = str(error.strerror).partition(" (while")[0]
-        raise SettingsError(
-            [
-                f"serve.listen: {address} cannot be used ({reason}); name a free port of "
-                "this machine, for example --listen 127.0.0.1:8086, or --listen 127.0.0.1:0 for "
-                "any free port"
-            ]
+        raise SinkError(
+            f"serve.listen: {address} cannot be used ({reason}); name a free port of this machine, "
+            "for example --listen 127.0.0.1:8086, or --listen 127.0.0.1:0 for any free port"
         ) from error

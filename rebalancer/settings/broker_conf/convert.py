@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from rebalancer.settings.broker_conf.forms import read_conf
 from rebalancer.settings.broker_conf.keys import (
     BANDWIDTH_WEIGHTS,
+    ENABLED,
     KEYS,
     LIMITER,
     LOAD_MANAGER,
@@ -19,9 +21,11 @@ from rebalancer.settings.broker_conf.keys import (
     SHEDDING,
     Key,
     Value,
+    is_unknown,
     looks_like_ours,
 )
-from rebalancer.settings.broker_conf.properties import Property, read_properties
+from rebalancer.settings.broker_conf.properties import Property
+from rebalancer.settings.broker_conf.strategy_pair import class_name, is_extensible
 from rebalancer.settings.leaves import Leaf, all_leaves
 from rebalancer.settings.load import resolved
 from rebalancer.settings.sources import Assignment, did_you_mean
@@ -35,7 +39,11 @@ _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?
 _BITS = {"int": 32, "long": 64}
 #: Suffix of a key → ms per unit.
 _MILLISECONDS = (("Minutes", 60_000), ("InSeconds", 1000), ("InSecs", 1000))
-_EXTENSIBLE = "ExtensibleLoadManagerImpl"
+_MANAGERS = {"ModularLoadManagerImpl": "modular", "ExtensibleLoadManagerImpl": "extensible"}
+_NO_LOAD = (
+    "this broker reports no load while it is false, so nothing can be decided; set it to true, and "
+    "loadBalancerSheddingEnabled to false"
+)
 _OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
 
 
@@ -71,7 +79,7 @@ def convert(file: Path, release: PulsarRelease = RELEASES[0]) -> Conversion:
     """Converts a broker.conf. `release`: whose defaults apply to keys that it leaves out.
     SettingsError has every unusable value with file and line.
     """
-    return convert_lines(file, read_properties(file), release)
+    return convert_lines(file, read_conf(file), release)
 
 
 def convert_lines(
@@ -154,8 +162,9 @@ def _answer(
     value = values.get(given_by, KEYS[name].default_in(release))
     by = given_by if given_by in values else None
     if name == LOAD_MANAGER:
-        return _Answer("extensible" if str(value).endswith(_EXTENSIBLE) else "modular", by, line)
-    if name == SHEDDING and str(values.get(LOAD_MANAGER, "")).endswith(_EXTENSIBLE):
+        manager = _MANAGERS.get(class_name(str(value)))
+        return _Answer(manager, by, line, "" if manager else _no_manager(class_name(str(value))))
+    if name == SHEDDING and is_extensible(values):
         value = value if EXTENSIBLE.java_class in str(value) else EXTENSIBLE.pulsar_class
     names = _class_names(name)
     if names and value not in names:
@@ -187,7 +196,12 @@ def _outcome(
         return KeyOutcome(key, None, None, "not set")
     value = values[key.name]
     counts = leaves.get(_OLD_SPELLING.get(key.name, key.name), [])
-    why = odd.get(key.name, "") or _overruled(key.name, values) or ("" if counts else key.why)
+    why = (
+        odd.get(key.name, "")
+        or _overruled(key.name, values)
+        or (_NO_LOAD if key.name == ENABLED and not value else "")
+        or ("" if counts else key.why)
+    )
     if why:
         return KeyOutcome(key, found.line, value, "no effect", (), why)
     return KeyOutcome(key, found.line, value, "used", tuple(leaf.path for leaf in counts))
@@ -213,12 +227,15 @@ def _warnings(
     last = {one.key: one.line for one in properties}
     for one in properties:
         outcome = outcome_of.get(one.key)
-        if outcome is None and looks_like_ours(one.key):
-            hint = did_you_mean(one.key, KEYS, 0.8)
-            yield f"{file}:{one.line}: {one.key}: not a key of Pulsar 4.2{hint}"
-        elif outcome is not None and last[one.key] != one.line:
+        if one.remark and (outcome is not None or looks_like_ours(one.key)):
+            yield f"{file}:{one.line}: {one.key}: {one.remark}"
+        if outcome is None:
+            if not one.remark and is_unknown(one.key):
+                hint = did_you_mean(one.key, KEYS, 0.8)
+                yield f"{file}:{one.line}: {one.key}: not a key of Pulsar 4.2 or 5.0{hint}"
+        elif last[one.key] != one.line:
             yield f"{file}:{one.line}: {one.key}: overridden in line {last[one.key]}"
-        elif outcome is not None and outcome.result == "no effect":
+        elif outcome.result == "no effect":
             yield f"{file}:{one.line}: {one.key}: no effect: {outcome.why}"
 
 
@@ -228,7 +245,11 @@ def refuse_nothing(file: Path, conversion: Conversion) -> None:
     """
     if all(outcome.result == "not set" for outcome in conversion.keys):
         raise SettingsError(
-            [f"{file}: sets no load-balancing key of Pulsar 4.2; name a broker.conf"]
+            [
+                f"{file}: sets no load-balancing key of Pulsar 4.2 or 5.0; name a broker.conf, the "
+                "variables or the YAML of a broker's container, or the output of `pulsar-admin "
+                "brokers get-runtime-config`"
+            ]
         )
 
 
@@ -246,6 +267,13 @@ def _read_value(key: Key, text: str) -> Value:
             return _whole(text, _BITS[kind])
         case "text":
             return text
+
+
+def _no_manager(name: str) -> str:
+    known = " or ".join(_MANAGERS)
+    if name == "NoopLoadManager":
+        return f"this broker reports no load with it, so nothing can be decided; set {known}"
+    return f"{name} is unknown, and its load cannot be read; known are {known}"
 
 
 def _class_names(key: str) -> dict[str, str]:

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal
 
+from rebalancer.settings.broker_conf.service_configuration import SERVICE_CONFIGURATION
 from strategies.java.release_defaults import RELEASE_DEFAULTS, PulsarRelease
 
 Kind = Literal["int", "long", "double", "boolean", "text"]
 Value = int | float | bool | str
 
+#: Pulsar's images write variables with this prefix into broker.conf.
+PREFIX = "PULSAR_PREFIX_"
+
+ENABLED = "loadBalancerEnabled"
 LOAD_MANAGER = "loadManagerClassName"
 SHEDDING = "loadBalancerLoadSheddingStrategy"
 PLACEMENT = "loadBalancerLoadPlacementStrategy"
@@ -29,6 +35,8 @@ BANDWIDTH_WEIGHTS: Mapping[str, str] = MappingProxyType(
 )
 
 _ABSENT = "not used by this version"
+#: Fields of Kubernetes, which stand beside the keys in the values of a chart.
+_KUBERNETES = frozenset({"loadbalancerip", "loadbalancerclass", "loadbalancersourceranges"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +177,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 loadBalancerServiceUnitStateMonitorIntervalInSeconds=60,
                 loadBalancerInFlightServiceUnitStateWaitingTimeInMillis=30_000,
                 loadBalancerServiceUnitStateMaxConcurrentOverrides=64,
+                loadBalancerServiceUnitTableViewSyncer="None",
                 loadManagerServiceUnitStateTableViewClassName=(
                     "org.apache.pulsar.broker.loadbalance.extensions.channel.ServiceUnitStateTableViewImpl"
                 ),
@@ -226,7 +235,18 @@ KEYS: Mapping[str, Key] = MappingProxyType(
 
 
 def looks_like_ours(name: str) -> bool:
-    """Whether an unknown key looks like one of load balancing, to report misspelt keys."""
-    return name.startswith(("loadBalanc", "loadManager", "dispatchThrottling")) or name.endswith(
-        "Shedding"
-    )
+    """Whether the name of a key or variable is like those of load balancing, in any case of
+    letters.
+    """
+    name = name.lower().removeprefix(PREFIX.lower())
+    begins = ("loadbalanc", "loadmanager", "dispatchthrottling")
+    return name not in _KUBERNETES and (name.startswith(begins) or name.endswith("shedding"))
+
+
+def is_unknown(name: str) -> bool:
+    """Whether a name that is no key of Pulsar's `ServiceConfiguration` is like one of load
+    balancing: probably a misspelt one.
+    """
+    if name in SERVICE_CONFIGURATION:
+        return False
+    return looks_like_ours(name) or bool(get_close_matches(name, KEYS, 1, 0.9))

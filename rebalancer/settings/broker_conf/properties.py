@@ -1,12 +1,13 @@
-"""Parses Java's properties syntax like `java.util.Properties`, with the line number of each key.
+"""Parses Java's properties syntax like `java.util.Properties`, with the line number of each key,
+and lines of a shell, such as `export NAME=value` and `docker run -e NAME=value`.
 
-Reads files as ISO 8859-1, as Java does; a line that ends with an odd number of backslashes
-continues on the next.
+A line that ends with an odd number of backslashes continues on the next.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,32 +18,33 @@ _BLANKS = " \t\f"
 _KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SHELL = re.compile(
+    r"(?:sudo|export|declare|set|env|ENV|docker|podman|kubectl|helm|--?e(?:nv)?)[ \t]"
+    r"|--env=|Environment="
+)
+_ASSIGNED = re.compile(r"(?:--env=|Environment=)?(?:[\w-]+\.)*([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A key with its value; `line`: its first line, counted from 1."""
+    """A key with its value; `line`: its first line, counted from 1; `remark`: what a person should
+    know about how it is written, or empty.
+    """
 
     key: str
     value: str
     line: int
+    remark: str = ""
 
 
-def read_properties(file: Path) -> list[Property]:
-    """All properties in the order of the file, repeated keys included. SettingsError names the file
-    and invalid lines.
+def properties_in(file: Path, text: str, first: int = 1) -> list[Property]:
+    """All properties in the order of the text, repeated keys included. `first`: the number of its
+    first line. SettingsError names the file and invalid lines.
     """
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise SettingsError(
-            [f"{file}: cannot be read ({error.strerror}); name the broker.conf of a Pulsar broker"]
-        ) from error
-    found, complaints = [], []
-    for line, text in _logical_lines(data.removeprefix(_BYTE_ORDER_MARK).decode("iso-8859-1")):
+    found, complaints = list[Property](), []
+    for line, logical in logical_lines(text, first):
         try:
-            found.append(_property(text, line))
+            found += _assigned(logical, line) if _SHELL.match(logical) else [_one(logical, line)]
         except ValueError as error:
             complaints.append(f"{file}:{line}: {error}")
     if complaints:
@@ -50,10 +52,12 @@ def read_properties(file: Path) -> list[Property]:
     return found
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined with their continuations, without comments and blank lines."""
+def logical_lines(text: str, first: int = 1) -> Iterator[tuple[int, str]]:
+    """Lines joined with their continuations, without comments and blank lines; each with the number
+    of the line where it begins.
+    """
     begun, parts = 0, list[str]()
-    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
+    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=first):
         line = natural.lstrip(_BLANKS)
         if not parts and (not line or line[0] in "#!"):
             continue
@@ -67,10 +71,23 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield begun, "".join(parts)
 
 
-def _property(text: str, line: int) -> Property:
+def _one(text: str, line: int) -> Property:
     match = _KEY.fullmatch(text)
     key, value = match.groups() if match else (text, "")
     return Property(_unescaped(key), _unescaped(value), line)
+
+
+def _assigned(text: str, line: int) -> list[Property]:
+    """The variables that a line of a shell sets; the shell takes the quotes."""
+    try:
+        words = shlex.split(re.split(r"[ \t]#", text)[0])
+    except ValueError:
+        raise ValueError("a quotation mark has no partner") from None
+    return [
+        Property(match[1], match[2].rstrip(";"), line)
+        for match in map(_ASSIGNED.fullmatch, words)
+        if match is not None
+    ]
 
 
 def _unescaped(text: str) -> str:

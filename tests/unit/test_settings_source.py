@@ -1,0 +1,147 @@
+"""Commands about an installation name the source of their settings; nothing found is an error with
+the next step. A file that is not there, and a port that is taken, have one exit code each.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sinks.topics.uri import file_topic_uri
+from tests.unit.command_line import rebalancer
+
+TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes", "approvals")
+ASKS = [("status",), ("plans", "list"), ("plans", "show", "1"), ("intents",), ("explain",)]
+
+
+def flags(folder: Path) -> list[str]:
+    """Topics in this folder, by --set."""
+    return [
+        word
+        for name in TOPICS
+        for word in ("--set", f"topics.{name}={file_topic_uri(folder / name)}")
+    ]
+
+
+def a_file(folder: Path) -> Path:
+    """A settings file with topics in this folder."""
+    lines = [f'{name} = "{file_topic_uri(folder / name)}"\n' for name in TOPICS]
+    file = folder / "rebalancer.toml"
+    file.write_text("[topics]\n" + "".join(lines), "utf-8")
+    return file
+
+
+@pytest.mark.parametrize("command", ASKS, ids=" ".join)
+def test_topics_without_a_record_are_an_error_that_names_the_settings(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    answer = rebalancer(*command, *flags(tmp_path))
+
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith("settings: no settings file, 6 flags\n")
+    assert "--config" in answer.err.partition("error: ")[2]
+
+
+@pytest.mark.parametrize("command", ASKS, ids=" ".join)
+@pytest.mark.parametrize("by", ["--config", "REBALANCER_CONFIG"])
+def test_the_settings_file_is_named(tmp_path: Path, command: tuple[str, ...], by: str) -> None:
+    file = a_file(tmp_path)
+
+    answer = (
+        rebalancer(*command, "--config", file)
+        if by == "--config"
+        else rebalancer(*command, env={"REBALANCER_CONFIG": str(file)})
+    )
+
+    assert answer.code == 1
+    assert answer.err.startswith(f"settings: {file}\n")
+    assert str(tmp_path / "rounds") in answer.err
+
+
+def test_values_of_the_environment_are_counted(tmp_path: Path) -> None:
+    answer = rebalancer("status", *flags(tmp_path), env={"REBALANCER_ROUND__INTERVAL_MS": "60000"})
+
+    assert answer.err.startswith("settings: no settings file, 1 environment variable, 6 flags\n")
+
+
+def test_doctor_fails_without_any_setting_and_names_what_it_has_read(tmp_path: Path) -> None:
+    forgotten = rebalancer("doctor", "--no-spark-start", "--json")
+    named = rebalancer("doctor", "--no-spark-start", "--json", "--config", a_file(tmp_path))
+
+    found, other = (
+        next(one for one in answer.json["findings"] if one["check"] == "settings")
+        for answer in (forgotten, named)
+    )
+    assert (forgotten.code, found["status"]) == (1, "fail")
+    assert "no settings file" in found["text"]
+    assert "--config or REBALANCER_CONFIG" in found["remedy"]
+    assert (other["status"], str(tmp_path / "rebalancer.toml") in other["text"]) == ("ok", True)
+
+
+@pytest.mark.parametrize("command", ["collect", "execute", "notify"])
+def test_the_first_line_of_a_service_names_the_settings(tmp_path: Path, command: str) -> None:
+    answer = rebalancer(command, "--config", a_file(tmp_path), "--once")
+
+    assert answer.code == 2
+    assert f"settings: {tmp_path / 'rebalancer.toml'}" in answer.err.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("replay", "FILE"),
+        ("replay", "FILE.parquet"),
+        ("backtest", "FILE"),
+        ("backtest", "FILE.parquet"),
+        ("tune", "FILE"),
+        ("trace", "FILE.parquet", "load.csv"),
+        ("convert", "FILE", "TARGET.parquet"),
+        ("shadow", "FILE"),
+        ("upgrade-preview", "FILE.parquet"),
+        ("explain", "--from", "FILE"),
+        ("simulate", "FILE.toml"),
+        ("conformance", "FILE"),
+        ("config", "check", "FILE"),
+        ("config", "from-broker-conf", "FILE"),
+        ("status", "--config", "FILE"),
+    ],
+    ids=" ".join,
+)
+def test_a_file_that_is_not_there_is_wrong_use(tmp_path: Path, words: tuple[str, ...]) -> None:
+    named = [word.replace("FILE", str(tmp_path / "nowhere.jsonl")) for word in words]
+    named = [word.replace("TARGET", str(tmp_path / "target")) for word in named]
+
+    answer = rebalancer(*named)
+
+    assert answer.code == 2
+    assert str(tmp_path / "nowhere.jsonl") in answer.words.replace(" ", "")
+
+
+@pytest.fixture
+def taken() -> Iterator[str]:
+    """An address of this machine where something listens."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield f"127.0.0.1:{other.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("command", "setting"),
+    [
+        (("serve",), "serve.listen"),
+        (("serve",), "metrics.listen"),
+        (("watch", "--demo"), "serve.listen"),
+        (("notify", "--once", "--set", "notices.url=http://127.0.0.1:1/"), "metrics.listen"),
+    ],
+    ids=["page", "metrics-of-the-page", "watch", "metrics-of-the-notifier"],
+)
+def test_a_port_that_is_taken_is_an_error(
+    tmp_path: Path, taken: str, command: tuple[str, ...], setting: str
+) -> None:
+    places = ("--folder", tmp_path / "watch") if command[0] == "watch" else flags(tmp_path)
+    answer = rebalancer(*command, *places, "--set", f"{setting}={taken}")
+
+    assert answer.code == 1
+    assert f"{setting}: {taken} cannot be used" in answer.words
