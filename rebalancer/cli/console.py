@@ -16,6 +16,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from strategies.ordered_sum import ordered_sum
+
 Side = Literal["left", "right"]
 #: Gap between two columns, and the longest word that is kept whole in a narrow terminal.
 _GAP, _LONGEST_WORD = 3, 24
@@ -98,7 +100,7 @@ class Sheet:
         for place in range(1, len(widths)):
             if (
                 len(parts[-1]) > 1
-                and sum(widths[other] for other in [*parts[-1], place]) - _GAP > width
+                and ordered_sum(widths[other] for other in [*parts[-1], place]) - _GAP > width
             ):
                 parts.append([0])
             parts[-1].append(place)

@@ -165,7 +165,7 @@ def by_placing(packing: Packing) -> float:
             break
         added = np.diag(size / capacity)
         usage = (usage[:, None, :] + added[None, :, :]).reshape(-1, packing.brokers)
-        order = np.argsort(usage, axis=1)
+        order = np.argsort(usage, axis=1, kind="stable")
         rising, fills = np.take_along_axis(usage, order, axis=1), capacity[order]
         rest = packing.load - float(packing.sums[at + 1])
         levels = (rest + np.cumsum(fills * rising, axis=1)) / np.cumsum(fills, axis=1)
