@@ -211,7 +211,7 @@ def drawn(shown: Floats, explained: Floats) -> Floats:
     explains by the part of the differences that noise is likely to be (James and Stein).
     """
     apart = shown - explained
-    noise = len(apart) * NOISE * NOISE / max(float(np.sort(apart * apart).sum()), TINY)
+    noise = len(apart) * (NOISE * NOISE) / max(float(np.sort(apart * apart).sum()), TINY)
     return explained + max(LASTING, 1.0 - noise) * apart
 
 
