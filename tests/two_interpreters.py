@@ -2,11 +2,12 @@
 mode, 20 demos, the scenarios of tests/golden, and figures of simulations.
 
     python -m tests.two_interpreters python3.13
-    python -m tests.two_interpreters env NPY_DISABLE_CPU_FEATURES="AVX2 FMA3" .venv/bin/python
+    python -m tests.two_interpreters replay demo env GLIBC_TUNABLES=… python3.13
 
 The arguments are the command of the other interpreter, which has the packages of
-requirements/executor.lock and runs this checkout; without arguments, the module prints digests.
-Takes minutes. Exit code 0: all is equal; 1: something differs, and is named.
+requirements/executor.lock and runs this checkout; kinds of runs before it select some. Without
+a command, the module prints digests. Takes minutes. Exit code 0: all is equal; 1: something
+differs, and is named.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from itertools import chain, product
+from itertools import chain, product, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -46,9 +47,9 @@ class _Quiet:
     def step(self, step: Step) -> None: ...
 
 
-def digests() -> Iterator[Digest]:
+def digests(kinds: Sequence[str]) -> Iterator[Digest]:
     """Name of each run → digest of what it publishes or prints."""
-    for name, parts in chain(_replays(), _demos(), _scenarios(), _simulations()):
+    for name, parts in chain.from_iterable(_RUNS[kind]() for kind in kinds):
         whole = b"\n".join(parts)
         yield name, f"{sha256(whole).hexdigest()[:16]} of {len(whole)} bytes"
 
@@ -58,10 +59,10 @@ def differences(ours: Sequence[Digest], theirs: Sequence[Digest]) -> list[str]:
     return sorted({name for name, _ in {*ours} ^ {*theirs}})
 
 
-def digests_of(*command: str) -> list[Digest]:
+def digests_of(command: Sequence[str], kinds: Sequence[str] = ()) -> list[Digest]:
     """The digests that an interpreter prints. Raises CalledProcessError."""
     printed = subprocess.run(
-        [*command, "-m", "tests.two_interpreters"],
+        [*command, "-m", "tests.two_interpreters", *kinds],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         check=True,
@@ -103,14 +104,19 @@ def _simulations() -> Iterator[tuple[str, Iterator[bytes]]]:
         yield f"simulation of {scenario}", chain([repr(done.figures).encode()], moves)
 
 
-def main(other: Sequence[str]) -> int:
+_RUNS = {"replay": _replays, "demo": _demos, "scenario": _scenarios, "simulation": _simulations}
+
+
+def main(arguments: Sequence[str]) -> int:
     """Prints the digests of this interpreter, or how those of the other one differ."""
+    kinds = [*takewhile(_RUNS.__contains__, arguments)]
+    other = arguments[len(kinds) :]
     if not other:
-        for name, digest in digests():
+        for name, digest in digests(kinds or [*_RUNS]):
             print(name, digest, sep="\t", flush=True)
         return 0
     with ThreadPoolExecutor(2) as pool:
-        ours, theirs = pool.map(lambda one: digests_of(*one), [[sys.executable], other])
+        ours, theirs = pool.map(digests_of, [[sys.executable], other], [kinds, kinds])
     different = differences(ours, theirs)
     for name in different:
         print(f"differs: {name}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from typing import TypeGuard
 
 import pytest
 
@@ -20,16 +21,18 @@ def sums_of_figures(tree: ast.Module) -> Iterator[int]:
     """Lines with `sum`, which compensates the rounding of floats since Python 3.12, for anything
     but a count.
     """
-    counted = {
-        id(node.func)
-        for node in nodes(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.args[0] if node.args else None, ast.GeneratorExp)
-        and counts(node.args[0].elt)
-    }
+    counted = {id(node.func) for node in nodes(tree) if is_count(node)}
     for node in nodes(tree):
         if isinstance(node, ast.Name) and node.id == "sum" and id(node) not in counted:
             yield node.lineno
+
+
+def is_count(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether a call gets a generator of whole numbers or truth values."""
+    match node:
+        case ast.Call(args=[ast.GeneratorExp(elt=element)]):
+            return counts(element)
+    return False
 
 
 def counts(element: ast.expr) -> bool:
