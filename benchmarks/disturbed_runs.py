@@ -15,6 +15,7 @@ from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.target_table import SCENARIOS
 from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
 from rebalancer.simulation.run import SimulatedRun
+from strategies.ordered_sum import ordered_sum
 
 QUIET, RIVAL, TOGETHER = "none", "rival moves 5 an hour", "all together"
 _ALONE: Mapping[str, Mapping[str, float]] = {
@@ -110,7 +111,9 @@ def disturbed_figures(case: DisturbedCase) -> DisturbedFigures:
 def _figures(done: SimulatedRun) -> DisturbedFigures:
     line, onset = done.timeline, int(done.scenario.from_minute)
     spread = 100 * line.spread("lasting")[line.rounds // 2 :]
-    rival = sum(one.traffic for one in line.moves if one.kind == "foreign" and one.round >= onset)
+    rival = ordered_sum(
+        one.traffic for one in line.moves if one.kind == "foreign" and one.round >= onset
+    )
     return DisturbedFigures(
         moved=done.figures.moved_mib,
         rival=rival / 2**20,

@@ -29,6 +29,7 @@ from benchmarks.steady_constants import CONSTANTS, Change, changed
 from benchmarks.target_table import SCENARIOS, TARGETS
 from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
 from rebalancer.simulation.run import SimulatedRun
+from strategies.ordered_sum import ordered_sum
 from strategies.shedding.registry import SHEDDERS
 
 OURS = "steady/fixed"
@@ -234,7 +235,7 @@ def _share(card: str, runs: Mapping[int, Sequence[Mapping[str, float]]]) -> floa
         for some in runs.values()
         for one in some
     ]
-    return sum(fine) / len(fine)
+    return ordered_sum(fine) / len(fine)
 
 
 def _missed(card: str, runs: Mapping[int, Sequence[Mapping[str, float]]]) -> set[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 
 from strategies.model import BrokerLoad, ClusterView, Decision, Expected, Figures, Resource, Traffic
+from strategies.ordered_sum import ordered_sum
 from strategies.round_figures import Spread
 
 
@@ -53,8 +54,9 @@ def spread(values: Sequence[float]) -> Spread:
     if not values:
         return Spread(0.0, 0.0, 0.0)
     values = sorted(values)
-    mean = sum(values) / len(values)
-    std = sqrt(sum((value - mean) ** 2 for value in values) / len(values))
+    mean = ordered_sum(values) / len(values)
+    apart = [value - mean for value in values]
+    std = sqrt(ordered_sum(one * one for one in apart) / len(values))
     return Spread(max(values) - min(values), std, max(values) / mean if mean > 0 else 0.0)
 
 

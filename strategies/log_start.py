@@ -72,7 +72,7 @@ def is_sure(early: Sequence[EarlyRecord]) -> bool:
     """Whether a first round may close without a sweep, at a record that is near the cluster's
     time.
     """
-    far = sum(one.far for one in early)
+    far = sum(1 for one in early if one.far)
     near = len(early) + 1 - far
     return near >= (_ENOUGH_OF_MANY if far else _ENOUGH) and near > 2 * far
 

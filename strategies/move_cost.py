@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from strategies.ordered_sum import ordered_sum
+
 
 @dataclass(frozen=True, slots=True)
 class MoveCost:
@@ -69,4 +71,4 @@ def expected_pause_ms(pauses: Sequence[MeasuredPause], topics: int) -> float:
     """
     alike = [one.pause_ms for one in pauses if topic_class(one.topics) == topic_class(topics)]
     known = alike or [one.pause_ms for one in pauses]
-    return sum(known) / len(known) if known else _UNKNOWN_MS
+    return ordered_sum(known) / len(known) if known else _UNKNOWN_MS

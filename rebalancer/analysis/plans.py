@@ -115,7 +115,7 @@ class Plan:
     @property
     def moves(self) -> int:
         """Number of commands that move a bundle."""
-        return sum(one.command.is_move for one in self.commands)
+        return sum(1 for one in self.commands if one.command.is_move)
 
     @property
     def approved_commands(self) -> tuple[ApprovedCommand, ...]:

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from rebalancer.cli.lines import put
 from sinks.printable import printable
+from strategies.ordered_sum import ordered_sum
 
 Side = Literal["left", "right"]
 #: Gap between two columns, and the longest word that is kept whole in a narrow terminal.
@@ -111,7 +112,7 @@ class Sheet:
         for place in range(1, len(widths)):
             if (
                 len(parts[-1]) > 1
-                and sum(widths[other] for other in [*parts[-1], place]) - _GAP > width
+                and ordered_sum(widths[other] for other in [*parts[-1], place]) - _GAP > width
             ):
                 parts.append([0])
             parts[-1].append(place)

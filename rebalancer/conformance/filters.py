@@ -25,6 +25,7 @@ from strategies.filters.pipeline import FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.filters.topic_count import too_many_topics, topics_at_limit
 from strategies.java.release_defaults import PulsarRelease, matches_ids
+from strategies.ordered_sum import ordered_sum
 
 Manager = Literal["modular", "extensible"]
 Conf = dict[str, Number | bool]
@@ -157,7 +158,7 @@ def topic_count(text: bytes, _: PulsarRelease) -> dict[str, Any]:
     limit = settings_of(FilterSettings, query.conf).max_topics
     topics = {broker: known.num_topics for broker, known in query.brokers.items()}
     arriving = {
-        broker: sum(arrival.topics for arrival in known.preallocated.values())
+        broker: ordered_sum(arrival.topics for arrival in known.preallocated.values())
         for broker, known in query.brokers.items()
     }
     modular = query.manager == "modular"

@@ -17,6 +17,7 @@ import numpy as np
 
 from rebalancer.simulation.scenarios.segments_schema import Segments
 from strategies.bundles.bundle_loads import Floats
+from strategies.ordered_sum import ordered_sum
 
 #: How often an owner samples the load of a segment (scalableTopicLoadReportIntervalSeconds), and
 #: how often the controller decides (scalableTopicAutoScaleIntervalSeconds).
@@ -152,7 +153,7 @@ class _ScalableTopic:
 
     def _combined(self, pair: Sequence[Segment]) -> float:
         known = [self.records[one.number] for one in pair]
-        return sum(one.rate_in + one.rate_out for one in known)
+        return ordered_sum(one.rate_in + one.rate_out for one in known)
 
     def _replace(
         self, old: list[Segment], ranges: Sequence[tuple[int, int]], now_s: float, merges: int

@@ -22,6 +22,7 @@ from strategies.model import (
     Sweep,
     TelemetryRecord,
 )
+from strategies.ordered_sum import ordered_sum
 from strategies.usage import unweighted_usage
 
 MANAGER = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
@@ -92,8 +93,8 @@ class TelemetryWriter:
             "lastStats": {name: _stats(*row) for name, *row in columns},
             "numTopics": int(bundles.topics.sum()),
             "numBundles": len(names),
-            "numConsumers": sum(consumers),
-            "numProducers": sum(producers),
+            "numConsumers": ordered_sum(consumers),
+            "numProducers": ordered_sum(producers),
             "bundles": names,
             "lastBundleGains": gains,
             "lastBundleLosses": losses,

@@ -185,7 +185,7 @@ def bundles_of(data: bytes, namespace: str) -> int:
     if begin not in names:
         return 0
     return sum(
-        name.startswith(begin) and b"/" not in name[len(begin) :] for name in names.split(b"\n")
+        b"/" not in name[len(begin) :] for name in names.split(b"\n") if name.startswith(begin)
     )
 
 

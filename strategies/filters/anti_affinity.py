@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from strategies.filters.contract import Refusal, Refusals
+from strategies.ordered_sum import ordered_sum
 
 #: Failure domain of brokers that belong to none.
 _NO_DOMAIN = "default"
@@ -47,7 +48,10 @@ def bundles_owned(
     members: Sequence[str], brokers: Iterable[str], served: Callable[[str], Counts]
 ) -> Counts:
     """Broker → number of bundles of these namespaces that it owns."""
-    return {broker: sum(served(broker).get(member, 0) for member in members) for broker in brokers}
+    return {
+        broker: ordered_sum(served(broker).get(member, 0) for member in members)
+        for broker in brokers
+    }
 
 
 def anti_affine(

@@ -109,7 +109,7 @@ def _not_of_policy(
     policies: PoliciesView, policy: IsolationPolicy, brokers: Sequence[str]
 ) -> Refusals:
     roles = {broker: role_of(broker, policies, policy) for broker in brokers}
-    primaries = sum(role.primary for role in roles.values())
+    primaries = sum(1 for role in roles.values() if role.primary)
     outside = Refusal(
         "isolation-outside", f"is neither primary nor secondary of isolation policy {policy.name}"
     )

@@ -19,6 +19,7 @@ from strategies.intents.state import Drain
 from strategies.limits.budget import Budget
 from strategies.model import MIB, BrokerLoad, Decision, Skip
 from strategies.move_cost import MeasuredPause, expected_pause_ms
+from strategies.ordered_sum import ordered_sum
 from strategies.placement.destinations import Destinations
 from strategies.state import Gained, InFlight, Order
 
@@ -175,7 +176,7 @@ class _DrainGate:
     def count(self, some: Sequence[_Candidate]) -> None:
         """Counts bundles that are on their way."""
         self.bundles += len(some)
-        self.throughput += sum(one.throughput for one in some)
+        self.throughput += ordered_sum(one.throughput for one in some)
 
     def decide(self, one: _Candidate) -> None:
         why = self._refused(one)

@@ -14,6 +14,7 @@ from strategies.intents.contract import RollPhase
 from strategies.intents.evacuate import WAITS, Evacuation
 from strategies.intents.state import Answers, Drain, DrainState, Intents
 from strategies.model import Outcome, Owned
+from strategies.ordered_sum import ordered_sum
 from strategies.round_state import MEANINGS
 from strategies.state import InFlight
 from strategies.store import BrokerState
@@ -191,12 +192,12 @@ def time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
         for earlier, later in pairwise(seen)
         if later[0] > earlier[0]
     ]
-    gone, passed = sum(step[1] for step in steps), sum(step[0] for step in steps)
+    gone, passed = ordered_sum(step[1] for step in steps), ordered_sum(step[0] for step in steps)
     if len(steps) < _FEWEST or gone == 0 or not seen or seen[-1][1] == 0:
         return None, None
     rate, left = gone / passed, seen[-1][1]
-    deviations = [(count / took - rate) ** 2 for took, count in steps]
-    error = sqrt(sum(deviations) / (len(steps) - 1) / len(steps)) / rate
+    apart = [count / took - rate for took, count in steps]
+    error = sqrt(ordered_sum(one * one for one in apart) / (len(steps) - 1) / len(steps)) / rate
     left_ms = round(left / rate)
     return left_ms, round(left_ms * error + passed / len(steps))
 

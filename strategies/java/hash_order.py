@@ -179,4 +179,4 @@ def _transfer(table: Ints, spread: Ints, size: int) -> Ints:
     last_of_old = np.searchsorted(old, old, side="right") - 1
     in_last_run = run == run[last_of_old]
     place = np.where(in_last_run, len(table) + position, len(table) - 1 - position)
-    return table[np.argsort(bucket * (2 * len(table)) + place)]
+    return table[np.argsort(bucket * (2 * len(table)) + place, kind="stable")]

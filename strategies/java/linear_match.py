@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
+from strategies.ordered_sum import ordered_sum
+
 #: Maximum length of the name of a namespace or host.
 _LONGEST_TEXT = 512
 _MOST_STATES = 2_000
@@ -51,7 +53,7 @@ def ways(tree: Iterable[Any]) -> int:
 def _ways_through(operation: str, argument: Any) -> int:
     match operation:
         case "BRANCH":
-            return sum(ways(branch) for branch in argument[1])
+            return ordered_sum(ways(branch) for branch in argument[1])
         case "SUBPATTERN":
             return ways(argument[3])
         case "ATOMIC_GROUP":
@@ -67,7 +69,7 @@ def _ways_through(operation: str, argument: Any) -> int:
             return (
                 once**times
                 if times <= 30 and int(least) == times
-                else sum(once**n for n in range(times + 1))
+                else ordered_sum(once**n for n in range(times + 1))
                 if times <= 30
                 else _UNBOUNDED
             )

@@ -9,6 +9,7 @@ from math import inf, isfinite
 from strategies.filters.contract import Refusal
 from strategies.limits.settings import LimitSettings
 from strategies.model import MIB
+from strategies.ordered_sum import ordered_sum
 
 HOUR_MS = 3_600_000
 
@@ -36,7 +37,10 @@ def no_later(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
     later = [one for one in spent if one.ts >= now_ms]
     if not later:
         return tuple(spent)
-    bundles, throughput = sum(one.bundles for one in later), sum(one.throughput for one in later)
+    bundles, throughput = (
+        ordered_sum(one.bundles for one in later),
+        ordered_sum(one.throughput for one in later),
+    )
     return (*(one for one in spent if one.ts < now_ms), Spent(now_ms, bundles, throughput))
 
 
@@ -65,7 +69,10 @@ class Budget:
         """`spent`: moves of earlier rounds."""
         self._settings, self._now_ms = settings, now_ms
         earlier = within_the_hour(spent, now_ms)
-        self._earlier = sum(one.bundles for one in earlier), sum(one.throughput for one in earlier)
+        self._earlier = (
+            ordered_sum(one.bundles for one in earlier),
+            ordered_sum(one.throughput for one in earlier),
+        )
         self._bundles, self._throughput = 0, 0.0
 
     @property
@@ -103,4 +110,4 @@ def _total(throughputs: Sequence[float]) -> float:
     """Sum of the throughputs (bytes/s); infinite, and thus above any budget, if a figure is
     invalid.
     """
-    return sum(max(0.0, one) if isfinite(one) else inf for one in throughputs)
+    return ordered_sum(max(0.0, one) if isfinite(one) else inf for one in throughputs)

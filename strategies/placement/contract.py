@@ -15,6 +15,7 @@ from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.release_defaults import RELEASES, PulsarRelease
 from strategies.model import BrokerLoad, Evidence, Memory
+from strategies.ordered_sum import ordered_sum
 from strategies.settings import Mode
 
 Row = tuple[float, float, float, float]
@@ -101,7 +102,7 @@ class Candidate:
         except (OverflowError, ValueError):
             return inf
         come, gone = (
-            sum(moved.long_rate for moved in moves.values())
+            ordered_sum(moved.long_rate for moved in moves.values())
             for moves in (self.arriving, self.leaving)
         )
         return max(total + come - gone, 0.0)  # in this order NaN stays NaN

@@ -20,6 +20,7 @@ from streaming.checkpoint.guard_file import (
     GUARD,
     NEW_CHECKPOINT,
     PARTITIONS,
+    RUNTIME,
     Change,
     Guard,
     read_guard,
@@ -168,14 +169,17 @@ def _continue(
     if not differing:
         return written, None
     complaints = [
-        f"{path}: {_shown(now, path)}, but the checkpoint was written with {_shown(written, path)}"
-        for path in differing
+        *(
+            f"{path}: {_shown(now, path)}, but the checkpoint was written with "
+            f"{_shown(written, path)}"
+            for path in differing
+        ),
+        *_advice(differing, now),
     ]
     if not all(map(may_change, differing)):
         raise SettingsError(
             [
                 *complaints,
-                *_repartition_advice(differing, now),
                 f"job.checkpoint: {folder} was written with other settings: restore them, or "
                 f"{NEW_CHECKPOINT} ({warming.in_words})",
             ]
@@ -208,13 +212,17 @@ def _aside(folder: Path, written: Guard) -> Path:
         ) from error
 
 
-def _repartition_advice(differing: list[str], now: Guard) -> list[str]:
-    if PARTITIONS not in differing:
-        return []
-    return [
-        f"{PARTITIONS}: give the checkpoint this number, with its state: rebalancer state "
-        f"repartition --partitions {now.settings[PARTITIONS]}"
-    ]
+def _advice(differing: list[str], now: Guard) -> Iterator[str]:
+    if PARTITIONS in differing:
+        yield (
+            f"{PARTITIONS}: give the checkpoint this number, with its state: rebalancer state "
+            f"repartition --partitions {now.settings[PARTITIONS]}"
+        )
+    if any(path.startswith(RUNTIME) for path in differing):
+        yield (
+            f"{RUNTIME}*: the Python and numpy that run the job; the old ones are in the "
+            "installation or image that wrote the checkpoint, and count as old settings here"
+        )
 
 
 def _differing(written: Guard, now: Guard) -> list[str]:

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sinks.topics.files.flushing import write_durably
 from strategies.engine import EngineSettings, placement_of
@@ -31,6 +34,12 @@ _EPOCH = "round.epoch"
 #: `auto` in the settings of a start takes the number of the checkpoint.
 PARTITIONS = "job.shuffle_partitions"
 NEW_CHECKPOINT = "name a new folder as job.checkpoint"
+#: Minor versions of what calculates: another one may round sums differently.
+RUNTIME = "runtime."
+_CALCULATES = {
+    f"{RUNTIME}python": f"{sys.version_info.major}.{sys.version_info.minor}",
+    f"{RUNTIME}numpy": ".".join(np.__version__.split(".")[:2]),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +132,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     )
     settings["topics.telemetry"] = job.connections.topics.telemetry.identity
     settings[PARTITIONS] = job.shuffle_partitions
+    settings |= _CALCULATES
     return Guard(
         engine.version,
         STATE_FORMAT,
@@ -164,8 +174,8 @@ def read_guard(folder: Path) -> Guard:
             f"{path} was changed (its digest differs): restore it from a backup, or "
             f"{NEW_CHECKPOINT}"
         )
-    # A guard without the release is older than this setting.
-    return replace(guard, settings={PULSAR_VERSION: RELEASES[0], **guard.settings})
+    # A guard without them is older than these entries.
+    return replace(guard, settings={PULSAR_VERSION: RELEASES[0], **_CALCULATES, **guard.settings})
 
 
 def write_guard(path: Path, guard: Guard) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: Sections with limits of a round, and when a cluster is forgotten. Averages, hit counts and clocks
-#: do not depend on them.
+from streaming.checkpoint.guard_file import RUNTIME
+
+#: Sections with limits of a round, when a cluster is forgotten, and the versions of Python and
+#: numpy. Averages, hit counts and clocks do not depend on them.
 _FREE = (
     "limits.",
     "filters.",
@@ -19,6 +21,7 @@ _FREE = (
     "rivals.",
     "bulkhead.",
     "round.forget_cluster_after_days",
+    RUNTIME,
 )
 
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
@@ -172,6 +174,50 @@ def test_nothing_changes_while_a_micro_batch_must_be_repeated(tmp_path: Path) ->
         in refused.value.complaints[-1]
     )
     begin(tmp_path)
+
+
+def under(python: str) -> Guard:
+    """The guard of a job that runs under this Python."""
+    guard = a_guard()
+    return replace(guard, settings={**guard.settings, "runtime.python": python})
+
+
+def test_the_guard_names_the_python_and_the_numpy_that_calculate(tmp_path: Path) -> None:
+    begin(tmp_path)
+    settings = json.loads((tmp_path / GUARD).read_text())["settings"]
+    assert settings["runtime.python"] == ".".join(platform.python_version_tuple()[:2])
+    assert np.__version__.startswith(f"{settings['runtime.numpy']}.")
+
+
+def test_a_job_goes_on_under_another_python_in_a_new_epoch(tmp_path: Path) -> None:
+    begin(tmp_path, under("3.12"))
+    processed(tmp_path, begun=11, committed=11)
+    with guarded(tmp_path, under("3.14")) as held:
+        assert held.change is not None
+        assert list(held.change.lines()) == [
+            'runtime.python: "3.14" from here on; it was "3.12" in epoch 1, up to micro-batch 11'
+        ]
+        assert held.epoch == 2
+
+
+def test_a_micro_batch_is_repeated_under_the_python_that_began_it(tmp_path: Path) -> None:
+    begin(tmp_path, under("3.12"))
+    processed(tmp_path, begun=12, committed=11)
+    with pytest.raises(SettingsError) as refused:
+        begin(tmp_path, under("3.14"))
+    change, where, advice = refused.value.complaints
+    assert change == 'runtime.python: "3.14", but the checkpoint was written with "3.12"'
+    assert "installation or image that wrote the checkpoint" in where
+    assert "run once with the old settings and --drain" in advice
+    begin(tmp_path, under("3.12"))
+
+
+def test_a_guard_that_names_no_python_yet_goes_on(tmp_path: Path) -> None:
+    older = {path: value for path, value in a_guard().settings.items() if "runtime." not in path}
+    begin(tmp_path, replace(a_guard(), settings=older))
+    processed(tmp_path, begun=12, committed=11)
+    with guarded(tmp_path, a_guard()) as held:
+        assert (held.change, held.epoch) == (None, 1)
 
 
 def test_beside_a_setting_that_cannot_change_none_can(tmp_path: Path) -> None:

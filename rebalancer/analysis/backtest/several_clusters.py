@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, run_together
 from rebalancer.analysis.processes import run_each
+from strategies.ordered_sum import ordered_sum
 
 T = TypeVar("T")
 #: Maximum number of runs per process: reading takes longer than one run, but each run of a month
@@ -67,5 +68,5 @@ def _together(
 
 
 def _said(job: BacktestJob, answer: BacktestResult) -> str:
-    rounds = sum(line.rounds for line in answer.timelines)
+    rounds = ordered_sum(line.rounds for line in answer.timelines)
     return f"{job.title}: {rounds} rounds of {answer.records} records"

@@ -20,6 +20,7 @@ from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.shadow.ownership import Moved
 from rebalancer.analysis.shadow.window import ComparedWindow
 from strategies.model import Command, Round
+from strategies.ordered_sum import ordered_sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,7 @@ def _why_not(move: Moved, rounds: Sequence[Round]) -> str:
                 return f"round {last.round}, {subject}: {skip.code}: {skip.text}"
     usage, mean = (
         last.usage.get(move.source),
-        sum(last.usage.values()) / len(last.usage) if last.usage else 0.0,
+        ordered_sum(last.usage.values()) / len(last.usage) if last.usage else 0.0,
     )
     if usage is None:
         return (

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rebalancer.analysis.shadow.ownership import Moved
 from rebalancer.analysis.shadow.traffic import TrafficWatch
 from strategies.model import Round
+from strategies.ordered_sum import ordered_sum
 
 #: Time before a move from which figures are used: brokers report once a minute.
 _BEFORE_MS = 300_000
@@ -114,4 +115,4 @@ def _idle(move: Moved, figures: Mapping[str, float]) -> bool:
 
 
 def _mean(figures: Mapping[str, float]) -> float:
-    return sum(figures.values()) / len(figures)
+    return ordered_sum(figures.values()) / len(figures)

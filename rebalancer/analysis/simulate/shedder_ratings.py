@@ -14,6 +14,7 @@ from rebalancer.analysis.simulate.groups import grouped
 from rebalancer.analysis.simulate.runs import Made
 from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.scenarios.schema import Property
+from strategies.ordered_sum import ordered_sum
 
 #: Property → the figure that measures it (lower is better), and its description.
 MEASURES: Mapping[Property, tuple[str, str]] = {
@@ -114,7 +115,7 @@ def _mean(
 
 def _average(values: Sequence[float]) -> float:
     known = [value for value in values if isfinite(value)]
-    return sum(known) / len(known) if known else nan
+    return ordered_sum(known) / len(known) if known else nan
 
 
 def _grade(word: str) -> int:

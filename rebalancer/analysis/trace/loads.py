@@ -21,6 +21,7 @@ from strategies.bundles.system_bundles import is_system_bundle
 from strategies.clock import Clock, ClockVerdict, judge_clock
 from strategies.filters.contract import namespace_of
 from strategies.model import Sweep, Tombstone
+from strategies.ordered_sum import ordered_sum
 from strategies.settings import RoundSettings
 
 Per = Literal["cluster", "namespace"]
@@ -210,7 +211,7 @@ class _ClusterLoads:
         everything = Load(
             EVERYTHING,
             traffic[:, 0],
-            *(sum(counts[at] for counts in tables.values()) for at in (0, 1)),
+            *(ordered_sum(counts[at] for counts in tables.values()) for at in (0, 1)),
         )
         return Loads(
             name,
@@ -322,7 +323,8 @@ class _ClusterLoads:
                 if namespace != OWN:
                     topics.setdefault(namespace, {})[bundle] = count
         return {
-            namespace: (len(counts), sum(counts.values())) for namespace, counts in topics.items()
+            namespace: (len(counts), ordered_sum(counts.values()))
+            for namespace, counts in topics.items()
         }
 
 

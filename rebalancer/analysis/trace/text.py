@@ -12,6 +12,7 @@ from rebalancer.analysis.trace.loads import EVERYTHING, Load
 from rebalancer.settings.file_text import toml
 from rebalancer.simulation.fleet import MIB
 from strategies.errors import SinkError
+from strategies.ordered_sum import ordered_sum
 
 
 def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
@@ -42,7 +43,7 @@ def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
 def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Iterator[str]:
     """Lines of a scenario with these loads: duration, namespaces and traffic."""
     yield f"minutes = {max(2, round(len(loads[0].received) * interval_s / 60))}"
-    yield f"bundles = {max(len(loads), sum(load.bundles for load in loads))}"
+    yield f"bundles = {max(len(loads), ordered_sum(load.bundles for load in loads))}"
     apart = [load for load in loads if load.name != EVERYTHING]
     for load in apart:
         yield from (

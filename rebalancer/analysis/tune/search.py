@@ -20,6 +20,7 @@ from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.timeline import Timeline
+from strategies.ordered_sum import ordered_sum
 from strategies.shedding.contract import SheddingStrategy
 
 #: Spreads that differ by less than this, in points, are equal.
@@ -168,13 +169,13 @@ def _front(trials: Sequence[Trial]) -> list[Trial]:
 
 def _cost(answer: BacktestResult) -> Cost:
     runs = [Summary(line) for line in answer.timelines if line.rounds]
-    rounds = sum(run.run.rounds for run in runs)
+    rounds = ordered_sum(run.run.rounds for run in runs)
     if not rounds:
         return Cost(inf, inf, 0, 0.0)
     spreads = [(run.mean_spread, run.run.rounds) for run in runs if not isnan(run.mean_spread)]
     days = max(run.days for run in runs)
-    spread = sum(value * weight for value, weight in spreads) / max(
-        1, sum(weight for _, weight in spreads)
+    spread = ordered_sum(value * weight for value, weight in spreads) / max(
+        1, ordered_sum(weight for _, weight in spreads)
     )
     return Cost(spread, sum(len(run.moves) for run in runs) / days, rounds, days)
 

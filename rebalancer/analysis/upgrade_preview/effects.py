@@ -10,6 +10,7 @@ from typing import Any
 
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.simulation.timeline import Timeline
+from strategies.ordered_sum import ordered_sum
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class RunEffects:
         NaN if no number is known.
         """
         known = [move.clients for move in self.summary.moves if not isnan(move.clients)]
-        return sum(known) if known or not self.moves else nan
+        return ordered_sum(known) if known or not self.moves else nan
 
     @property
     def first_ms(self) -> int | None:

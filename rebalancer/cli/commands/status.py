@@ -25,6 +25,7 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.describe import describe_intent, is_active
 from strategies.model import Command, Outcome, Round
+from strategies.ordered_sum import ordered_sum
 from strategies.settings import RoundSettings
 
 app = typer.Typer()
@@ -211,7 +212,7 @@ def _counts(rejected: Mapping[str, int]) -> str:
         return ""
     named = ", ".join(f"{count} {code}" for code, count in [*rejected.items()][:_NAMED])
     more = f" and {len(rejected) - _NAMED} more reasons" if len(rejected) > _NAMED else ""
-    return f"{counted(sum(rejected.values()), 'record')} in the last hour: {named}{more}"
+    return f"{counted(ordered_sum(rejected.values()), 'record')} in the last hour: {named}{more}"
 
 
 def _ago(ts: int, now_ms: int) -> str:

@@ -12,6 +12,7 @@ import typer
 from rebalancer.cli import console, options
 from sinks.recordings.recorder import ENDINGS, check_use
 from strategies.errors import SettingsError, SinkError
+from strategies.ordered_sum import ordered_sum
 
 if TYPE_CHECKING:
     from rebalancer.analysis.trace.loads import Load, Loads, Reading
@@ -140,7 +141,7 @@ def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequenc
             "left out, without traffic or with a name that scenarios do not accept: "
             f"{', '.join(left_out)}"
         )
-    known_part = sum(float(load.received.mean()) for load in loads) / max(
+    known_part = ordered_sum(float(load.received.mean()) for load in loads) / max(
         1.0, float(found.everything.received.mean())
     )
     if per == "namespace" and known_part < _ENOUGH:

@@ -18,6 +18,7 @@ from typing import Any
 
 from rebalancer.cli.doctor.finding import Finding, ok
 from strategies.errors import RebalancerError, SettingsError
+from strategies.ordered_sum import ordered_sum
 from streaming.cluster.shipping import archive_here, check_environment, python_name
 from streaming.settings import JobSettings
 
@@ -140,7 +141,9 @@ def _start(job: JobSettings, folder: Path) -> Finding:
     before = time.monotonic()
     session = start_session(job, folder / "spark.log", short=True)
     try:
-        total = sum(row[0] for row in session.range(10).mapInArrow(_same, "id long").collect())
+        total = ordered_sum(
+            row[0] for row in session.range(10).mapInArrow(_same, "id long").collect()
+        )
     finally:
         stop_session(session)
     took = time.monotonic() - before

@@ -110,17 +110,17 @@ def _best_step(
     emptiest; None if none improves.
     """
     mean = float(usage.mean())
-    enough = -1e-12 * max(1.0, float(((usage - mean) ** 2).sum()))
+    enough = -1e-12 * max(1.0, float(np.square(usage - mean).sum()))
     best, found = enough, None
     for one, other in _pairs(usage):
         mine, theirs = np.flatnonzero(owner == one), np.append(np.flatnonzero(owner == other), -1)
         if not len(mine):
             continue
         moved = sizes[mine][:, None] - np.where(theirs >= 0, sizes[theirs], 0.0)[None, :]
-        after = (usage[one] - moved / capacity[one] - mean) ** 2 + (
+        after = np.square(usage[one] - moved / capacity[one] - mean) + np.square(
             usage[other] + moved / capacity[other] - mean
-        ) ** 2
-        change = after - (usage[one] - mean) ** 2 - (usage[other] - mean) ** 2
+        )
+        change = after - np.square(usage[one] - mean) - np.square(usage[other] - mean)
         place = np.unravel_index(int(change.argmin()), change.shape)
         if change[place] < best:
             row, partner = int(mine[place[0]]), int(theirs[place[1]])

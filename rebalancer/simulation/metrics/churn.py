@@ -10,6 +10,7 @@ from math import isnan, nan
 import numpy as np
 
 from rebalancer.simulation.timeline import Move
+from strategies.ordered_sum import ordered_sum
 
 _HOUR_MS = 3_600_000
 #: A bundle that moved should stay for this time, whatever the strategy's own settings say.
@@ -19,7 +20,7 @@ REST_MS = _HOUR_MS
 def traffic_moved(moves: Sequence[Move]) -> float:
     """Sum of the bytes/s in + out that changed brokers; NaN if the traffic of no move is known."""
     known = [move.traffic for move in moves if not isnan(move.traffic)]
-    return float(sum(known)) if known or not moves else nan
+    return float(ordered_sum(known)) if known or not moves else nan
 
 
 def moved_twice(moves: Sequence[Move]) -> int:

@@ -15,6 +15,7 @@ from rebalancer.simulation.metrics.overshoot import over_placement, over_unloadi
 from rebalancer.simulation.metrics.predictions import prediction_error, useless_moves
 from rebalancer.simulation.timeline import Timeline
 from strategies.bundles.bundle_loads import Floats
+from strategies.ordered_sum import ordered_sum
 
 #: A run is balanced after this number of consecutive rounds within the target.
 STEADY_ROUNDS = 5
@@ -164,7 +165,7 @@ def figures_of(
         back_and_forth=float(churn.back_and_forth(moves)),
         returns=float(churn.returns(moves)),
         false_unloads_a_day=sum(
-            by.calm or bool(lasting[move.round] <= 100 * by.target) for move in moves
+            bool(by.calm or lasting[move.round] <= 100 * by.target) for move in moves
         )
         / days,
         over_unloading=over_unloading(timeline, moves),
@@ -174,7 +175,7 @@ def figures_of(
         overload_minutes=_overload_minutes(timeline, onset, by.limit),
         overload_ratio=_overload_ratio(timeline, onset, by.limit),
         client_cost=float(
-            sum(
+            ordered_sum(
                 move.topics * move.blip_ms / 1000
                 for move in timeline.moves
                 if move.happened and move.round >= onset

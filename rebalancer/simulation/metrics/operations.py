@@ -74,7 +74,7 @@ def _operation(timeline: Timeline, found: Sequence[tuple[int, IntentStatus]]) ->
         last.text,
         done,
         nan if refused else float(end - first),
-        float(sum(move.is_drain for move in moves)),
+        float(sum(1 for move in moves if move.is_drain)),
         float(len(moves)),
         _mib(moves),
         _highest(timeline, first, end),

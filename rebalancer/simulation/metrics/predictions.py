@@ -11,6 +11,7 @@ import numpy as np
 
 from rebalancer.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats
+from strategies.ordered_sum import ordered_sum
 
 #: For one statistics period after a move, figures mix the time before and after it.
 SEEN_AFTER = 2
@@ -45,7 +46,7 @@ def prediction_error(timeline: Timeline, moves: Sequence[Move]) -> float:
         if round_ + SEEN_AFTER < timeline.rounds and not touched[broker] & {round_ + 1, round_ + 2}
     ]
     known = [error for error in errors if isfinite(error)]
-    return 100 * sum(known) / len(known) if known else nan
+    return 100 * ordered_sum(known) / len(known) if known else nan
 
 
 def useless_moves(timeline: Timeline, moves: Sequence[Move]) -> float:
@@ -64,7 +65,7 @@ def useless_moves(timeline: Timeline, moves: Sequence[Move]) -> float:
     if useless and all(found is None for found in useless):
         return nan
     counts = map(len, rounds.values())
-    return float(sum(count for count, found in zip(counts, useless, strict=True) if found))
+    return float(ordered_sum(count for count, found in zip(counts, useless, strict=True) if found))
 
 
 def _were_useless(timeline: Timeline, row: int, moves: Sequence[Move]) -> bool | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strategies.java.release_defaults import RELEASE_DEFAULTS
+from strategies.ordered_sum import ordered_sum
 
 #: The namespace of a scenario that names none.
 UNNAMED = "public/simulated"
@@ -40,7 +41,7 @@ def with_default_bundles(tree: Any) -> Any:
     if any("share" in one for one in namespaces):
         raise ValueError(f'bundles = "{release}" gives each namespace its own; leave out share')
     shared = [{**one, "share": default_bundles(release, one["name"])} for one in namespaces]
-    return {**tree, "namespaces": shared, "bundles": sum(one["share"] for one in shared)}
+    return {**tree, "namespaces": shared, "bundles": ordered_sum(one["share"] for one in shared)}
 
 
 def _are_named(namespaces: Any) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.ordered_sum import ordered_sum
 from strategies.round_figures import Certificate
 from strategies.shedding.steady.count_search import counted_spread
 from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces
@@ -33,7 +34,7 @@ def certified(brokers: LoadedBrokers, plan: MovePlan, whole: bool = True) -> Cer
     """The bounds of a round with this plan. `whole`: `brokers` are the whole cluster; bounds of a
     part of it would prove nothing.
     """
-    moved = 0.0 + sum(
+    moved = 0.0 + ordered_sum(
         float(
             brokers.pieces(one.source).throughput[
                 brokers.pieces(one.source).names.index(one.bundle)

@@ -20,6 +20,7 @@ from strategies.bundles.bundle_loads import (
 )
 from strategies.load_history import LARGEST, LoadHistory, LoadSample
 from strategies.model import BrokerLoad, ClusterView
+from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.cost import LEAST_TRAFFIC, LoadCost
 from strategies.shedding.steady.move_plan import TINY, LoadedBrokers, Pieces
@@ -105,7 +106,9 @@ class PlannedCluster:
     @cached_property
     def _alone(self) -> tuple[float, float]:
         """Load per byte/s, if only bytes cost anything, and per message/s, if only messages do."""
-        throughput, rate = (sum(float(now[figure]) for _, now in self.known) for figure in (2, 3))
+        throughput, rate = (
+            ordered_sum(float(now[figure]) for _, now in self.known) for figure in (2, 3)
+        )
         load = self.cost.of(throughput, rate)
         per_byte, per_message = (
             load / one if one >= LEAST_TRAFFIC else 0.0 for one in (throughput, rate)
@@ -208,7 +211,7 @@ def drawn(shown: Floats, explained: Floats) -> Floats:
     explains by the part of the differences that noise is likely to be (James and Stein).
     """
     apart = shown - explained
-    noise = len(apart) * NOISE**2 / max(float(np.sort(apart * apart).sum()), TINY)
+    noise = len(apart) * (NOISE * NOISE) / max(float(np.sort(apart * apart).sum()), TINY)
     return explained + max(LASTING, 1.0 - noise) * apart
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
 from strategies.load_history import LEVEL_BYTES, LoadHistory, LoadSample, level_columns
+from strategies.ordered_sum import ordered_sum
 
 #: Usage without traffic that is assumed before anything is known.
 PRIOR_BASE = 0.08
@@ -186,7 +187,7 @@ def _non_negative(
             )
             if found is None or min(found) < 0:
                 continue
-            worth = -sum(against[i] * x for i, x in zip(chosen, found, strict=True))
+            worth = -ordered_sum(against[i] * x for i, x in zip(chosen, found, strict=True))
             if worth < value:
                 full = dict(zip(chosen, found, strict=True))
                 best, value = (full.get(0, 0.0), full.get(1, 0.0), full.get(2, 0.0)), worth

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strategies.load_history import Episode, LoadHistory, RecentMove
+from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.samples import judged, load_of
 
 #: Clean samples of a broker that show the effect of its moves.
@@ -74,7 +75,7 @@ def judged_moves(
         return episode
     errors = [_error(histories[name]) for name in involved]
     known = [error for error in errors if error is not None]
-    error = sum(known) / len(known) if known else None
+    error = ordered_sum(known) / len(known) if known else None
     episode = episode._replace(judged_at_ms=now_ms, error=error)
     if cut >= USELESS * predicted:
         caution = max(1.0, episode.caution / CAREFUL)
@@ -118,7 +119,7 @@ def _cut_of_part(moves: Sequence[RecentMove], histories: Mapping[str, LoadHistor
     """
     at_ms = moves[0].at_ms
     after = {
-        name: sum(one.usage for one in older) / len(older)
+        name: ordered_sum(one.usage for one in older) / len(older)
         for name, history in histories.items()
         if (older := [one for one in history.samples if one.at_ms <= at_ms][-_SAMPLES:])
     }
@@ -141,7 +142,9 @@ def _has_other_traffic(history: LoadHistory, moved_at_ms: int) -> bool:
     if not newer or not older:
         return True
     for figure in (2, 3):
-        new, old = (sum(float(one[figure]) for one in few) / len(few) for few in (newer, older))
+        new, old = (
+            ordered_sum(float(one[figure]) for one in few) / len(few) for few in (newer, older)
+        )
         if abs(new - old) > OTHER_TRAFFIC * max(new, old):
             return True
     return False
@@ -156,5 +159,5 @@ def _error(history: LoadHistory) -> float | None:
     if not older:
         return None
     recent = older[-_SAMPLES:]
-    predicted = sum(one.usage for one in recent) / len(recent)
-    return abs(sum(one.usage for one in seen) / len(seen) - predicted)
+    predicted = ordered_sum(one.usage for one in recent) / len(recent)
+    return abs(ordered_sum(one.usage for one in seen) / len(seen) - predicted)

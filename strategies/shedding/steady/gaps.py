@@ -115,7 +115,10 @@ def widest_gap(
 
 def crowd_points(brokers: int) -> float:
     """What the limits of gaps and the width of the band grow by in a large cluster, in points."""
-    return CROWD_POINTS * log(brokers / CROWD_FROM) if brokers > CROWD_FROM else 0.0
+    if brokers <= CROWD_FROM:
+        return 0.0
+    # The last bit of a logarithm depends on the processor.
+    return round(CROWD_POINTS * log(brokers / CROWD_FROM), 9)
 
 
 def followed(

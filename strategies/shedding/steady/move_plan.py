@@ -9,6 +9,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 from strategies.filters.contract import namespace_of
+from strategies.ordered_sum import ordered_sum
 
 #: Only brokers with different traffic show what bytes and what messages cost. Plans are good on
 #: average over costs in which this part of the load moves from one to the other.
@@ -102,7 +103,7 @@ class MovePlan:
 
     @property
     def moved(self) -> float:
-        return sum(one.size for one in self.moves)
+        return ordered_sum(one.size for one in self.moves)
 
     def only(self, bundles: Collection[str], brokers: LoadedBrokers) -> MovePlan:
         """The plan without the moves of other bundles; the same plan where there are none."""

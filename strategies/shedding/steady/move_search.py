@@ -11,6 +11,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Bools, Floats
 from strategies.filters.contract import namespace_of
+from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.move_plan import (
     TINY,
     UNSURE,
@@ -134,13 +135,13 @@ class _Search:
             return capacity * max(usage - self.high, self.low - usage, 0.0)
         unsure = float(self.unsure[row])
         costs = [usage + part * unsure for part in UNSURE]
-        outside = sum(max(one - self.high, self.low - one, 0.0) for one in costs)
+        outside = ordered_sum(max(one - self.high, self.low - one, 0.0) for one in costs)
         return capacity * outside / len(costs)
 
     @property
     def outside(self) -> float:
         """Load above and below the band of all brokers."""
-        return sum(self.present(row) for row in range(len(self.usage)))
+        return ordered_sum(self.present(row) for row in range(len(self.usage)))
 
     def gain(self, source: int, destination: int, sizes: Floats, unsure: Floats) -> Floats:
         """By how much the potential falls if this load moves."""

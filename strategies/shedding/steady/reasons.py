@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from strategies.describe import counted
 from strategies.load_history import Episode
 from strategies.model import BrokerLoad, Decision, Evidence, Skip
+from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import bundles_left_alone, must_stay
 from strategies.shedding.reason_texts import setting, settling
 from strategies.shedding.steady.cluster import PlannedCluster
@@ -86,7 +87,7 @@ def _effect(
     brokers; `opposite`: the other way.
     """
     source, destination = together[0].source, together[0].destination
-    size, capacity = sum(one.size for one in together), cluster.brokers.capacity
+    size, capacity = ordered_sum(one.size for one in together), cluster.brokers.capacity
     exchanges = {one.exchange for one in together if one.exchange}
     back = ", ".join(one.bundle for one in opposite if one.exchange in exchanges)
     exchange = f", in exchange for {back}" if back else ""

@@ -25,6 +25,7 @@ from strategies.load_history import (
     unpacked_level,
 )
 from strategies.model import BrokerLoad
+from strategies.ordered_sum import ordered_sum
 
 #: Number of samples in memory: five blocks of four.
 SAMPLES = 20
@@ -187,9 +188,10 @@ def load_of(history: LoadHistory) -> LoadSample | None:
     if len(shown) > 1:
         newest = shown
     weights = _WEIGHTS[: len(newest)]
-    total = sum(weights)
+    total = ordered_sum(weights)
     usage, throughput, rate = (
-        sum(weight * one[figure] for weight, one in zip(weights, newest, strict=True)) / total
+        ordered_sum(weight * one[figure] for weight, one in zip(weights, newest, strict=True))
+        / total
         for figure in (1, 2, 3)
     )
     return LoadSample(int(newest[0][0]), usage, throughput, rate)

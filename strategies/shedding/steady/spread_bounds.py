@@ -165,7 +165,7 @@ def by_placing(packing: Packing) -> float:
             break
         added = np.diag(size / capacity)
         usage = (usage[:, None, :] + added[None, :, :]).reshape(-1, packing.brokers)
-        order = np.argsort(usage, axis=1)
+        order = np.argsort(usage, axis=1, kind="stable")
         rising, fills = np.take_along_axis(usage, order, axis=1), capacity[order]
         rest = packing.load - float(packing.sums[at + 1])
         levels = (rest + np.cumsum(fills * rising, axis=1)) / np.cumsum(fills, axis=1)
@@ -216,7 +216,8 @@ def _some(count: int, most: int) -> Ints:
     """0 … count − 1, or about `most` of them: 0, 1, and then ever fewer."""
     if count <= most:
         return np.arange(count)
-    chosen = np.geomspace(1, count - 1, max(8, most)).astype(np.int64)
+    # Their last bit depends on the processor: one just below a whole number counts as it.
+    chosen = (np.geomspace(1, count - 1, max(8, most)) * (1 + 1e-12)).astype(np.int64)
     return np.unique(np.append(chosen, 0))
 
 

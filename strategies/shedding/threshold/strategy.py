@@ -10,6 +10,7 @@ from math import fsum
 import numpy as np
 
 from strategies.model import NO_MEMORY, Memory, Round, Skip
+from strategies.ordered_sum import ordered_sum
 from strategies.shedding.contract import (
     GoalFigure,
     QuietScreen,
@@ -26,7 +27,7 @@ from strategies.shedding.threshold.settings import ThresholdSettings
 def above_mean(record: Round) -> float:
     """How far the fullest broker is above the mean usage, in points."""
     usage = [100.0 * value for value in record.balanced_usage.values()]
-    return max(usage) - sum(usage) / len(usage) if usage else 0.0
+    return max(usage) - ordered_sum(usage) / len(usage) if usage else 0.0
 
 
 def quiet(settings: ThresholdSettings) -> QuietScreen | None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import isfinite, sqrt
 
 from strategies.model import BrokerLoad, ClusterView, Skip
+from strategies.ordered_sum import ordered_sum
 from strategies.settings import Weights
 from strategies.shedding.candidates import candidates
 from strategies.shedding.reason_texts import settling, unusable
@@ -113,7 +114,8 @@ def _statistics(usages: Sequence[float]) -> Statistics:
     return replace(
         found,
         std=sqrt(
-            sum((usage - found.average) * (usage - found.average) for usage in usages) / len(usages)
+            ordered_sum((usage - found.average) * (usage - found.average) for usage in usages)
+            / len(usages)
         ),
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from strategies.bundles.system_bundles import is_system_bundle
+from strategies.ordered_sum import ordered_sum
 from strategies.shedding.transfer.settings import (
     BrokerEntry,
     OfferedBundle,
@@ -191,7 +192,7 @@ class Exchange:
         )
         self.marked += top.throughput
         if self._loop.rules.counts_swaps:
-            self.gained += sum((swap.throughput for swap in swaps), 0.0)
+            self.gained += ordered_sum(swap.throughput for swap in swaps)
 
     def _swap(self, top: OfferedBundle) -> list[OfferedBundle] | None:
         """Bundles of the emptier broker that may come back in exchange; None if no exchange

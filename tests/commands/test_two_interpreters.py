@@ -1,0 +1,74 @@
+"""Another interpreter, and an older processor, decide, simulate and measure the same, byte for
+byte.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from tests.two_interpreters import differences, digests_of
+
+#: Without what x86-64 processors of before 2013 lack; the C library chooses by processor, too.
+OLDER_PROCESSOR = (
+    "env",
+    "NPY_DISABLE_CPU_FEATURES=X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+    "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F",
+)
+ALL = pytest.param((), 76, marks=pytest.mark.slow)
+#: Those of tests/golden, and simulations; they take seconds.
+SOME = pytest.param(("scenario", "simulation"), 30, marks=pytest.mark.lab)
+
+
+def other_interpreter() -> list[str]:
+    """The command of a Python of another minor version that has our packages: that of the variable
+    OTHER_PYTHON, or one on the PATH. Skips the test if there is none.
+    """
+    told = shlex.split(os.environ.get("OTHER_PYTHON", ""))
+    on_path = (shutil.which(f"python3.{minor}") for minor in range(14, 10, -1))
+    for command in [told] if told else [[one] for one in on_path if one]:
+        check = "import sys, numpy, msgspec, pydantic; print(sys.version_info[1])"
+        found = subprocess.run([*command, "-c", check], capture_output=True, text=True, check=False)
+        if found.returncode == 0 and int(found.stdout) != sys.version_info[1]:
+            return command
+    pytest.skip(
+        "no Python of another minor version with the packages of requirements/executor.lock: name "
+        "the one of a virtual environment in OTHER_PYTHON"
+    )
+
+
+@pytest.mark.parametrize(("kinds", "least"), [ALL, SOME])
+def test_another_interpreter_publishes_the_same_bytes(kinds: Sequence[str], least: int) -> None:
+    other = other_interpreter()
+    ours, theirs = digests_of([sys.executable], kinds), digests_of(other, kinds)
+
+    assert differences(ours, theirs) == []
+    assert len(ours) >= least
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names features of x86-64")
+@pytest.mark.parametrize(("kinds", "least"), [ALL, SOME])
+def test_an_older_processor_publishes_the_same_bytes(kinds: Sequence[str], least: int) -> None:
+    ours, theirs = (
+        digests_of([sys.executable], kinds),
+        digests_of([*OLDER_PROCESSOR, sys.executable], kinds),
+    )
+
+    assert differences(ours, theirs) == []
+    assert len(ours) >= least
+
+
+def test_what_differs_or_is_missing_is_named() -> None:
+    ours = [("demo of seed 1", "1 of 2 bytes"), ("demo of seed 2", "3 of 4 bytes")]
+    assert differences(ours, ours[::-1]) == []
+    assert differences(ours, [("demo of seed 1", "2 of 2 bytes")]) == [
+        "demo of seed 1",
+        "demo of seed 2",
+    ]
