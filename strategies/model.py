@@ -177,6 +177,8 @@ class ClusterMemory:
     and the position of the next one (RoundRobinBrokerSelector). `split_hits`: bundle → number of
     rounds in a row in which it was too big (splits of the extensible load manager). `moves`,
     `episode`: SteadyShedder's.
+    `left_out`: the resources by which brokers were not compared, because not all of them measure
+    these; `others_measured`: in the last round, they were others.
     """
 
     hits: int = 0
@@ -187,6 +189,8 @@ class ClusterMemory:
     split_hits: Mapping[str, int] = field(default_factory=dict)
     moves: tuple[RecentMove, ...] = ()
     episode: Episode = Episode()
+    left_out: tuple[str, ...] = ()
+    others_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from strategies.bundles.bundle_loads import BundleLoads, no_bundles
 from strategies.estimate import burdened
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.names import matcher, of_namespaces
+from strategies.measured import CommonFigures, compared
 from strategies.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
@@ -32,13 +33,16 @@ _SMALL_SNAPSHOT = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """Brokers that take part; brokers whose figures are too old, with the reason; and other
-    skips.
+    """Brokers that take part, with the figures by which they are compared; brokers whose figures
+    are too old or say nothing, with the reason; and other skips. `left_out`, `nothing`: see
+    `CommonFigures`.
     """
 
     live: tuple[BrokerState, ...]
     stale: dict[str, str]
     skips: tuple[Skip, ...]
+    left_out: tuple[str, ...] = ()
+    nothing: bool = False
 
 
 def screen(given: RoundInput, rules: Rules) -> Screened:
@@ -86,7 +90,23 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
     others = rival_skips(
         given.rivals, given.cluster, given.now_ms, rules.rivals, rules.round.cool_down_ms
     )
-    return Screened(tuple(live), stale, (*skips, *wrong, *others))
+    found = CommonFigures({broker.broker: broker.figures for broker in live})
+    if rules.by_mode.compares_measured:
+        weights = rules.destinations.weights
+        found = compared(found.figures, weights, rules.capacities, given.cluster)
+    return Screened(
+        tuple(_seen(broker, found) for broker in live if broker.broker in found.figures),
+        {**stale, **found.blind},
+        (*skips, *wrong, *others, *found.skips),
+        found.left_out,
+        found.nothing,
+    )
+
+
+def _seen(broker: BrokerState, found: CommonFigures) -> BrokerState:
+    """A broker with the figures by which it is compared."""
+    figures = found.figures[broker.broker]
+    return broker if figures is broker.figures else replace(broker, figures=figures)
 
 
 def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Skip:

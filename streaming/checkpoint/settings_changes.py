@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: Sections with limits of a round, and when a cluster is forgotten. Averages, hit counts and clocks
-#: do not depend on them.
+#: Sections with limits of a round, capacities, and when a cluster is forgotten. Hit counts and
+#: clocks do not depend on them; averages of usage follow other capacities, or begin again.
 _FREE = (
+    "capacities.",
     "limits.",
     "filters.",
     "throttling.",

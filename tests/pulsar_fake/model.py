@@ -90,6 +90,8 @@ class Cluster:
     groups: dict[str, str] = field(default_factory=dict)
     topics: dict[str, Sequence[str]] = field(default_factory=dict)
     report: Mapping[str, object] = field(default_factory=dict)
+    #: Broker → its own load report, in place of `report`.
+    reports: dict[str, Mapping[str, object]] = field(default_factory=dict)
     configuration: dict[str, str] = field(default_factory=dict)
     version: str = "4.2.4"
     applied: list[Applied] = field(default_factory=list)
@@ -145,7 +147,12 @@ class Cluster:
                 return self._topics_of_bundle(request, f"{tenant}/{namespace}", range_)
             case ["broker-stats", "load-report"]:
                 return (
-                    _ok({**self.report, **self._start(request.broker)})
+                    _ok(
+                        {
+                            **self.reports.get(request.broker, self.report),
+                            **self._start(request.broker),
+                        }
+                    )
                     if self.manager == "modular"
                     else _unforeseen("java.lang.UnsupportedOperationException", "null")
                 )

@@ -143,6 +143,8 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "split_hits": BUNDLE,
         "moves": COMMAND,
         "episode": Bound("figures", lambda _: 13),
+        "left_out": Bound("resources", lambda _: 4),
+        "others_measured": FIXED,
     },
     Intents: {
         "drains": BROKER,

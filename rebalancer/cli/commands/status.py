@@ -25,6 +25,7 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.describe import describe_intent, is_active
 from strategies.model import Command, Outcome, Round
+from strategies.round_state import TO_MEND, reason_of
 from strategies.settings import RoundSettings
 
 app = typer.Typer()
@@ -152,6 +153,7 @@ def _round_lines(
     else:
         yield f"newest round {newest.round} of epoch {newest.epoch}, {_ago(newest.ts, now_ms)}"
     yield _spread(newest)
+    yield from (reason_of(skip) for skip in newest.skips if skip.code in TO_MEND)
     yield from (describe_intent(one) for one in newest.intents if is_active(one))
 
 
