@@ -390,6 +390,7 @@ class LoadReport:
     `lastUpdate`).
     `origin` is opaque here: position and original bytes of the record, for the rejected topic.
     `started_ms`: when the broker started, by its own clock; None where reports do not say it.
+    `left_out`: what could not be used of the report, one sentence each.
     """
 
     cluster: str
@@ -400,6 +401,7 @@ class LoadReport:
     digest: str
     origin: bytes = b""
     started_ms: int | None = None
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

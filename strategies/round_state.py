@@ -38,6 +38,7 @@ _LOWER = "Lower the minimum that the reason names, if such small moves are worth
 _SETTING = "Change the setting that the reason names, if these bundles may move."
 _OUTSIDE = "Look for load that does not come from bundles, such as other processes on the machine."
 _MEASURE = "Set what the reason names."
+_REJECTED = "Look at the rejected topic: its rows say what is wrong with the broker's reports."
 _COMMON = "Set what the skips of the round name, so that one resource is measured everywhere."
 _EXCLUDED = "Remove the namespace from limits.excluded_namespaces, if its bundles may move."
 _BROKERS = "Add brokers, or reduce the traffic."
@@ -171,6 +172,7 @@ _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
             "nobody-to-judge": _COLLECT,
             "outdated": _COLLECT,
             "unusable-figures": _COLLECT,
+            "reports-rejected": _REJECTED,
             "nothing-measured": _MEASURE,
             "nothing-in-common": _COMMON,
         },
@@ -184,6 +186,7 @@ SILENT = frozenset(
         "waits-for-drain",
         "roll-halted",
         "resource-not-measured",
+        "figures-left-out",
         "clock-ahead",
         "clock-behind",
         "unreadable-policies",
@@ -192,7 +195,9 @@ SILENT = frozenset(
     }
 )
 #: Codes whose sentence says what is missing and what to do, whatever the state is.
-TO_MEND = frozenset({"resource-not-measured", "nothing-measured"})
+TO_MEND = frozenset(
+    {"resource-not-measured", "nothing-measured", "figures-left-out", "reports-rejected"}
+)
 #: Skip code → its state, its rank (the lowest decides) and what to do.
 MEANINGS: Mapping[str, tuple[StateCode, int, str]] = {
     code: (state, rank, advice)
@@ -205,7 +210,7 @@ _SEE_BUNDLES = frozenset({"nothing-fits", "nothing-may-leave"})
 #: Codes of single bundles that speak for the whole round.
 _OF_BUNDLES = frozenset({"bundle-too-large"})
 #: Codes of brokers that the strategy cannot judge.
-_NOT_JUDGED = frozenset({"unusable-figures", "outdated", "nothing-measured"})
+_NOT_JUDGED = frozenset({"unusable-figures", "outdated", "nothing-measured", "reports-rejected"})
 _LEADS: Mapping[StateCode, str] = {
     "set-aside": "no rule could judge the cluster",
     "blind": "the brokers cannot be judged",

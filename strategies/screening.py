@@ -4,7 +4,7 @@ moves under way counted as done.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -21,9 +21,12 @@ from strategies.placement.ledger import CountedMove, Ledger
 from strategies.producer_votes import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.rivals.yielding import skips as rival_skips
 from strategies.round_input import RoundInput, Rules
+from strategies.shedding.reason_texts import by_reason
 from strategies.state import Departed, InFlight
 from strategies.store import BrokerState
 
+#: Why a broker without an accepted report is named.
+_LISTED = "the newest sweep lists it, so look at the rejected topic for its reports"
 #: Maximum characters of a collector's reason for a broker that did not answer.
 _LONGEST_REASON = 300
 #: Policy snapshots up to this many characters are cached together, larger ones one at a time:
@@ -87,6 +90,7 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         for name, stray in given.strays.items()
         if name not in known
     ]
+    refused = _refused(given, stale, is_excluded)
     others = rival_skips(
         given.rivals, given.cluster, given.now_ms, rules.rivals, rules.round.cool_down_ms
     )
@@ -96,11 +100,41 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         found = compared(found.figures, weights, rules.capacities, given.cluster)
     return Screened(
         tuple(_seen(broker, found) for broker in live if broker.broker in found.figures),
-        {**stale, **found.blind},
-        (*skips, *wrong, *others, *found.skips),
+        {**stale, **refused, **found.blind},
+        (*skips, *wrong, *_not_used(live), *_rejected(refused), *others, *found.skips),
         found.left_out,
         found.nothing,
     )
+
+
+def _refused(
+    given: RoundInput, stale: Mapping[str, str], is_excluded: Callable[[str], bool]
+) -> dict[str, str]:
+    """The brokers that answered in the sweep of this round and that nothing is known of, or nothing
+    new, with the reason: their reports reached the topic, and none was accepted.
+    """
+    known = {broker.broker for broker in given.brokers}
+    found = {
+        name: stale.get(name, "no report of it was accepted")
+        for name in sorted(given.listed or ())
+        if name not in given.missing
+        and name not in given.gone
+        and name not in given.strays
+        and not is_excluded(name)
+        and (name in stale or name not in known)
+    }
+    return {name: f"{why}; {_LISTED}" for name, why in found.items()}
+
+
+def _rejected(refused: Mapping[str, str]) -> list[Skip]:
+    text = f"no report of it was accepted lately; {_LISTED}"
+    return by_reason("reports-rejected", dict.fromkeys(refused, text))
+
+
+def _not_used(live: Sequence[BrokerState]) -> list[Skip]:
+    """What could not be used of the brokers' newest reports."""
+    said = {one.broker: "; ".join((*one.left_out, *one.left_out_of_table)) for one in live}
+    return by_reason("figures-left-out", {name: text for name, text in said.items() if text})
 
 
 def _seen(broker: BrokerState, found: CommonFigures) -> BrokerState:

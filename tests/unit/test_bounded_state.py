@@ -124,6 +124,8 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
             FIXED,
         ),
         "memory": INSIDE,
+        "left_out": Bound("fields of a report", lambda _: 16),
+        "left_out_of_table": Bound("one sentence about all bundles", lambda _: 1),
     },
     BrokerMemory: {
         "ewma": FIXED,

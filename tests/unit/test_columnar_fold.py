@@ -340,3 +340,26 @@ def test_rounds_that_are_passed_over_have_the_usage_of_the_plain_loop(tmp_path: 
                 assert usage == usages[ts]
                 compared += 1
     assert compared > 5
+
+
+def test_what_is_left_out_of_a_report_is_named_as_in_the_plain_loop(tmp_path: Path) -> None:
+    """A heap that is not measured, for a while, and topics with a point in all reports."""
+    lines = list[bytes]()
+    for number, line in enumerate(an_hour()):
+        record = json.loads(line)
+        if record["kind"] == "load-report":
+            if record["broker"] == "broker-1:8080" and 50 <= number < 75:
+                record["report"]["memory"]["usage"] = "NaN"
+            for row in record["report"]["lastStats"].values():
+                row["topics"] = float(row["topics"])
+        lines.append(json.dumps(record).encode())
+    kept, path = recorded(tmp_path, iter(lines))
+    every = plain(kept, THRESHOLD)
+
+    rows, passed, _ = folded(path, THRESHOLD, leap=True)
+
+    named = [row for row in rows if row.kind == "rounds" and b'"figures-left-out"' in row.value]
+    assert len(named) == 6
+    assert passed > 10
+    assert set(rows) <= set(every)
+    assert len(rows) == len(every) - passed

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from dataclasses import dataclass
 from threading import Event
 
-from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.finding import Finding, Status, ok
 from sinks.collector.broker_poll import Pass
 from sinks.collector.encoding_telemetry import encode_report
 from sinks.collector.open_cluster import Source, run_until_complete
@@ -28,31 +28,59 @@ _ONE_FOR_ALL = "make all brokers measure one resource, as the other findings say
 def check_figures(source: Source, engine: EngineSettings, patience_s: float) -> Iterator[Finding]:
     """Checks that all brokers have new figures, by which they can be compared."""
     done = run_until_complete(source, patience_s, Event().wait)
-    yield _check_reports(done)
-    yield from _check_measured(_figures(source.cluster, done), engine)
+    read = _read(source.cluster, done)
+    yield from _check_reports(done, read)
+    figures = {one.broker: one.figures for one in read.reports if one.figures is not None}
+    yield from _check_measured(figures, engine)
 
 
-def _check_reports(done: Pass) -> Finding:
-    text = f"{len(done.answered)} of {len(done.answered) + len(done.missing)} brokers have figures"
-    if not done.missing:
-        return ok("reports", text)
-    return Finding(
-        "reports",
-        "warn" if done.answered else "fail",
-        f"{text}: {done.missing[min(done.missing)]}",
-        _NO_FIGURES,
-    )
+@dataclass(frozen=True, slots=True)
+class _ReadReports:
+    """The reports that the job can use, and broker → why it rejects the others."""
+
+    reports: tuple[LoadReport, ...]
+    rejected: Mapping[str, str]
 
 
-def _figures(cluster: str, done: Pass) -> dict[str, Figures]:
-    """Broker → its figures."""
-    found = dict[str, Figures]()
+def _read(cluster: str, done: Pass) -> _ReadReports:
+    """The reports as the job reads them."""
+    reports, rejected = list[LoadReport](), dict[str, str]()
     for report in done.reports:
-        with suppress(WireError):
+        try:
             record = decode(encode_report(cluster, report), b"")
-            if isinstance(record, LoadReport) and record.figures is not None:
-                found[record.broker] = record.figures
-    return found
+        except WireError as error:
+            rejected[report.broker] = error.text
+        else:
+            reports += [record] if isinstance(record, LoadReport) else []
+    return _ReadReports(tuple(reports), rejected)
+
+
+def _check_reports(done: Pass, read: _ReadReports) -> Iterator[Finding]:
+    usable = len({*done.answered} - read.rejected.keys())
+    text = f"{usable} of {len(done.answered) + len(done.missing)} brokers have figures"
+    status: Status = "warn" if usable else "fail"
+    if read.rejected:
+        broker = min(read.rejected)
+        yield Finding(
+            "reports",
+            status,
+            f"{text}: the reports of {broker} are rejected: {read.rejected[broker]}",
+            "see what its broker reports: pulsar-admin broker-stats load-report",
+        )
+    elif done.missing:
+        yield Finding("reports", status, f"{text}: {done.missing[min(done.missing)]}", _NO_FIGURES)
+    else:
+        yield ok("reports", text)
+    left_out = {one.broker: one.left_out for one in read.reports if one.left_out}
+    if left_out:
+        broker = min(left_out)
+        more = f", and some of {len(left_out) - 1} more brokers" if len(left_out) > 1 else ""
+        yield Finding(
+            "figures",
+            "warn",
+            f"{broker} reports figures that are left out: {'; '.join(left_out[broker])}{more}",
+            "look at the broker's log, and report it to Pulsar if it lasts",
+        )
 
 
 def _check_measured(figures: Mapping[str, Figures], engine: EngineSettings) -> Iterator[Finding]:
