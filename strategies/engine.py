@@ -14,6 +14,7 @@ from strategies.apply_record import apply_record
 from strategies.bulkhead.quota import OVER_QUOTA
 from strategies.bulkhead.quota_gate import QuotaGate
 from strategies.bulkhead.settings import BulkheadSettings
+from strategies.capacities import CapacitySettings, read_capacities
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.intents.contract import Intent
@@ -21,12 +22,7 @@ from strategies.intents.fold import fold_early, fold_intent
 from strategies.intents.progress import without_passed
 from strategies.intents.settings import DrainSettings
 from strategies.intents.state import forget_old
-from strategies.java.release_defaults import (
-    EVENLY,
-    RELEASES,
-    PulsarRelease,
-    matches_ids,
-)
+from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
@@ -98,6 +94,7 @@ class EngineSettings:
     drains: DrainSettings = DrainSettings()
     rivals: RivalSettings = RivalSettings()
     bulkhead: BulkheadSettings = BulkheadSettings()
+    capacities: CapacitySettings = CapacitySettings()
     #: The Pulsar release whose defaults a None means and whose rules `parity` follows.
     pulsar_version: PulsarRelease = RELEASES[0]
     shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
@@ -133,8 +130,8 @@ def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
 
 
 def rules_of(settings: EngineSettings) -> Rules:
-    """The rules of every round. Raises SettingsError for unknown names, invalid windows, and limits
-    under which no clock can be judged.
+    """The rules of every round. Raises SettingsError for unknown names, invalid windows and
+    capacities, and limits under which no clock can be judged.
     """
     check_clock(settings.round)
     entry, filters = settings.entry, settings.filters
@@ -172,6 +169,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         settings.drains,
         settings.rivals,
         isolation_by_id=matches_ids(settings.pulsar_version),
+        capacities=read_capacities(settings.capacities),
     )
 
 

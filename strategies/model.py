@@ -177,6 +177,8 @@ class ClusterMemory:
     and the position of the next one (RoundRobinBrokerSelector). `split_hits`: bundle → number of
     rounds in a row in which it was too big (splits of the extensible load manager). `moves`,
     `episode`: SteadyShedder's.
+    `left_out`: the resources by which brokers were not compared, because not all of them measure
+    these; `others_measured`: in the last round, they were others.
     """
 
     hits: int = 0
@@ -187,6 +189,8 @@ class ClusterMemory:
     split_hits: Mapping[str, int] = field(default_factory=dict)
     moves: tuple[RecentMove, ...] = ()
     episode: Episode = Episode()
+    left_out: tuple[str, ...] = ()
+    others_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +390,7 @@ class LoadReport:
     `lastUpdate`).
     `origin` is opaque here: position and original bytes of the record, for the rejected topic.
     `started_ms`: when the broker started, by its own clock; None where reports do not say it.
+    `left_out`: what could not be used of the report, one sentence each.
     """
 
     cluster: str
@@ -396,6 +401,7 @@ class LoadReport:
     digest: str
     origin: bytes = b""
     started_ms: int | None = None
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

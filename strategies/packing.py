@@ -88,8 +88,11 @@ def _header(record: model.TelemetryRecord) -> tuple[dict[str, Any], bytes]:
         case model.LoadReport():
             head |= {"broker": record.broker, "digest": record.digest}
             head["figures"] = None if record.figures is None else figures_to_list(record.figures)
-            if record.started_ms is not None:
-                head["started_ms"] = record.started_ms
+            head |= {
+                name: value
+                for name in ("started_ms", "left_out")
+                if (value := getattr(record, name)) not in (None, ())
+            }
             stats = record.bundles
             head["names"] = None if stats is None else stats.names
             return (
@@ -140,6 +143,7 @@ def _load_report(header: dict[str, Any], body: bytes) -> model.LoadReport:
         stats,
         header["digest"],
         started_ms=header.get("started_ms"),
+        left_out=tuple(header.get("left_out", ())),
     )
 
 

@@ -137,9 +137,12 @@ def _updated(
             "reported_at_ms": report.ts,
             "reported_round": open_round,
             "digest": report.digest,
+            "left_out": report.left_out,
         }
     if report.bundles is not None:
         changed |= {"bundles_at_ms": report.ts, "bundles_digest": report.digest}
+    if report.figures is None:  # only the extensible load manager's table
+        changed |= {"left_out_of_table": report.left_out}
     return replace(broker, **changed)
 
 

@@ -24,6 +24,7 @@ from strategies.intents.state import NO_INTENTS, statuses
 from strategies.intents.step import DrainStep, after_step, drain_step
 from strategies.limits.budget import Budget
 from strategies.limits.windows import is_open
+from strategies.measured import comparable, waits
 from strategies.model import (
     LARGEST_TIME,
     ClusterView,
@@ -78,13 +79,18 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
     table decides nothing.
     """
     screened = screen(given, rules)
+    known = memory = _memory(given)
+    changed = False
+    if len(screened.live) > 1:  # one broker alone is compared with none
+        memory, changed = comparable(known, screened.left_out)
+    if memory is not known:
+        given = _with_memory(given, memory)
     budget, closed = Budget(rules.limits, given.spent, given.now_ms), _closed(given, rules)
     drained = drain_step(given, screened, rules, budget, closed)
     moves, draining = drained.moves, drained.draining
     whole = view = view_of(given, screened.live, rules)
     if draining:
         view = view_of(given, screened.live, rules, moves, draining)
-    memory = Memory({state.broker: state.memory for state in given.brokers}, given.memory)
     destinations = Destinations(
         view,
         given.number,
@@ -95,9 +101,23 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         opened=drained.memory is not None,
     )
     view = replace(view, takers=destinations.takers, even=destinations.even)
-    shedding = _shed(view, destinations.memory, shedder)
+    if screened.nothing or changed:
+        skips = () if screened.nothing else (waits(given.cluster, screened.left_out),)
+        shedding = Shedding((), skips, memory)
+    else:
+        shedding = _shed(view, destinations.memory, shedder)
     under_way = len(given.in_flight) + len(moves) if rules.by_mode.counts_moves else 0
     return Judged(screened, drained, whole, view, destinations, shedding, under_way, budget, closed)
+
+
+def _memory(given: RoundInput) -> Memory:
+    return Memory({state.broker: state.memory for state in given.brokers}, given.memory)
+
+
+def _with_memory(given: RoundInput, memory: Memory) -> RoundInput:
+    """The input with another memory."""
+    brokers = tuple(replace(state, memory=memory.brokers[state.broker]) for state in given.brokers)
+    return replace(given, brokers=brokers, memory=memory.cluster)
 
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
@@ -183,8 +203,7 @@ def undecided(given: RoundInput, rules: Rules, code: str, text: str) -> RoundRes
         state=state_of(RoundFacts((), [one.broker for one in given.brokers], {}, {}, (skip,))),
         intents=statuses(given.intents),
     )
-    memory = Memory({state.broker: state.memory for state in given.brokers}, given.memory)
-    return RoundResult((), record, memory, {}, intents=given.intents, decided=False)
+    return RoundResult((), record, _memory(given), {}, intents=given.intents, decided=False)
 
 
 def _with_spreads(record: Round, judged: Judged) -> Round:

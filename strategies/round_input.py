@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from strategies.capacities import Capacities
 from strategies.clock import Stray
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.intents.settings import DrainSettings
@@ -30,7 +31,8 @@ ClosedBy = Literal["sweep", "all-reported", "lateness"]
 @dataclass(frozen=True)
 class Rules:
     """The settings that apply to a round. `by_mode`: what its mode decides; `usage`: of a broker,
-    in records; `windows`: `limits.windows`, parsed; `isolation_by_id`: see `PoliciesView.by_id`.
+    in records; `windows`: `limits.windows`, parsed; `isolation_by_id`: see `PoliciesView.by_id`;
+    `capacities`: of brokers, by the operator.
     """
 
     strategy: str
@@ -47,6 +49,7 @@ class Rules:
     drains: DrainSettings = DrainSettings()
     rivals: RivalSettings = RivalSettings()
     isolation_by_id: bool = False
+    capacities: Capacities = Capacities()
 
 
 @dataclass(frozen=True, slots=True)

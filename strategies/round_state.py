@@ -37,6 +37,9 @@ _SPLIT = "Split large bundles, or give their topics more partitions."
 _LOWER = "Lower the minimum that the reason names, if such small moves are worth an interruption."
 _SETTING = "Change the setting that the reason names, if these bundles may move."
 _OUTSIDE = "Look for load that does not come from bundles, such as other processes on the machine."
+_MEASURE = "Set what the reason names."
+_REJECTED = "Look at the rejected topic: its rows say what is wrong with the broker's reports."
+_COMMON = "Set what the skips of the round name, so that one resource is measured everywhere."
 _EXCLUDED = "Remove the namespace from limits.excluded_namespaces, if its bundles may move."
 _BROKERS = "Add brokers, or reduce the traffic."
 _RAISED = (
@@ -98,6 +101,7 @@ _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
             "being-split": _NEXT,
             "already-fell": _NEXT,
             "settling": _NEXT,
+            "others-measured": _NEXT,
         },
     ),
     (
@@ -164,7 +168,14 @@ _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
     ),
     (
         "blind",
-        {"nobody-to-judge": _COLLECT, "outdated": _COLLECT, "unusable-figures": _COLLECT},
+        {
+            "nobody-to-judge": _COLLECT,
+            "outdated": _COLLECT,
+            "unusable-figures": _COLLECT,
+            "reports-rejected": _REJECTED,
+            "nothing-measured": _MEASURE,
+            "nothing-in-common": _COMMON,
+        },
     ),
 )
 #: Codes that only accompany others: alone they decide no state.
@@ -174,6 +185,8 @@ SILENT = frozenset(
         "being-drained",
         "waits-for-drain",
         "roll-halted",
+        "resource-not-measured",
+        "figures-left-out",
         "clock-ahead",
         "clock-behind",
         "unreadable-policies",
@@ -184,6 +197,10 @@ SILENT = frozenset(
 )
 #: Those about the policies of a cluster, which may be why a bundle stays.
 ABOUT_POLICIES = frozenset({"unreadable-policies", "isolation-unmatched"})
+#: Codes whose sentence says what is missing and what to do, whatever the state is.
+TO_MEND = frozenset(
+    {"resource-not-measured", "nothing-measured", "figures-left-out", "reports-rejected"}
+)
 #: Skip code → its state, its rank (the lowest decides) and what to do.
 MEANINGS: Mapping[str, tuple[StateCode, int, str]] = {
     code: (state, rank, advice)
@@ -196,7 +213,7 @@ _SEE_BUNDLES = frozenset({"nothing-fits", "nothing-may-leave"})
 #: Codes of single bundles that speak for the whole round.
 _OF_BUNDLES = frozenset({"bundle-too-large"})
 #: Codes of brokers that the strategy cannot judge.
-_NOT_JUDGED = frozenset({"unusable-figures", "outdated"})
+_NOT_JUDGED = frozenset({"unusable-figures", "outdated", "nothing-measured", "reports-rejected"})
 _LEADS: Mapping[StateCode, str] = {
     "set-aside": "no rule could judge the cluster",
     "blind": "the brokers cannot be judged",
@@ -262,7 +279,8 @@ def state_of(facts: RoundFacts) -> RoundState:
     if not left_out or state.code == "blind":
         return state
     brokers = "1 broker has" if left_out == 1 else f"{left_out:,} brokers have"
-    text = f"{state.text}; {brokers} no fresh figures"
+    kind = "usable" if facts.stale.keys() & _lost(facts).keys() else "fresh"
+    text = f"{state.text}; {brokers} no {kind} figures"
     return RoundState(state.code, text, state.advice)
 
 
@@ -273,24 +291,31 @@ def _acting(actions: Sequence[str]) -> RoundState:
     return RoundState("acting", text, _ADVISED if {*actions} == {"throttle"} else _APPLY)
 
 
-def _blind(facts: RoundFacts) -> RoundState | None:
-    """The state where fewer than two brokers can be judged, and figures are missing."""
-    lost = {
-        name: f"{skip.text} [{skip.code}]"
+def _lost(facts: RoundFacts) -> dict[str, Skip]:
+    """The brokers that cannot be judged although they report."""
+    return {
+        name: skip
         for skip in facts.skips
         if skip.code in _NOT_JUDGED and skip.subject == "broker"
         for name in skip.names
     }
+
+
+def _blind(facts: RoundFacts) -> RoundState | None:
+    """The state where fewer than two brokers can be judged, and figures are missing."""
+    lost = _lost(facts)
     judged = sum(name not in lost for name in facts.brokers)
     excluded = any(skip.code == "excluded-broker" for skip in facts.skips)
-    reasons = {**facts.stale, **lost}
+    said = {name: f"{skip.text} [{skip.code}]" for name, skip in lost.items()}
+    reasons = {**facts.stale, **said}
     if judged > 1 or not (reasons or (not facts.brokers and not excluded)):
         return None
     if not reasons:
         return RoundState("blind", f"{_LEADS['blind']}: no broker has reported", _COLLECT)
     name = min(reasons)
     text = f"{_LEADS['blind']}: {judged} of {judged + len(reasons)} have usable figures; {name}: "
-    return RoundState("blind", f"{text}{reasons[name]}"[:_LONGEST], _COLLECT)
+    advice = MEANINGS[lost[name].code][2] if name in lost else _COLLECT
+    return RoundState("blind", f"{text}{reasons[name]}"[:_LONGEST], advice)
 
 
 def _decided(facts: RoundFacts) -> RoundState:
@@ -302,8 +327,8 @@ def _decided(facts: RoundFacts) -> RoundState:
     code, _, advice = MEANINGS[skip.code]
     if code == "balanced" and (doubt := _doubt(skip, facts)):
         why, advice = doubt
-        return RoundState("waiting", f"{_LEADS['waiting']}: {why}: {_reason(skip)}", advice)
-    return RoundState(code, f"{_LEADS[code]}: {_reason(skip)}", advice)
+        return RoundState("waiting", f"{_LEADS['waiting']}: {why}: {reason_of(skip)}", advice)
+    return RoundState(code, f"{_LEADS[code]}: {reason_of(skip)}", advice)
 
 
 def _deciding(facts: RoundFacts) -> Iterator[Skip]:
@@ -341,11 +366,11 @@ def _doubt(skip: Skip, facts: RoundFacts) -> tuple[str, str] | None:
 def _unknown(skips: Sequence[Skip]) -> RoundState:
     """The state of a round whose strategy has codes of its own."""
     skip = next((one for one in skips if one.code not in SILENT), None)
-    reason = "the strategy gives no reason" if skip is None else _reason(skip)
+    reason = "the strategy gives no reason" if skip is None else reason_of(skip)
     return RoundState("waiting", f"nothing moves in this round: {reason}", _NEXT)
 
 
-def _reason(skip: Skip) -> str:
+def reason_of(skip: Skip) -> str:
     """The skip in words, with its names unless its sentence has them."""
     names, on = skip.names, f" on {skip.broker}" if skip.broker else ""
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""

@@ -4,7 +4,7 @@ moves under way counted as done.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -16,15 +16,19 @@ from strategies.estimate import burdened
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.names import matcher, of_namespaces
+from strategies.measured import CommonFigures, compared
 from strategies.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.producer_votes import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.rivals.yielding import skips as rival_skips
 from strategies.round_input import RoundInput, Rules
+from strategies.shedding.reason_texts import by_reason
 from strategies.state import Departed, InFlight
 from strategies.store import BrokerState
 
+#: Why a broker without an accepted report is named.
+_LISTED = "the newest sweep lists it, so look at the rejected topic for its reports"
 #: Maximum characters of a collector's reason for a broker that did not answer.
 _LONGEST_REASON = 300
 #: Policy snapshots up to this many characters are cached together, larger ones one at a time:
@@ -36,13 +40,16 @@ _POLICIES_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """Brokers that take part; brokers whose figures are too old, with the reason; and other
-    skips.
+    """Brokers that take part, with the figures by which they are compared; brokers whose figures
+    are too old or say nothing, with the reason; and other skips. `left_out`, `nothing`: see
+    `CommonFigures`.
     """
 
     live: tuple[BrokerState, ...]
     stale: dict[str, str]
     skips: tuple[Skip, ...]
+    left_out: tuple[str, ...] = ()
+    nothing: bool = False
 
 
 def screen(given: RoundInput, rules: Rules) -> Screened:
@@ -91,10 +98,57 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         for name, stray in given.strays.items()
         if name not in known
     ]
+    refused = _refused(given, stale, is_excluded)
     others = rival_skips(
         given.rivals, given.cluster, given.now_ms, rules.rivals, rules.round.cool_down_ms
     )
-    return Screened(tuple(live), stale, (*skips, *wrong, *others))
+    found = CommonFigures({broker.broker: broker.figures for broker in live})
+    if rules.by_mode.compares_measured:
+        weights = rules.destinations.weights
+        found = compared(found.figures, weights, rules.capacities, given.cluster)
+    return Screened(
+        tuple(_seen(broker, found) for broker in live if broker.broker in found.figures),
+        {**stale, **refused, **found.blind},
+        (*skips, *wrong, *_not_used(live), *_rejected(refused), *others, *found.skips),
+        found.left_out,
+        found.nothing,
+    )
+
+
+def _refused(
+    given: RoundInput, stale: Mapping[str, str], is_excluded: Callable[[str], bool]
+) -> dict[str, str]:
+    """The brokers that answered in the sweep of this round and that nothing is known of, or nothing
+    new, with the reason: their reports reached the topic, and none was accepted.
+    """
+    known = {broker.broker for broker in given.brokers}
+    found = {
+        name: stale.get(name, "no report of it was accepted")
+        for name in sorted(given.listed or ())
+        if name not in given.missing
+        and name not in given.gone
+        and name not in given.strays
+        and not is_excluded(name)
+        and (name in stale or name not in known)
+    }
+    return {name: f"{why}; {_LISTED}" for name, why in found.items()}
+
+
+def _rejected(refused: Mapping[str, str]) -> list[Skip]:
+    text = f"no report of it was accepted lately; {_LISTED}"
+    return by_reason("reports-rejected", dict.fromkeys(refused, text))
+
+
+def _not_used(live: Sequence[BrokerState]) -> list[Skip]:
+    """What could not be used of the brokers' newest reports."""
+    said = {one.broker: "; ".join((*one.left_out, *one.left_out_of_table)) for one in live}
+    return by_reason("figures-left-out", {name: text for name, text in said.items() if text})
+
+
+def _seen(broker: BrokerState, found: CommonFigures) -> BrokerState:
+    """A broker with the figures by which it is compared."""
+    figures = found.figures[broker.broker]
+    return broker if figures is broker.figures else replace(broker, figures=figures)
 
 
 def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Skip:

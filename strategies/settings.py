@@ -27,12 +27,18 @@ class ModeRules:
     keeps_due: bool
     #: A round may advise dispatch limits.
     advises: bool
+    #: Brokers are compared only by resources that all of them measure, and by the operator's
+    #: capacities.
+    compares_measured: bool
     #: A placement that can shed places only where the same class sheds, as Pulsar pairs them.
     pairs: bool
 
 
 MODE_RULES: Mapping[Mode, ModeRules] = MappingProxyType(
-    {"fixed": ModeRules(True, True, True, False), "parity": ModeRules(False, False, False, True)}
+    {
+        "fixed": ModeRules(True, True, True, True, False),
+        "parity": ModeRules(False, False, False, False, True),
+    }
 )
 
 

@@ -44,6 +44,9 @@ class BrokerState:
     memory: BrokerMemory = BrokerMemory()
     #: Summary of the packed bundle table, written together with it.
     table: TableSummary = TableSummary()
+    #: What could not be used of the newest report of figures, and of the newest bundle table.
+    left_out: tuple[str, ...] = ()
+    left_out_of_table: tuple[str, ...] = ()
 
 
 class StateStore(Protocol):

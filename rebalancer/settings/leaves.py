@@ -23,6 +23,7 @@ from sinks.topics.connections import Connections
 from sinks.topics.uri import TopicUri
 from sinks.wire.signing import SigningSettings
 from strategies.bulkhead.settings import BulkheadSettings
+from strategies.capacities import CapacitySettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
@@ -99,6 +100,7 @@ def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
         "drains": DrainSettings,
         "rivals": RivalSettings,
         "bulkhead": BulkheadSettings,
+        "capacities": CapacitySettings,
         # In the order of the settings file: [jars] is before [signing].
         **{name: cls for name, cls in nested(Connections).items() if name != "signing"},
         "jars": JarSettings,

@@ -344,6 +344,7 @@ def _engine(
         drains=_build("drains", entries),
         rivals=_build("rivals", entries),
         bulkhead=_build("bulkhead", entries),
+        capacities=_build("capacities", entries),
         shedders=shedders,
     )
     placed_by, _ = placement_of(engine)

@@ -61,14 +61,14 @@ class ColumnarRecording:
 
     def write(self, value: bytes, record: TelemetryRecord | None) -> None:
         """Appends a record and its original bytes; None for undecodable bytes. The bytes of a load
-        report are not kept.
+        report are not kept, if all of it can be used.
         """
         if record is None:
             self.rejected += 1
             self._rows.append(
                 ["rejected", None, None, 0, None, *_NO_FIGURES, None, None, None, value]
             )
-        elif isinstance(record, LoadReport):
+        elif isinstance(record, LoadReport) and not record.left_out:
             self._rows.append(_report(record))
             self._bundles += 0 if record.bundles is None else len(record.bundles.names)
         else:

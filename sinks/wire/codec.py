@@ -4,6 +4,7 @@ WireError; no other error is raised.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
@@ -32,6 +33,7 @@ from sinks.wire.encoding import (
     to_round,
 )
 from sinks.wire.intents import check_signature, encode_intent
+from sinks.wire.mending import TABLE, mended
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster, quoted
 from sinks.wire.nesting_limits import check_shape, check_utf8
 from sinks.wire.origin import origin_size
@@ -40,7 +42,7 @@ from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
 from strategies.approvals import Approval, ApprovalOutcome
 from strategies.errors import WireError
 from strategies.intents.contract import Intent
-from strategies.model import Command, Outcome, Round, TelemetryRecord
+from strategies.model import Command, LoadReport, Outcome, Round, TelemetryRecord
 
 __all__ = [
     "RejectedRecord",
@@ -109,7 +111,7 @@ def decode(
             f"The record has {size} bytes, more than wire.max_record_bytes = "
             f"{limits.max_record_bytes}; send smaller records or raise the limit.",
         )
-    record = to_record(_decode(_TELEMETRY, value, KINDS), origin)
+    record = _telemetry(value, origin)
     if intents_key is not None and isinstance(record, Intent):
         check_signature(value, intents_key)
     if cluster is not None and record.cluster != cluster:
@@ -189,6 +191,36 @@ def _answers_approval(value: bytes) -> bool:
 def decode_rejected(value: bytes) -> RejectedRecord:
     """Decodes one record of the REJECTED topic; `original` is bytes. Raises WireError."""
     return _decode(_REJECTED, value, RejectedRecord)
+
+
+def _telemetry(value: bytes, origin: bytes) -> TelemetryRecord:
+    """The record, or what is of use in it. Raises WireError."""
+    check_shape(value)
+    try:
+        check_utf8(value)  # msgspec checks only the strings that it keeps
+        return to_record(_TELEMETRY.decode(value), origin)
+    except (ValueError, RecursionError, WireError) as error:
+        found = _mended(value, origin)
+        if found is not None:
+            return found
+        if isinstance(error, WireError):
+            raise
+        # `from None`: the decoder's own error holds the whole record.
+        raise complaint(value, KINDS, str(error)) from None
+
+
+def _mended(value: bytes, origin: bytes) -> TelemetryRecord | None:
+    found = mended(value)
+    if found is None:
+        return None
+    try:
+        record = to_record(_TELEMETRY.decode(found.value), origin)
+    except (ValueError, RecursionError, WireError):
+        return None
+    if not isinstance(record, LoadReport):
+        return record
+    bundles = None if TABLE in found.left_out else record.bundles
+    return replace(record, bundles=bundles, left_out=tuple(found.left_out.values()))
 
 
 def _decode(decoder: msgspec.json.Decoder[T], value: bytes, contract: Contract) -> T:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from sinks.wire.contracts.fields import UNKNOWN_SPEED
+from sinks.wire.contracts.fields import is_measured_or_not
 from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.telemetry import (
     BrokerFigures,
@@ -45,8 +45,6 @@ from strategies import model
 from strategies.errors import WireError
 from strategies.move_cost import MoveCost
 
-#: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
-_SMALLEST_LIMIT = 1e-6
 _BROKER = msgspec.json.Decoder(str)
 _OWNED = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _SIX_FIGURES = struct.Struct(">6d")
@@ -276,24 +274,20 @@ def _unsigned(average: float | None) -> float | None:
 
 def _resource(resource: ResourceUsage, name: str) -> model.Resource:
     usage, limit = resource.usage, resource.limit
-    if (
-        (usage < 0 or limit < 0)
-        and not usage == limit == -1
-        and not (usage >= 0 and limit == UNKNOWN_SPEED)
-    ):
+    if is_measured_or_not(usage, limit):
+        return model.Resource(usage + 0.0, limit + 0.0)
+    if usage < 0 or limit < 0:
         figure, value = ("usage", usage) if usage < 0 else ("limit", limit)
         raise WireError(
             "negative",
             f"$.report.{name}.{figure} is {value}, below 0; only -1 for usage and limit alike is "
             "legal (not measured yet).",
         )
-    if 0 < limit < _SMALLEST_LIMIT:
-        raise WireError(
-            "out-of-range",
-            f"$.report.{name}.limit is {limit}, above 0 and yet less than any real limit; send 0 "
-            "where there is no limit.",
-        )
-    return model.Resource(usage + 0.0, limit + 0.0)
+    raise WireError(
+        "out-of-range",
+        f"$.report.{name}.limit is {limit}, above 0 and yet less than any real limit; send 0 "
+        "where there is no limit.",
+    )
 
 
 def _bundle_stats(

@@ -251,8 +251,8 @@ def _min_limit(policy: object) -> int:
             f"{_shown(policy)}"
         )
     limit = parameters.get("min_limit")
-    if isinstance(limit, int) and not isinstance(limit, bool):
-        return limit
+    if (whole := _whole(limit)) is not None:
+        return whole
     if isinstance(limit, str) and re.fullmatch(r"[+-]?[0-9]{1,9}", limit):
         return int(limit)
     raise _Fault(
@@ -294,10 +294,17 @@ def _without_scheme(broker: str) -> str:
     return broker.removeprefix("http://").removeprefix("https://").rstrip("/")
 
 
+def _whole(number: object) -> int | None:
+    """A whole number, also one that is written with a point."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return int(number) if number == number // 1 else None
+
+
 def _topics(reader: _Reader, part: object) -> Iterator[tuple[str, int]]:
     for bundle, count in reader.entries("topic_counts", part):
-        if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
-            yield bundle, count
+        if (whole := _whole(count)) is not None and whole >= 0:
+            yield bundle, whole
         else:
             reader.complain(
                 f"topic_counts.{bundle}", f"must be a number of topics, got {_shown(count)}"

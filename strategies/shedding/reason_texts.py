@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from strategies.model import MIB, Decision, Evidence, Skip
@@ -50,6 +50,19 @@ def broker_skips(
     return [
         Skip("broker", (broker,), code, sentence(index), None, evidence or {})
         for index, broker in enumerate(brokers)
+    ]
+
+
+def by_reason(
+    code: str, reasons: Mapping[str, str], evidence: Evidence | None = None
+) -> list[Skip]:
+    """One skip for all brokers with the same sentence. `reasons`: broker → sentence."""
+    found: dict[str, list[str]] = {}
+    for broker, text in sorted(reasons.items()):
+        found.setdefault(text, []).append(broker)
+    return [
+        Skip("broker", tuple(names), code, text, None, evidence or {})
+        for text, names in found.items()
     ]
 
 

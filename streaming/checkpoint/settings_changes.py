@@ -11,9 +11,11 @@ from pathlib import Path
 
 from streaming.checkpoint.guard_file import RUNTIME
 
-#: Sections with limits of a round, when a cluster is forgotten, and the versions of Python and
-#: numpy. Averages, hit counts and clocks do not depend on them.
+#: Sections with limits of a round, capacities, when a cluster is forgotten, and the versions of
+#: Python and numpy. Hit counts and clocks do not depend on them; averages of usage follow other
+#: capacities, or begin again.
 _FREE = (
+    "capacities.",
     "limits.",
     "filters.",
     "throttling.",

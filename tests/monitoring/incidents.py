@@ -293,6 +293,23 @@ def a_flood(_: Path) -> Scrapes:
     return there.scrapes
 
 
+def reports_rejected(_: Path) -> Scrapes:
+    """The reports of one broker become unreadable."""
+    there = Installation(cluster(EVEN))
+    first = there.cluster.world.fleet.names[0].encode()
+
+    def garbled(record: bytes) -> bytes:
+        is_its = b'"load-report"' in record[:64] and b'"broker":"%s"' % first in record[:256]
+        return (
+            record.replace(b'"report":{', b'"report":{"cpu":{}},"was":{', 1) if is_its else record
+        )
+
+    there.minutes(HEALTHY_MIN)
+    there.reported = garbled
+    there.minutes(30)
+    return there.scrapes
+
+
 STOPS = "PulsarRebalancerTelemetryStops"
 CLOCK = "PulsarRebalancerClockWrong"
 REFUSES = "PulsarRebalancerExecutorRefuses"
@@ -303,6 +320,7 @@ USELESS = "PulsarRebalancerMovesDoNotHelp"
 DISK = "PulsarRebalancerDiskFull"
 BLOCKED = "PulsarRebalancerDrainBlocked"
 ASIDE = "PulsarRebalancerSetAside"
+REJECTED = "PulsarRebalancerReportsRejected"
 
 INCIDENTS = (
     Incident("balanced-hour", balanced_hour),
@@ -322,6 +340,7 @@ INCIDENTS = (
     Incident("greedy-process", greedy_process, USELESS, 12, 25),
     Incident("a-script-unloads", a_script_unloads, YIELDS, HEALTHY_MIN, 30),
     Incident("another-shedder", another_shedder, YIELDS, 10, 30),
+    Incident("reports-rejected", reports_rejected, REJECTED, HEALTHY_MIN, 32),
     Incident("drain-blocked", drain_blocked, BLOCKED, HEALTHY_MIN, 45),
     Incident("little-disk", little_disk, DISK, 5, 7),
     Incident("disk-fills", disk_fills, DISK, HEALTHY_MIN, 40),

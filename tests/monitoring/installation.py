@@ -116,7 +116,7 @@ class Installation:
     """Everything, second by second. Attributes may be changed between two minutes: `silent`, the
     processes that do not run; `clock_error_s`, by how much the collector's clock is ahead;
     `free_bytes`, of the one disk; `held`, commands that wait for approval; `every_minute`, what
-    else happens.
+    else happens; `reported`, what becomes of a record of the collector.
     """
 
     def __init__(
@@ -133,6 +133,7 @@ class Installation:
         self.clock_error_s = 0
         self.free_bytes = 40.0 * GIB
         self.every_minute: Callable[[], object] = lambda: None
+        self.reported: Callable[[bytes], bytes] = lambda record: record
         self.job = Job(lambda: self.now_s, per_tick, engine)
         self.carry_out: CarryOut = self._modelled_executor
         collector, executor = process_registry("0.1.0"), process_registry("0.1.0")
@@ -190,7 +191,7 @@ class Installation:
         late_ms = 1_000 * self.clock_error_s
         self.job.telemetry.extend(map(self._writer.json, outcomes))
         self.job.telemetry.extend(
-            self._writer.json(_shifted(record, late_ms)) for record in records
+            self.reported(self._writer.json(_shifted(record, late_ms))) for record in records
         )
         done = Pass(sweep.sweep, sweep.ts + late_ms, (), sweep.brokers, sweep.missing)
         self._collector.stepped(self.cluster.name, StepResult(done, False, ()), 0.4)

@@ -141,14 +141,11 @@ def own_averages(chance: random.Random) -> tuple[float | None, float | None, int
 
 
 def a_resource(chance: random.Random) -> Resource:
-    """Unmeasured (−1 of −1), without a limit, or so many percent."""
+    """So many percent; rarely unmeasured, which leaves the resource out for all brokers."""
+    if chance.random() < 0.02:
+        return chance.choice((Resource(), Resource(-1.0, -1.0)))
     return chance.choice(
-        (
-            Resource(),
-            Resource(-1.0, -1.0),
-            Resource(chance.choice(PERCENTS), 100.0),
-            Resource(chance.random() * 120, 100.0),
-        )
+        (Resource(chance.choice(PERCENTS), 100.0), Resource(chance.random() * 120, 100.0))
     )
 
 

@@ -90,6 +90,8 @@ class Cluster:
     groups: dict[str, str] = field(default_factory=dict)
     topics: dict[str, Sequence[str]] = field(default_factory=dict)
     report: Mapping[str, object] = field(default_factory=dict)
+    #: Broker → its own load report, in place of `report`.
+    reports: dict[str, Mapping[str, object]] = field(default_factory=dict)
     configuration: dict[str, str] = field(default_factory=dict)
     version: str = "4.2.4"
     applied: list[Applied] = field(default_factory=list)
@@ -153,7 +155,7 @@ class Cluster:
         if kind == "topics":
             return _ok(self._loaded_topics(broker))
         if self.manager == "modular":
-            return _ok({**self.report, **self._start(broker)})
+            return _ok({**self.reports.get(broker, self.report), **self._start(broker)})
         return _unforeseen("java.lang.UnsupportedOperationException", "null")
 
     def _loaded_topics(self, broker: str) -> Mapping[str, object]:

@@ -76,13 +76,15 @@ def pulsar_processes(
     guarded: bool = False,
     groups: Sequence[ControlGroup] = (),
     more: Mapping[str, str] | None = None,
+    own: Sequence[Mapping[str, str]] = (),
 ) -> Iterator[PulsarProcesses]:
     """A cluster that is ready; killed at the end, and of its folder only logs and configuration
     stay.
 
     `later`: so many of the `brokers` are only prepared. `guarded`: everybody must show a token, see
     `token_of`. `groups`: one for each broker, which then measures its CPU every CPU_SECONDS (with
-    the modular load manager only). `more`: of broker.conf.
+    the modular load manager only). `more`: of broker.conf; `own`: of the broker.conf of each of the
+    first brokers.
     """
     zookeeper, bookie, *ports = free_ports(2 + 2 * brokers)
     hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]
@@ -90,9 +92,12 @@ def pulsar_processes(
     common = (token_settings() if guarded else {}) | dict(more or {})
     files = [
         _write(
-            folder / f"{host}.conf", broker_settings(manager, zookeeper, host) | common, web, binary
+            folder / f"{host}.conf",
+            broker_settings(manager, zookeeper, host) | common | dict(its or {}),
+            web,
+            binary,
         )
-        for host, web, binary in zip(hosts, webs, binaries, strict=True)
+        for host, web, binary, its in zip_longest(hosts, webs, binaries, own)
     ]
     arguments = (CLUSTER, str(zookeeper), str(bookie), str(folder))
     storage = Server(

@@ -124,6 +124,8 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
             FIXED,
         ),
         "memory": INSIDE,
+        "left_out": Bound("fields of a report", lambda _: 16),
+        "left_out_of_table": Bound("one sentence about all bundles", lambda _: 1),
     },
     BrokerMemory: {
         "ewma": FIXED,
@@ -143,6 +145,8 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "split_hits": BUNDLE,
         "moves": COMMAND,
         "episode": Bound("figures", lambda _: 13),
+        "left_out": Bound("resources", lambda _: 4),
+        "others_measured": FIXED,
     },
     Intents: {
         "drains": BROKER,

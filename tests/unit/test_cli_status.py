@@ -23,6 +23,7 @@ from sinks.wire.origin import Origin
 from sinks.wire.position import Position
 from strategies.errors import WireError
 from strategies.settings import RoundSettings
+from tests.changed_records import changed
 from tests.control_topic import outcome
 from tests.telemetry_lines import T0, intent, load_report, sweep
 from tests.topic_uris import topics_of
@@ -259,3 +260,20 @@ def test_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["--set", "topics.rounds=pulsar://a:1/b"], ["--last", "0"]])
 def test_wrong_settings_and_wrong_use_exit_with_2(tmp_path: Path, words: list[str]) -> None:
     assert status(tmp_path, *words).code == 2
+
+
+def test_what_brokers_do_not_measure_has_a_line_with_the_remedy(tmp_path: Path) -> None:
+    unknown = {"usage": 0.5, "limit": -1000.0}
+    lines = [
+        changed(line, "report", "bandwidthIn", to=unknown)
+        if json.loads(line).get("broker") == "idle:1"
+        else line
+        for line in uneven(rounds=5)
+    ]
+    rebalancer("replay", recorded(tmp_path, lines), "--out", tmp_path / "replay", *EAGER_WORDS)
+    publish(tmp_path, "rounds", (tmp_path / "replay" / "rounds.jsonl").read_bytes().splitlines())
+
+    (line,) = [one for one in screen(tmp_path).splitlines() if "resource-not-measured" in one]
+
+    assert line.startswith("  idle:1: bandwidth_in not measured by 1 of 2 brokers, so all are")
+    assert "loadBalancerOverrideBrokerNicSpeedGbps" in line

@@ -26,6 +26,7 @@ from sinks.wire.codec import decode_round
 from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS
+from strategies.capacities import CapacitySettings
 from strategies.engine import EngineSettings
 from strategies.round_state import RoundFacts, state_of
 from strategies.settings import RoundSettings
@@ -272,3 +273,93 @@ def in_groups_of(records: int, path: Path) -> Path:
     target = path.with_name(f"in-groups-of-{records}.parquet")
     parquet.write_table(parquet.read_table(path), target, row_group_size=records)
     return target
+
+
+def with_network(line: bytes, blind: dict[str, float]) -> bytes:
+    """A report of a broker whose network is what it is judged by; `blind`: broker → the limit that
+    it reports instead.
+    """
+    record = json.loads(line)
+    if record["kind"] == "load-report":
+        report, used = record["report"], 2_000_000 * record["report"]["cpu"]["usage"]
+        limit = blind.get(record["broker"], 4e8)
+        for name in ("bandwidthIn", "bandwidthOut"):
+            report[name] = {"usage": used, "limit": limit}
+    return json.dumps(record).encode()
+
+
+def brokers_that_go_blind() -> Iterator[bytes]:
+    """An hour in which one broker does not know its network, then two, then all of them do."""
+    for number, line in enumerate(an_hour()):
+        minute = number // 5
+        blind = {"broker-1:8080": -1000.0} if 10 <= minute < 25 else {}
+        if 36 <= minute < 40:
+            blind = {f"broker-{at}:8080": -2000.0 for at in (0, 3)}
+        yield with_network(line, blind)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        THRESHOLD,
+        AVG,
+        TRANSFER,
+        STEADY,
+        UNIFORM,
+        replace(THRESHOLD, capacities=CapacitySettings(nic_gbps="broker-1:*=400", cores="*=16")),
+    ],
+    ids=["threshold", "avg", "transfer", "steady", "uniform", "capacities"],
+)
+def test_brokers_are_compared_by_what_all_of_them_measure(
+    tmp_path: Path, settings: EngineSettings
+) -> None:
+    lines, path = recorded(tmp_path, brokers_that_go_blind())
+    every = plain(lines, settings)
+    rows, passed, loop = folded(path, settings, leap=True)
+
+    rounds = [decode_round(row.value) for row in every if row.kind == "rounds"]
+    assert "resource-not-measured" in {skip.code for done in rounds for skip in done.skips}
+    assert passed > 5
+    assert [row for row in rows if row.kind == "commands"] == [
+        row for row in every if row.kind == "commands"
+    ]
+    assert set(rows) <= set(every)
+    assert len(rows) == len(every) - passed
+    step_by_step = folded(path, settings, leap=False)[2]
+    assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
+
+
+def test_rounds_that_are_passed_over_have_the_usage_of_the_plain_loop(tmp_path: Path) -> None:
+    lines, path = recorded(tmp_path, brokers_that_go_blind())
+    rounds = [decode_round(row.value) for row in plain(lines, STEADY) if row.kind == "rounds"]
+    usages, compared = {done.ts: done.usage for done in rounds}, 0
+    for happened in ColumnarFold(STEADY).fold(read_blocks(path)):
+        if isinstance(happened, Quiet):
+            for at, ts in enumerate(happened.times_ms.tolist()):
+                usage = dict(zip(happened.brokers, happened.usage[at].tolist(), strict=True))
+                assert usage == usages[ts]
+                compared += 1
+    assert compared > 5
+
+
+def test_what_is_left_out_of_a_report_is_named_as_in_the_plain_loop(tmp_path: Path) -> None:
+    """A heap that is not measured, for a while, and topics with a point in all reports."""
+    lines = list[bytes]()
+    for number, line in enumerate(an_hour()):
+        record = json.loads(line)
+        if record["kind"] == "load-report":
+            if record["broker"] == "broker-1:8080" and 50 <= number < 75:
+                record["report"]["memory"]["usage"] = "NaN"
+            for row in record["report"]["lastStats"].values():
+                row["topics"] = float(row["topics"])
+        lines.append(json.dumps(record).encode())
+    kept, path = recorded(tmp_path, iter(lines))
+    every = plain(kept, THRESHOLD)
+
+    rows, passed, _ = folded(path, THRESHOLD, leap=True)
+
+    named = [row for row in rows if row.kind == "rounds" and b'"figures-left-out"' in row.value]
+    assert len(named) == 6
+    assert passed > 10
+    assert set(rows) <= set(every)
+    assert len(rows) == len(every) - passed

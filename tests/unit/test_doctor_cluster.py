@@ -259,3 +259,53 @@ def test_doctor_ends_with_1_when_the_cluster_has_a_rival(pulsar: FakePulsar) -> 
     assert told["built-in shedding"] == "ok"
     pulsar.cluster.configuration["loadBalancerSheddingEnabled"] = "true"
     assert rebalancer(*words).code == 1
+
+
+def test_what_some_brokers_do_not_measure_is_named_with_the_remedy(pulsar: FakePulsar) -> None:
+    blind = pulsar.cluster.brokers[0]
+    unknown = {"usage": 1.5, "limit": -1000.0}
+    pulsar.cluster.reports[blind] = REPORT | {"bandwidthIn": unknown, "bandwidthOut": unknown}
+
+    found = findings(pulsar)["measured"]
+
+    assert (found.status, found.text) == (
+        "warn",
+        f"{blind}: bandwidth_in, bandwidth_out not measured by 1 of 3 brokers, so all are compared "
+        "by the rest [resource-not-measured]",
+    )
+    assert found.remedy.startswith("set loadBalancerOverrideBrokerNicSpeedGbps")
+    known = findings(pulsar, "capacities.nic_gbps=*=10")["measured"]
+    assert (known.status, known.text) == ("ok", "all brokers measure what they are compared by")
+    assert "measured" not in findings(pulsar, "shedding.mode=parity", "shedding.strategy=threshold")
+
+
+def test_a_broker_whose_report_is_rejected_has_no_figures(pulsar: FakePulsar) -> None:
+    pulsar.cluster.reports[pulsar.cluster.brokers[0]] = {"cpu": "high"}
+
+    found = findings(pulsar)["reports"]
+
+    assert found.status == "warn"
+    assert found.text.startswith("2 of 3 brokers have figures: the reports of ")
+    assert "are rejected: $.report.cpu is a string where an object belongs" in found.text
+
+
+def test_a_figure_that_is_left_out_is_named(pulsar: FakePulsar) -> None:
+    blind = pulsar.cluster.brokers[0]
+    pulsar.cluster.reports[blind] = REPORT | {"memory": {"usage": "NaN", "limit": 185.6}}
+
+    found = findings(pulsar)
+
+    assert found["reports"].text == "3 of 3 brokers have figures"
+    assert found["figures"].text == (
+        f'{blind} reports figures that are left out: memory.usage is "NaN"'
+    )
+
+
+def test_what_no_broker_measures_is_named_with_the_remedy(pulsar: FakePulsar) -> None:
+    pulsar.cluster.report = REPORT | {"bandwidthOut": {"usage": 1.5, "limit": -2000.0}}
+
+    found = findings(pulsar)["measured"]
+
+    assert found.status == "warn"
+    assert found.text == "no broker measures bandwidth_out, so none is compared by it"
+    assert "capacities.nic_gbps" in found.remedy

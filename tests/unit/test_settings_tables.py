@@ -13,6 +13,7 @@ from tests.unit.strategies_page import PAGE, rows
 
 SECTIONS = {
     "limits": "## Limits",
+    "capacities": "## What brokers are compared by",
     "rivals": "## Rivals",
     "bulkhead": "## Quota",
     "throttling": "## Throttle advice",

@@ -96,52 +96,14 @@ def refusal(
             "$.v is 2, and this program knows version 1 only; update it, or send version 1.",
         ),
         (
-            without(load_report(), "report", "cpu", "usage"),
+            changed(load_report(), "ts", to="NaN"),
+            "not-finite",
+            '$.ts is "NaN", no figure; leave the record out until the broker has measured one.',
+        ),
+        (
+            changed(load_report(), "report", to={"cpu": {"usage": -1, "limit": 100}}),
             "missing-field",
-            "$.report.cpu.usage is missing; send it, docs/schemas names every field of the "
-            "contract.",
-        ),
-        (
-            changed(load_report(), "report", "cpu", "usage", to="high"),
-            "wrong-type",
-            "$.report.cpu.usage is a string where a number belongs; write it as docs/schemas "
-            "describes it.",
-        ),
-        (
-            changed(load_report(), "report", "cpu", "usage", to="NaN"),
-            "not-finite",
-            '$.report.cpu.usage is "NaN", no figure; leave the record out until the broker '
-            "has measured one.",
-        ),
-        (
-            load_report().replace(b"50.0", b"-Infinity", 1),
-            "not-finite",
-            "$.report.cpu.usage is -Infinity, which is no JSON number; leave the record out "
-            "or send a figure.",
-        ),
-        (
-            changed(load_report(), "report", "lastStats", bundle(1), "msgRateIn", to=-2.5),
-            "negative",
-            '$.report.lastStats["t/ns/0x01000000_0x02000000"].msgRateIn is -2.5, below 0; '
-            "leave the record out until its figures are right.",
-        ),
-        (
-            changed(load_report(), "report", "cpu", to={"usage": -1, "limit": 100}),
-            "negative",
-            "$.report.cpu.usage is -1.0, below 0; only -1 for usage and limit alike is legal "
-            "(not measured yet).",
-        ),
-        (
-            changed(load_report(), "report", "cpu", to={"usage": 5, "limit": 1e-300}),
-            "out-of-range",
-            "$.report.cpu.limit is 1e-300, above 0 and yet less than any real limit; send 0 "
-            "where there is no limit.",
-        ),
-        (
-            load_report().replace(b"50.0", b"1e400", 1),
-            "out-of-range",
-            "$.report.cpu.usage is 1.8e308 or more, more than any real figure; leave the "
-            "record out until its figures are right.",
+            "$.report.memory is missing; send it, docs/schemas names every field of the contract.",
         ),
         (
             changed(load_report(), "ts", to=2**63),
@@ -245,21 +207,11 @@ def test_a_bundle_is_listed_once() -> None:
 
 
 def test_extensible_brokers_are_checked_like_modular_ones() -> None:
-    assert refusal(changed(broker_load(), "report", "bundleCount", to=-1)).code == "negative"
     assert refusal(without(broker_load(), "report")).code == "missing-field"
-    assert refusal(changed(broker_load(), "report", "weightedMaxEMA", to=-0.1)).code == "negative"
-    assert (
-        refusal(changed(broker_load(), "report", "msgThroughputEMA", to="NaN")).code == "not-finite"
-    )
-    assert refusal(changed(broker_load(), "report", "updatedAt", to=2.5)).text.startswith(
-        "$.report.updatedAt"
-    )
-    assert refusal(changed(broker_load(), "report", "cpu", "usage", to=-3)).code == "negative"
+    assert refusal(changed(broker_load(), "report", to={"bundleCount": 4})).code == "missing-field"
     entry = ("report", "topBundlesLoadData", 1)
     assert refusal(changed(top_bundles(), *entry, "bundleName", to="t/ns")).code == "bundle-name"
-    assert refusal(changed(top_bundles(), *entry, "stats", "topics", to=1.5)).text.startswith(
-        "$.report.topBundlesLoadData[1].stats.topics"
-    )
+    assert refusal(without(top_bundles(), *entry, "bundleName")).code == "missing-field"
 
 
 def test_half_a_character_is_found_in_values_and_keys() -> None:
@@ -274,7 +226,7 @@ def test_half_a_character_is_found_in_values_and_keys() -> None:
 def test_long_names_and_numbers_are_cut_in_the_sentence() -> None:
     for record in (
         load_report(loads={"x" * 100_000: 1.0}),
-        load_report().replace(b"50.0", b"7" * 4000, 1),
+        sweep(1, "b1:1").replace(b'"sweep":1', b'"sweep":' + b"7" * 4000),
         changed(load_report(), "kind", to="k" * 100_000),
     ):
         assert len(refusal(record).text) < 400

@@ -170,10 +170,11 @@ def test_every_kind_carries_its_origin_along(record: bytes) -> None:
     assert decode(record, origin).origin == origin
 
 
-def test_a_network_card_of_unknown_speed_is_a_resource_without_a_limit() -> None:
-    """What real brokers send from containers."""
+@pytest.mark.parametrize("limit", [-1000.0, -2000.0, -3000, -8000.0])
+def test_network_cards_of_unknown_speed_are_a_resource_without_a_limit(limit: float) -> None:
+    """What real brokers send from containers, −1000 for each card."""
     report = report_of(
-        changed(load_report(), "report", "bandwidthIn", to={"usage": 0.028, "limit": -1000.0})
+        changed(load_report(), "report", "bandwidthIn", to={"usage": 0.028, "limit": limit})
     )
     assert report.figures is not None
     assert percent(report.figures.bandwidth_in) == 0.0

@@ -15,6 +15,7 @@ import numpy as np
 from sinks.recordings.columnar_reading import figures_of
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 from strategies.engine import EngineSettings, placement_of, rules_of
+from strategies.measured import same_resources
 from strategies.model import NO_MEMORY, Memory, Skip
 from strategies.placement.registry import PLACERS
 from strategies.round import judge_cluster
@@ -96,14 +97,28 @@ class QuietRoundFinder:
 
     def find(self, before: SettledCluster, rounds: Rounds) -> QuietRounds:
         """Finds the longest start of the rounds that decides nothing."""
-        usage = usages_of(
-            rounds.figures[..., _USED], rounds.figures[..., _LIMIT], self._settings.weights
-        )
-        count = leading(np.asarray((np.isfinite(usage) & (usage <= self._advised)).all(axis=1)))
+        used, limit = rounds.figures[..., _USED], rounds.figures[..., _LIMIT]
+        same = np.ones(len(used), dtype=bool)
+        if self._rules.by_mode.compares_measured:
+            same, limit = self._compared(before, used, limit)
+        usage = usages_of(used, limit, self._settings.weights)
+        good = (np.isfinite(usage) & (usage <= self._advised)).all(axis=1)
+        count = leading(np.asarray(good & same))
         if self._screen is None:
             return self._by_running(before, rounds, usage[:count])
         skips, memory = self._screen(_columns(before, rounds, usage[:count]), before.memory)
         return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), memory)
+
+    def _compared(
+        self, before: SettledCluster, used: Floats, limit: Floats
+    ) -> tuple[Bools, Floats]:
+        """Whether each round compares its brokers by the resources of the rounds before, and the
+        limits that it compares by.
+        """
+        names, known = [one.broker for one in before.brokers], before.memory.cluster
+        limit = self._rules.capacities.limits(names, used, limit)
+        same, limit = same_resources(known.left_out, used, limit, self._settings.weights)
+        return same & (not known.others_measured), limit
 
     def _by_running(self, before: SettledCluster, rounds: Rounds, usage: Floats) -> QuietRounds:
         states, skips = _States(before), list[tuple[Skip, ...]]()

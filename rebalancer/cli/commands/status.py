@@ -26,6 +26,7 @@ from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.describe import describe_intent, is_active
 from strategies.model import Command, Outcome, Round
 from strategies.ordered_sum import ordered_sum
+from strategies.round_state import TO_MEND, reason_of
 from strategies.settings import RoundSettings
 
 app = typer.Typer()
@@ -149,6 +150,7 @@ def _round_lines(
     else:
         yield f"newest round {newest.round} of epoch {newest.epoch}, {_ago(newest.ts, now_ms)}"
     yield _spread(newest)
+    yield from (reason_of(skip) for skip in newest.skips if skip.code in TO_MEND)
     yield from (describe_intent(one) for one in newest.intents if is_active(one))
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 from rebalancer.cli.doctor.brokers import Broker, running_manager
 from rebalancer.cli.doctor.check_timeouts import Check
 from rebalancer.cli.doctor.disk_and_topics import pulsar_topics
+from rebalancer.cli.doctor.figures import check_figures
 from rebalancer.cli.doctor.finding import Finding, ok
 from rebalancer.cli.doctor.policies import check_policies
 from rebalancer.cli.doctor.running_release import check_release, used_release
@@ -23,7 +24,7 @@ from rebalancer.cli.doctor.running_shedder import check_load_manager, check_shed
 from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.cli.own_shedder import SWITCH_OFF
 from rebalancer.settings.load import Settings
-from sinks.collector.open_cluster import Source, opened, run_until_complete
+from sinks.collector.open_cluster import opened
 from sinks.collector.settings import collector_folder
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -42,10 +43,6 @@ T = TypeVar("T")
 PATIENCE_S = 10.0
 _SKEW_S = 5
 _AT_ONCE = 16
-_NO_FIGURES = (
-    "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that "
-    "does not help, see its log"
-)
 
 
 def check_tokens(settings: Settings) -> list[Finding]:
@@ -248,20 +245,6 @@ def check_rivals(
             )
 
 
-def check_figures(source: Source, patience_s: float) -> Finding:
-    """Checks that all brokers have new figures."""
-    done = run_until_complete(source, patience_s, Event().wait)
-    text = f"{len(done.answered)} of {len(done.answered) + len(done.missing)} brokers have figures"
-    if not done.missing:
-        return ok("reports", text)
-    return Finding(
-        "reports",
-        "warn" if done.answered else "fail",
-        f"{text}: {done.missing[min(done.missing)]}",
-        _NO_FIGURES,
-    )
-
-
 def check_freezes(
     brokers: tuple[str, ...], settings: PulsarSettings, patience_ms: int = PATIENCE_MS
 ) -> Finding:
@@ -411,7 +394,7 @@ def _findings(
     yield check_token(pulsar, known)
     yield check_clocks(names, pulsar)
     with opened(pulsar, settings.collector, Event().wait, known) as source:
-        yield check_figures(source, patience_s)
+        yield from check_figures(source, settings.engine, patience_s)
 
 
 def _ask(admin: PulsarAdmin, name: str) -> Broker:

@@ -48,7 +48,12 @@ MeasuredOrNot = Annotated[
             "anyOf": [
                 {"properties": {"usage": {"minimum": 0}, "limit": {"minimum": 0}}},
                 {"properties": {"usage": {"const": -1}, "limit": {"const": -1}}},
-                {"properties": {"usage": {"minimum": 0}, "limit": {"const": UNKNOWN_SPEED}}},
+                {
+                    "properties": {
+                        "usage": {"minimum": 0},
+                        "limit": {"maximum": UNKNOWN_SPEED, "multipleOf": -UNKNOWN_SPEED},
+                    }
+                },
             ]
         }
     ),

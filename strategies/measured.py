@@ -1,0 +1,193 @@
+"""The resources by which the brokers of a round are compared: those that all of them measure.
+
+A limit of 0 or below says that a broker does not measure a resource: Pulsar reports −1000 for each
+network card whose speed it cannot read. Pulsar counts it as 0 % used, so such a broker looks empty,
+and bundles move to it (decision 0147). Modes that repair this compare all brokers by the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Bools, Floats
+from strategies.capacities import Capacities
+from strategies.load_history import Episode
+from strategies.model import Figures, Memory, Skip
+from strategies.settings import Weights
+from strategies.shedding.reason_texts import by_reason
+
+#: In the order of `usages_of`.
+RESOURCES = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
+_NETWORK = frozenset({"bandwidth_in", "bandwidth_out"})
+
+
+@dataclass(frozen=True, slots=True)
+class CommonFigures:
+    """The brokers that can be compared, with figures of what all of them measure. `left_out`: the
+    resources that count and that not all of them measure; `blind`: brokers that measure none, with
+    the reason; `skips`: what is missing where; `nowhere`: resources that count and that no broker
+    measures; `nothing`: no resource is left.
+    """
+
+    figures: Mapping[str, Figures]
+    left_out: tuple[str, ...] = ()
+    blind: Mapping[str, str] = field(default_factory=dict)
+    skips: tuple[Skip, ...] = ()
+    nowhere: tuple[str, ...] = ()
+    nothing: bool = False
+
+
+def compared(
+    reported: Mapping[str, Figures], weights: Weights, capacities: Capacities, cluster: str
+) -> CommonFigures:
+    """What these brokers, with the figures of their reports, can be compared by."""
+    if capacities:
+        reported = {name: capacities.applied(name, one) for name, one in reported.items()}
+    counting = [name for name in RESOURCES if getattr(weights, name) > 0]
+    lacking = {
+        resource: {name for name, one in reported.items() if not getattr(one, resource).limit > 0}
+        for resource in counting
+    }
+    none = set.intersection(*lacking.values()) if lacking else set[str]()
+    blind = {name: _of_none(one, counting) for name, one in reported.items() if name in none}
+    figures = {name: one for name, one in reported.items() if name not in none}
+    left_out = tuple(resource for resource in counting if lacking[resource] - none)
+    partly = {
+        resource: sorted(lacking[resource] - none)
+        for resource in left_out
+        if len(lacking[resource] - none) < len(figures)
+    }
+    if partly:
+        figures = {name: _without(one, tuple(partly)) for name, one in figures.items()}
+    nothing = bool(counting) and len(left_out) == len(counting)
+    return CommonFigures(
+        figures,
+        left_out,
+        blind,
+        (
+            *by_reason("nothing-measured", blind, {"set": remedy_of(counting)}),
+            *_not_measured(partly, len(figures)),
+            *([_nothing_in_common(cluster)] if nothing else []),
+        ),
+        tuple(resource for resource in left_out if resource not in partly),
+        nothing,
+    )
+
+
+def same_resources(
+    left_out: Sequence[str], used: Floats, limit: Floats, weights: Weights
+) -> tuple[Bools, Floats]:
+    """For columns float64[rounds, brokers, 4] (as in `usages_of`): bool[rounds], whether a round
+    compares its brokers by all resources that count except `left_out`, and all of them; the limits
+    without these.
+    """
+    counts = np.array([getattr(weights, name) > 0 for name in RESOURCES])
+    measured = limit > 0
+    missing = counts & ~measured.all(axis=1)
+    expected = np.array([name in left_out for name in RESOURCES])
+    same: Bools = np.all(np.equal(missing, expected), axis=1)
+    if counts.any():
+        some = np.any(measured[..., counts], axis=2)
+        same &= np.any(counts & ~missing, axis=1) & np.all(some, axis=1)
+    return same, np.where(missing[:, np.newaxis, :], 0.0, limit)
+
+
+def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
+    """The memory without what it says about usage by other resources."""
+    brokers = {
+        name: replace(
+            kept, ewma=None, placement_ewma=None, hit_high=None, hit_low=None, history=None
+        )
+        for name, kept in memory.brokers.items()
+    }
+    cluster = replace(
+        memory.cluster, hits=0, episode=Episode(), left_out=left_out, others_measured=False
+    )
+    return Memory(brokers, cluster)
+
+
+def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]:
+    """The memory with which a round goes on that leaves out these resources, and whether it has to
+    wait: averages and samples of other resources are forgotten in the second round in a row only,
+    because one figure that is missing once says little.
+    """
+    kept = memory.cluster
+    if left_out == kept.left_out:
+        if not kept.others_measured:
+            return memory, False
+        return replace(memory, cluster=replace(kept, others_measured=False)), False
+    again = begun_again(memory, left_out)
+    if kept.others_measured or again == Memory(memory.brokers, replace(kept, left_out=left_out)):
+        return again, False
+    return replace(memory, cluster=replace(kept, others_measured=True)), True
+
+
+def waits(cluster: str, left_out: Sequence[str]) -> Skip:
+    """Why a round decides nothing in which other resources are measured than before."""
+    by = f"all but {_names(left_out)}" if left_out else "all resources"
+    text = (
+        f"brokers are now compared by {by}, other than in the rounds before; if the next round is "
+        "the same, averages and samples begin again"
+    )
+    return Skip(
+        "cluster", (cluster,), "others-measured", text, None, {"left_out": _names(left_out)}
+    )
+
+
+def remedy_of(resources: Sequence[str]) -> str:
+    """The settings that make a missing resource count, as part of a sentence."""
+    said = []
+    if {*resources} & _NETWORK:
+        said.append(
+            "loadBalancerOverrideBrokerNicSpeedGbps in broker.conf, or capacities.nic_gbps here"
+        )
+    if "cpu" in resources:
+        said.append("capacities.cores here")
+    return "; ".join(said) or "weights.direct_memory = 0"
+
+
+def _without(figures: Figures, names: Sequence[str]) -> Figures:
+    """The figures with nothing measured of these resources, and without the broker's own average,
+    which counts them.
+    """
+    gone = {name: replace(getattr(figures, name), limit=0.0) for name in names}
+    return replace(figures, usage_average=None, **gone)
+
+
+def _not_measured(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Skip]:
+    """One skip for all resources that the same brokers lack."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, without in lacking.items():
+        found.setdefault(tuple(without), []).append(name)
+    return [
+        Skip(
+            "broker",
+            names,
+            "resource-not-measured",
+            f"{_names(resources)} not measured by {len(names)} of {brokers} brokers, so all are "
+            f"compared by the rest: set {remedy_of(resources)}",
+            None,
+            {"resources": _names(resources), "set": remedy_of(resources)},
+        )
+        for names, resources in found.items()
+    ]
+
+
+def _of_none(figures: Figures, counting: Sequence[str]) -> str:
+    limits = ", ".join(f"{name} (limit {getattr(figures, name).limit:g})" for name in counting)
+    return f"it measures none of the resources that count: {limits}: set {remedy_of(counting)}"
+
+
+def _nothing_in_common(cluster: str) -> Skip:
+    text = (
+        "the brokers measure different resources, and none of those that count is measured by all "
+        "of them, so they cannot be compared"
+    )
+    return Skip("cluster", (cluster,), "nothing-in-common", text)
+
+
+def _names(resources: Sequence[str]) -> str:
+    return ", ".join(resources)

@@ -1,0 +1,302 @@
+"""Brokers are compared by what all of them measure: one that does not know the speed of its network
+card looks empty to Pulsar, and is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from strategies.capacities import CapacitySettings
+from strategies.engine import Engine, EngineSettings
+from strategies.errors import SettingsError
+from strategies.model import Command, Event, Figures, LoadReport, Resource, Round, Skip
+from strategies.settings import Weights
+from strategies.store import InMemoryStore
+from tests.unit.telemetry_builders import bundle, report, sweep
+
+#: kbit/s of a card with 10 Gbit/s, and what is used of it.
+CARD, USED = 10_000_000.0, 5_600_000.0
+NAMES = ("a:1", "b:1", "c:1", "d:1")
+BUNDLES = {
+    name: {bundle(20 * at + number): 35.0 for number in range(20)} for at, name in enumerate(NAMES)
+}
+USAGE_STRATEGIES = ("steady", "threshold", "avg", "transfer", "overload")
+
+
+def measuring(
+    name: str, minute: int, limit: float = CARD, used: float = USED, **more: Any
+) -> LoadReport:
+    """A report with a little CPU, and traffic that uses this of its network card. Each minute is a
+    new sample.
+    """
+    said = report(name, 60 * minute, 10 + minute % 2 / 10, BUNDLES[name])
+    assert said.figures is not None
+    card = Resource(used, limit)
+    figures = replace(said.figures, bandwidth_in=card, bandwidth_out=card, **more)
+    return replace(said, figures=figures)
+
+
+def minutes(
+    engine: Engine,
+    store: InMemoryStore,
+    limits: Mapping[str, float],
+    count: int = 30,
+    *,
+    first: int = 1,
+    used: float = USED,
+    **more: Any,
+) -> list[Event]:
+    """Minutes in which these brokers report these limits of their cards, and the others 10 Gbit/s;
+    nothing carries commands out.
+    """
+    events = list[Event]()
+    for minute in range(first, first + count):
+        for name in NAMES:
+            said = measuring(name, minute, limits.get(name, CARD), used, **more)
+            events += engine.fold(said, store)
+        events += engine.fold(sweep(60 * minute + 5, *NAMES), store)
+    return events
+
+
+def played(limits: Mapping[str, float], settings: EngineSettings | None = None) -> list[Event]:
+    return minutes(Engine(settings or EngineSettings()), InMemoryStore(), limits)
+
+
+def last_round(events: Sequence[Event]) -> Round:
+    return [event for event in events if isinstance(event, Round)][-1]
+
+
+def commands(events: Sequence[Event]) -> list[Command]:
+    return [event for event in events if isinstance(event, Command)]
+
+
+def skips(done: Round, code: str) -> list[Skip]:
+    return [skip for skip in done.skips if skip.code == code]
+
+
+@pytest.mark.parametrize("limit", [-1000.0, 0.0, -2000.0, -3000.0])
+@pytest.mark.parametrize("strategy", USAGE_STRATEGIES)
+def test_nothing_moves_to_brokers_that_do_not_know_their_network(
+    strategy: str, limit: float
+) -> None:
+    settings = EngineSettings(strategy, weights=Weights(bandwidth_in=1.7))  # above every threshold
+
+    events = played({"c:1": limit, "d:1": limit}, settings)
+
+    done = last_round(events)
+    assert commands(events) == []
+    assert [*done.usage.values()] == [pytest.approx(0.1, rel=0.02)] * 4
+    (skip,) = skips(done, "resource-not-measured")
+    assert skip.names == ("c:1", "d:1")
+    assert skip.evidence["resources"] == "bandwidth_in, bandwidth_out"
+    assert "loadBalancerOverrideBrokerNicSpeedGbps" in skip.text
+    assert "capacities.nic_gbps" in skip.text
+
+
+def test_parity_counts_them_as_empty_as_pulsar_does() -> None:
+    done = last_round(played({"c:1": -1000.0}, EngineSettings("threshold", "parity")))
+
+    assert done.usage["c:1"] < 0.2 < done.usage["a:1"]
+    assert skips(done, "resource-not-measured") == []
+
+
+@pytest.mark.parametrize(
+    "speeds", ["c:1=10, d:1=10", "*=10", "d:*=10,c:*=10,*=1", "*:1 = 10", "c:1=10,d:1=10,c:1=1"]
+)
+def test_the_operator_says_how_fast_their_network_is(speeds: str) -> None:
+    settings = EngineSettings(capacities=CapacitySettings(nic_gbps=speeds))
+
+    done = last_round(played({"c:1": -1000.0, "d:1": -2000.0}, settings))
+
+    assert done.usage["c:1"] == done.usage["d:1"] == pytest.approx(0.56)
+    assert skips(done, "resource-not-measured") == []
+
+
+def test_the_operators_word_counts_more_than_the_report() -> None:
+    settings = EngineSettings(capacities=CapacitySettings(nic_gbps="a:1=25", cores="b:1=0.125"))
+
+    done = last_round(played({}, settings))
+
+    assert done.usage["a:1"] == pytest.approx(0.56 * 10 / 25)
+    assert done.usage["b:1"] == pytest.approx(0.8, rel=0.02), "10 % of a core, of which it has 1/8"
+    assert done.usage["c:1"] == pytest.approx(0.56)
+
+
+def test_a_load_that_is_not_measured_stays_so() -> None:
+    settings = EngineSettings(capacities=CapacitySettings(nic_gbps="*=10"))
+
+    events = minutes(Engine(settings), InMemoryStore(), dict.fromkeys(NAMES, -1.0), 3, used=-1.0)
+
+    assert last_round(events).usage["a:1"] == pytest.approx(0.1, rel=0.02)
+
+
+@pytest.mark.parametrize("setting", ["nic_gbps", "cores"])
+@pytest.mark.parametrize("text", ["a:1", "a:1=", "=10", "a:1=ten", "a:1=0", "a:1=-4", "a:1=nan"])
+def test_what_is_no_capacity_is_refused(setting: str, text: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Engine(EngineSettings(capacities=CapacitySettings(**{setting: text})))
+
+    assert [one.partition(":")[0] for one in refused.value.complaints] == [f"capacities.{setting}"]
+
+
+def test_what_no_broker_measures_is_no_news_in_each_round() -> None:
+    done = last_round(played(dict.fromkeys(NAMES, -1000.0)))
+
+    assert skips(done, "resource-not-measured") == []
+    assert done.usage["a:1"] == pytest.approx(0.1, rel=0.02)
+
+
+def test_a_broker_that_measures_nothing_takes_no_part() -> None:
+    engine, store, events = Engine(EngineSettings()), InMemoryStore(), list[Event]()
+    for minute in (1, 2, 3):
+        blind = measuring("d:1", minute, -1000.0, cpu=Resource(10.0, 0.0))
+        others = [measuring(name, minute) for name in NAMES[:3]]
+        for record in (*others, blind):
+            events += engine.fold(record, store)
+        events += engine.fold(sweep(60 * minute + 5, *NAMES), store)
+
+    done = last_round(events)
+    assert done.brokers == NAMES[:3]
+    assert "measures none of the resources that count: cpu (limit 0)" in done.stale["d:1"]
+    (skip,) = skips(done, "nothing-measured")
+    assert skip.names == ("d:1",)
+    assert done.state is not None
+    assert done.state.text.endswith("; 1 broker has no usable figures")
+    assert done.usage["a:1"] == pytest.approx(0.56), "the others are compared by all they measure"
+
+
+def test_where_no_broker_measures_anything_the_round_is_blind() -> None:
+    blind = dict.fromkeys(NAMES, 0.0)
+    engine, store = Engine(EngineSettings()), InMemoryStore()
+
+    events = minutes(engine, store, blind, cpu=Resource(10.0, -1000.0))
+
+    state = last_round(events).state
+    assert state is not None
+    assert (state.code, commands(events)) == ("blind", [])
+    assert "0 of 4 have usable figures; a:1: it measures none" in state.text
+    assert "[nothing-measured]" in state.text
+    assert "capacities.cores" in state.text
+
+
+def test_where_brokers_have_no_resource_in_common_the_round_is_blind() -> None:
+    engine, store, events = Engine(EngineSettings()), InMemoryStore(), list[Event]()
+    for minute in (1, 2, 3):
+        no_network = [measuring(name, minute, -1000.0) for name in NAMES[:2]]
+        no_cpu = [measuring(name, minute, cpu=Resource(10.0, 0.0)) for name in NAMES[2:]]
+        for record in (*no_network, *no_cpu):
+            events += engine.fold(record, store)
+        events += engine.fold(sweep(60 * minute + 5, *NAMES), store)
+
+    done = last_round(events)
+    assert done.state is not None
+    assert (done.state.code, commands(events)) == ("blind", [])
+    assert done.state.text.endswith("[nothing-in-common]")
+    assert {skip.names for skip in skips(done, "resource-not-measured")} == {
+        NAMES[:2],
+        NAMES[2:],
+    }
+
+
+def test_direct_memory_matters_only_where_it_has_a_weight() -> None:
+    done = last_round(played({}, EngineSettings(weights=Weights(direct_memory=1.0))))
+    assert skips(done, "resource-not-measured") == [], "no broker measures it"
+
+    engine, store = Engine(EngineSettings(weights=Weights(direct_memory=1.0))), InMemoryStore()
+    for name in NAMES:
+        known: dict[str, Any] = {"direct_memory": Resource(50.0, 100.0)} if name == "a:1" else {}
+        engine.fold(measuring(name, 1, **known), store)
+    (done,) = [one for one in engine.fold(sweep(65, *NAMES), store) if isinstance(one, Round)]
+
+    (skip,) = skips(done, "resource-not-measured")
+    assert (skip.names, skip.evidence["resources"]) == (NAMES[1:], "direct_memory")
+    assert "weights.direct_memory" in skip.text
+
+
+def histories(store: InMemoryStore) -> dict[str, int]:
+    """Broker → number of samples that SteadyShedder remembers."""
+    return {
+        one.broker: 0 if one.memory.history is None else len(one.memory.history.samples)
+        for one in store.brokers()
+    }
+
+
+def test_samples_of_other_resources_begin_again_when_a_blind_broker_joins() -> None:
+    engine, store = Engine(EngineSettings()), InMemoryStore()
+    minutes(engine, store, {}, 10)
+    known = histories(store)
+
+    first = last_round(minutes(engine, store, {"d:1": -1000.0}, 1, first=11))
+    assert (histories(store), codes_of(first)) == (known, {"others-measured": "waiting"})
+
+    minutes(engine, store, {"d:1": -1000.0}, 1, first=12)
+    assert histories(store) == dict.fromkeys(NAMES, 1)
+
+
+def test_one_report_without_a_figure_costs_no_memory() -> None:
+    engine, store = Engine(EngineSettings("threshold")), InMemoryStore()
+    minutes(engine, store, {}, 10)
+    before = {one.broker: one.memory.ewma for one in store.brokers()}
+
+    minutes(engine, store, {"d:1": -1000.0}, 1, first=11)
+    assert {one.broker: one.memory.ewma for one in store.brokers()} == before
+
+    done = last_round(minutes(engine, store, {}, 1, first=12))
+    after = {one.broker: one.memory.ewma for one in store.brokers()}
+    assert all(after[name] == pytest.approx(before[name]) for name in NAMES)
+    assert codes_of(done) == {"below-threshold": "balanced"}
+
+
+def codes_of(done: Round) -> dict[str, str]:
+    """The codes of the skips that decide, and the state of the round."""
+    assert done.state is not None
+    return {
+        skip.code: done.state.code for skip in done.skips if skip.code != "resource-not-measured"
+    }
+
+
+def test_rounds_without_fresh_figures_say_nothing_about_what_is_measured() -> None:
+    engine, store = Engine(EngineSettings()), InMemoryStore()
+    blind = {"d:1": -1000.0}
+    minutes(engine, store, blind, 10)
+    known = histories(store)
+
+    for minute in range(11, 18):  # nobody reports
+        engine.fold(sweep(60 * minute, *NAMES), store)
+    done = last_round(minutes(engine, store, blind, 1, first=18))
+
+    assert skips(done, "others-measured") == []
+    assert all(histories(store)[name] >= known[name] for name in NAMES)
+
+
+def test_the_brokers_own_averages_do_not_count_what_others_do_not_measure() -> None:
+    """Those of the extensible load manager: Pulsar averages all that a broker measures."""
+    engine, store, events = Engine(EngineSettings("transfer")), InMemoryStore(), list[Event]()
+    for minute in range(1, 30):
+        for name in NAMES:
+            blind = name in ("c:1", "d:1")
+            said = measuring(name, minute, -1000.0 if blind else CARD)
+            assert said.figures is not None
+            figures = replace(said.figures, usage_average=0.1 if blind else 0.9)
+            events += engine.fold(replace(said, figures=figures), store)
+        events += engine.fold(sweep(60 * minute + 5, *NAMES), store)
+
+    assert commands(events) == []
+    averages = {one.broker: one.memory.ewma for one in store.brokers()}
+    assert set(averages.values()) == {averages["a:1"]}
+
+
+def test_figures_of_brokers_that_measure_everything_are_untouched() -> None:
+    engine, store = Engine(EngineSettings()), InMemoryStore()
+    done = last_round(minutes(engine, store, {}, 3))
+
+    assert [skip.code for skip in done.skips if skip.subject == "broker"] == []
+    assert store.get_cluster().memory.left_out == ()
+    kept = store.get_broker("a:1")
+    assert kept is not None
+    assert kept.figures != Figures()
+    assert done.usage["a:1"] == pytest.approx(0.56)

@@ -1,0 +1,362 @@
+"""One bad figure does not cost the broker: it is left out by name, and the rest of the report
+counts.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalancer.analysis.explain.history import DecisionHistory
+from rebalancer.analysis.explain.sentences import explain
+from rebalancer.analysis.explain.subject import locate
+from sinks.plain_loop import PlainLoop
+from sinks.wire.codec import decode, decode_rejected, decode_round
+from sinks.wire.position import Position
+from strategies.engine import EngineSettings
+from strategies.errors import WireError
+from strategies.filters.policies import read_policies
+from strategies.model import Figures, LoadReport, Policies, Resource, Round, Skip
+from strategies.packing import pack_record, unpack_record
+from tests.changed_records import changed, without
+from tests.illegal_records import bad_figure
+from tests.telemetry_lines import (
+    broker_load,
+    bundle,
+    load_report,
+    one_of_each,
+    sweep,
+    top_bundles,
+)
+
+LEFT_OUT = Resource(-1.0, -1.0)
+
+
+def report_of(record: bytes) -> LoadReport:
+    decoded = decode(record, b"")
+    assert isinstance(decoded, LoadReport)
+    return decoded
+
+
+def figures_of(record: bytes) -> Figures:
+    figures = report_of(record).figures
+    assert figures is not None
+    return figures
+
+
+def said(record: bytes) -> str:
+    (text,) = report_of(record).left_out
+    return text
+
+
+def token(record: bytes, *path: str, to: bytes) -> bytes:
+    """The record with something in place of a figure that Python would not write."""
+    return changed(record, *path, to="@").replace(b'"@"', to)
+
+
+def whole_numbers(
+    tree: object, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[str | int, ...]]:
+    """The place of every integer in a record."""
+    if isinstance(tree, int) and not isinstance(tree, bool):
+        yield path
+    steps = (
+        tree.items()
+        if isinstance(tree, dict)
+        else enumerate(tree)
+        if isinstance(tree, list)
+        else ()
+    )
+    for step, value in steps:
+        yield from whole_numbers(value, (*path, step))
+
+
+def meaning(record: bytes) -> str:
+    decoded = decode(record, b"")
+    if isinstance(decoded, Policies):
+        return repr(read_policies(decoded.snapshot))
+    return repr(decoded)
+
+
+@pytest.mark.parametrize("record", one_of_each(), ids=lambda record: json.loads(record)["kind"])
+def test_a_whole_number_may_have_a_point(record: bytes) -> None:
+    places = [*whole_numbers(json.loads(record))]
+    assert places
+
+    for place in places:
+        number = json.loads(record)
+        for step in place:
+            number = number[step]
+        for form in (f"{number}.0", f"{number}.000", f"{number}e0"):
+            pointed = changed(record, *place, to="@").replace(b'"@"', form.encode())
+            assert meaning(pointed) == meaning(record), place
+
+
+@pytest.mark.parametrize(
+    ("to", "text"),
+    [
+        (b"NaN", "cpu.usage is nan"),
+        (b'"NaN"', 'cpu.usage is "NaN"'),
+        (b"Infinity", "cpu.usage is inf"),
+        (b"-Infinity", "cpu.usage is -inf"),
+        (b"null", "cpu.usage is null"),
+        (b"-0.5", "cpu.usage is -0.5"),
+        (b"1e400", "cpu.usage is inf"),
+        (b"9" * 5000, "cpu.usage is inf"),
+        (b'"12"', 'cpu.usage is "12"'),
+        (b"true", "cpu.usage is no number"),
+        (b"{}", "cpu.usage is no number"),
+        (b"-1", "cpu.usage is -1"),
+    ],
+)
+def test_a_usage_that_cannot_be_used_is_not_measured(to: bytes, text: str) -> None:
+    record = token(load_report(), "report", "cpu", "usage", to=to)
+
+    assert said(record) == text
+    assert figures_of(record).cpu == LEFT_OUT
+    assert figures_of(record).bandwidth_in == figures_of(load_report()).bandwidth_in
+
+
+@pytest.mark.parametrize("limit", [-5.0, -1500.0, 1e-300, None, "many"])
+def test_a_limit_that_cannot_be_used_is_not_measured(limit: object) -> None:
+    record = changed(load_report(), "report", "bandwidthOut", "limit", to=limit)
+
+    assert said(record).startswith("bandwidthOut.limit is ")
+    assert figures_of(record).bandwidth_out == LEFT_OUT
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory", "directMemory", "bandwidthIn"])
+def test_a_resource_may_be_missing_or_no_resource(resource: str) -> None:
+    assert said(without(load_report(), "report", resource)) == f"{resource} is missing"
+    assert said(changed(load_report(), "report", resource, to=None)) == f"{resource} is null"
+    assert said(without(load_report(), "report", resource, "limit")) == (
+        f"{resource}.limit is missing"
+    )
+
+
+@pytest.mark.parametrize("name", ["msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut"])
+def test_traffic_that_cannot_be_used_is_that_of_the_bundles(name: str) -> None:
+    record = changed(load_report(), "report", name, to="NaN")
+
+    assert said(record) == f'{name} is "NaN"'
+    assert figures_of(record) == figures_of(load_report())
+
+
+@pytest.mark.parametrize("name", ["msgRateIn", "msgThroughputOut"])
+def test_a_bundle_whose_traffic_cannot_be_used_is_idle(name: str) -> None:
+    record = changed(load_report(), "report", "lastStats", bundle(1), name, to=None)
+
+    assert said(record) == f'bundle "{bundle(1)}": {name} is null'
+    bundles = report_of(record).bundles
+    assert bundles is not None
+    assert bundles.names == (bundle(0), bundle(1))
+    assert bundles.traffic.sum(axis=1).tolist() == [pytest.approx(100 * 2050), 0.0]
+    assert bundles.topics.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("count", [4.5, -1, None, "4", 2**60])
+def test_a_count_that_cannot_be_used_is_none(count: object) -> None:
+    record = changed(load_report(), "report", "lastStats", bundle(1), "topics", to=count)
+
+    assert said(record).startswith(f'bundle "{bundle(1)}": topics is ')
+    bundles = report_of(record).bundles
+    assert bundles is not None
+    assert bundles.topics.tolist() == [3, 0]
+    assert bundles.traffic[1].sum() > 0
+
+
+def test_many_bad_rows_are_one_sentence() -> None:
+    loads = {bundle(number): 1.0 for number in range(5)}
+    record = load_report(loads=loads).replace(b'"msgRateIn":1.0', b'"msgRateIn":-1.0')
+
+    assert said(record) == f'bundle "{bundle(0)}": msgRateIn is -1, and 4 more bundles'
+    assert said(changed(load_report(), "report", "lastStats", bundle(0), to=None)) == (
+        f'bundle "{bundle(0)}": msgRateIn is missing'
+    )
+
+
+@pytest.mark.parametrize("table", [None, [], "none"])
+def test_without_a_table_of_bundles_the_old_one_stays(table: object) -> None:
+    record = changed(load_report(), "report", "lastStats", to=table)
+
+    assert report_of(record).bundles is None
+    assert said(record).startswith("lastStats is ")
+    assert figures_of(record).bundle_count == 2
+    assert said(without(load_report(), "report", "lastStats")) == "lastStats is missing"
+
+
+def test_what_a_report_may_lack_is_ignored_where_it_cannot_be_used() -> None:
+    listed = changed(load_report(), "report", "bundles", to=[1])
+    started = changed(load_report(), "report", "startTimestamp", to="yesterday")
+
+    assert (said(listed), figures_of(listed).bundle_count) == ("bundles is no number", 2)
+    assert said(started) == 'startTimestamp is "yesterday"'
+    assert report_of(started).started_ms is None
+
+
+def test_reports_of_the_extensible_load_manager_are_mended_too() -> None:
+    count = changed(broker_load(), "report", "bundleCount", to=2.5)
+    average = changed(broker_load(), "report", "weightedMaxEMA", to="NaN")
+    network = changed(broker_load(), "report", "bandwidthIn", "limit", to=float(-7))
+    updated = changed(broker_load(), "report", "updatedAt", to=-3)
+    rate = changed(broker_load(), "report", "msgRateIn", to=None)
+
+    assert (said(count), figures_of(count).bundle_count) == ("bundleCount is 2.5", 0)
+    assert said(average) == 'weightedMaxEMA is "NaN"'
+    assert figures_of(average).usage_average == pytest.approx(0.5), "that of its newest figures"
+    assert (said(network), figures_of(network).bandwidth_in) == (
+        "bandwidthIn.limit is -7",
+        LEFT_OUT,
+    )
+    assert (said(updated), figures_of(updated).updated_at_ms) == ("updatedAt is -3", None)
+    assert (said(rate), figures_of(rate).traffic.msg_rate_in) == ("msgRateIn is null", 0.0)
+    row = ("report", "topBundlesLoadData", 1, "stats")
+    assert said(changed(top_bundles(), *row, "topics", to=1.5)) == (
+        f'bundle "{bundle(1)}": topics is 1.5'
+    )
+
+
+def test_a_report_of_which_nothing_can_be_used_is_rejected() -> None:
+    for record in (
+        changed(load_report(), "report", to={"bundles": []}),
+        changed(broker_load(), "report", to={"bundleCount": 4}),
+        changed(load_report(), "report", to=None),
+        changed(load_report(), "ts", to=4.5),
+        changed(load_report(), "broker", to="b1"),
+        load_report(loads={"t/ns/not-a-range": 1.0}).replace(b"50.0", b"NaN", 1),
+        load_report()[:-1] + b',"ts":4.0,"ts":4}',
+    ):
+        with pytest.raises(WireError):
+            decode(record, b"")
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32))
+def test_whatever_one_bad_figure_is_it_alone_is_left_out(seed: int) -> None:
+    name, record = bad_figure(random.Random(seed), load_report())
+
+    assert said(record).startswith((f"{name} ", f"{name}."))
+
+
+def test_what_was_left_out_travels_with_the_record() -> None:
+    report = report_of(changed(load_report(), "report", "cpu", to=None))
+
+    again = unpack_record(pack_record(report))
+
+    assert isinstance(again, LoadReport)
+    assert again.left_out == ("cpu is null",)
+
+
+def rounds_of(lines: list[bytes], settings: EngineSettings | None = None) -> list[Round]:
+    loop = PlainLoop(settings or EngineSettings())
+    rows = [row for at, one in enumerate(lines) for row in loop.feed(Position("a", 0, at), one)]
+    return [decode_round(row.value) for row in rows if row.kind == "rounds"]
+
+
+def minutes(bad: dict[str, bytes], count: int = 3) -> list[bytes]:
+    """Minutes of three brokers; `bad`: broker → what its usage of CPU is instead."""
+    lines = list[bytes]()
+    for minute in range(count):
+        for name in ("a:1", "b:1", "c:1"):
+            record = load_report(name, 60 * minute + 1, cpu=50.0 + minute)
+            lines.append(
+                token(record, "report", "cpu", "usage", to=bad[name]) if name in bad else record
+            )
+        lines.append(sweep(60 * minute + 2, "a:1", "b:1", "c:1"))
+    return lines
+
+
+def skips(done: Round, code: str) -> list[Skip]:
+    return [skip for skip in done.skips if skip.code == code]
+
+
+def test_a_broker_with_a_bad_figure_is_in_the_round_by_its_other_figures() -> None:
+    (*_, done) = rounds_of(minutes({"b:1": b'"NaN"'}))
+
+    assert done.brokers == ("a:1", "b:1", "c:1")
+    (skip,) = skips(done, "figures-left-out")
+    assert (skip.names, skip.text) == (("b:1",), 'cpu.usage is "NaN"')
+    (skip,) = skips(done, "resource-not-measured")
+    assert (skip.names, skip.evidence["resources"]) == (("b:1",), "cpu")
+
+
+def test_a_figure_that_can_be_used_again_is_no_longer_named() -> None:
+    lines = [*minutes({"b:1": b"NaN"}, 2)[4:], *minutes({}, 4)[8:]]
+
+    named = [[skip.names for skip in skips(one, "figures-left-out")] for one in rounds_of(lines)]
+
+    assert named == [[("b:1",)], [], []]
+
+
+def rejected(lines: list[bytes], broker: str) -> list[bytes]:
+    """The lines with reports of a broker of which nothing can be used."""
+    return [
+        changed(one, "report", to={}) if json.loads(one).get("broker") == broker else one
+        for one in lines
+    ]
+
+
+def test_a_broker_whose_reports_are_all_rejected_is_named() -> None:
+    rounds = rounds_of(rejected(minutes({}), "b:1"))
+
+    for done in rounds:
+        assert done.brokers == ("a:1", "c:1")
+        assert "rejected topic" in done.stale["b:1"]
+        assert [skip.names for skip in skips(done, "reports-rejected")] == [("b:1",)]
+        assert done.state is not None
+        assert done.state.text.endswith("; 1 broker has no usable figures")
+    assert len(rounds) == 3
+    history = DecisionHistory(tuple(rounds), ())
+    located = locate("b:1", history)
+    assert "was left out: no report of it was accepted" in "\n".join(
+        explain(located.subject, history, 1)
+    )
+
+
+def test_where_all_reports_are_rejected_the_round_is_blind() -> None:
+    lines = minutes({})
+    for name in ("a:1", "b:1", "c:1"):
+        lines = rejected(lines, name)
+    (*_, done) = rounds_of(lines)
+
+    assert done.state is not None
+    assert done.state.code == "blind"
+    assert "a:1: no report of it was accepted lately" in done.state.text
+    assert "rejected topic" in done.state.advice
+
+
+def test_a_broker_whose_reports_become_unusable_is_named_when_the_last_one_is_too_old() -> None:
+    lines = minutes({}, 8)
+    rounds = rounds_of(lines[:8] + rejected(lines[8:], "b:1"))  # from the third minute on
+
+    named = [bool(skips(one, "reports-rejected")) for one in rounds]
+    assert named == [False] * 4 + [True] * 4
+    assert rounds[-1].stale["b:1"].startswith("newest report is 361 s old")
+
+
+def test_brokers_that_did_not_answer_or_left_are_not_named() -> None:
+    silent = [
+        changed(one, "missing", to={"d:1": "timed out"}) if b'"sweep"' in one else one
+        for one in minutes({})
+    ]
+
+    assert [skips(one, "reports-rejected") for one in rounds_of(silent)] == [[], [], []]
+
+
+def test_a_rejected_row_still_says_what_is_wrong() -> None:
+    loop = PlainLoop(EngineSettings())
+    (row,) = loop.feed(Position("a", 0, 0), changed(load_report(), "report", to={}))
+
+    assert row.kind == "rejected"
+    assert decode_rejected(row.value).code == "missing-field"
+
+
+def test_a_key_that_occurs_twice_is_not_mended() -> None:
+    twice = load_report().replace(b'"msgRateIn":150.0', b'"msgRateIn":"NaN","msgRateIn":1', 1)
+    with pytest.raises(WireError):
+        decode(twice, b"")
