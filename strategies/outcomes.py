@@ -119,13 +119,13 @@ def without_unseen(state: ClusterState) -> ClusterState:
 
 
 def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
-    """The state without orders of bundles that no longer rest, and without dry runs of commands
-    that no executor can begin in time.
+    """The state without orders of bundles that no longer rest and whose commands have expired, and
+    without dry runs of commands that no executor can begin in time.
     """
     orders = {
         bundle: order
         for bundle, order in state.orders.items()
-        if bundle in state.cooling or bundle in state.in_flight
+        if bundle in state.cooling or bundle in state.in_flight or now_ms < order.expires_at_ms
     }
     rehearsed = {
         id_: one

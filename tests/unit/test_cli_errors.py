@@ -100,7 +100,7 @@ def shown() -> Callable[..., bool]:
 
     def run(*options: str, **environment: str) -> bool:
         answer = rebalancer(*options, "replay", "none.jsonl", env=environment)
-        assert answer.code == 1
+        assert answer.code == 2
         return "Traceback" in answer.err
 
     return run

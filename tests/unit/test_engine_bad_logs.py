@@ -190,7 +190,7 @@ def test_a_broker_whose_bundles_came_before_its_figures_is_not_forgotten_between
         sweep(62, "a:1", "b:1"),
     ]
     first, second = [event for event in fold_all(engine(), log, store) if isinstance(event, Round)]
-    assert first.stale == {"b:1": "no load figures yet"}
+    assert first.stale["b:1"].startswith("no load figures yet")
     assert second.brokers == ("a:1", "b:1")
     assert store.get_table("b:1") is not None
 

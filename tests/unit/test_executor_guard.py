@@ -320,7 +320,7 @@ class TestTheBreaker:
         one, two, _ = pulsar.cluster.brokers
         pulsar.cluster.owners.update(dict.fromkeys(BUNDLES, one))
         pulsar.faults = lambda request: (
-            Fault(instead=Answer(status))
+            Fault(instead=Answer(status, b'{"reason":"it is as it is"}'))
             if request.method == "PUT" and FOUR not in request.target
             else None
         )

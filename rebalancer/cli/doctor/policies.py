@@ -74,8 +74,8 @@ def _of_policy(
         yield Finding(_ISOLATION, "fail", text, "correct the policy")
         return
     roles = [role_of(broker, view, policy) for broker in brokers]
-    primary = sum(role.primary for role in roles)
-    secondary = sum(role.secondary and not role.primary for role in roles)
+    primary = sum(1 for role in roles if role.primary)
+    secondary = sum(1 for role in roles if role.secondary and not role.primary)
     wrong = unmatched(view, policy, brokers)
     if not primary + secondary:
         why = wrong or "it names no broker"
