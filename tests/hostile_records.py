@@ -69,6 +69,12 @@ def _brackets_in_strings(size: int) -> bytes:
     return b'"' + b"[{" * (size // 2) + b'"'
 
 
+def _bundles(size: int) -> bytes:
+    """Names that a table of bundles may have, without any figures."""
+    names = (b'"t/n/0x%08x_0x100000000":0' % number for number in range(max(1, size // 32)))
+    return b"{" + b",".join(names) + b"}"
+
+
 def _long_key(size: int) -> bytes:
     return b'{"' + b"k" * size + b'":0}'
 
@@ -102,6 +108,7 @@ COSTLY: Mapping[str, Costly] = {
     "short-strings": _distinct_strings,
     "distinct-keys": _distinct_keys,
     "repeated-keys": _repeated_keys,
+    "bundles": _bundles,
     "long-string": _one_string,
     "wide-character": _wide_character,
     "short-wide-strings": _wide('"😀"'.encode()),
@@ -147,6 +154,12 @@ def hostile(kind: str, fault: str, size: int, *, first: bool = False) -> bytes:
 def costly_policies(kind: str, size: int) -> bytes:
     """A policies record that the decoder accepts, unless it is too crowded."""
     return line("policies", report={"x": None})[: -len("null}}")] + COSTLY[kind](size) + b"}}"
+
+
+def costly_table(kind: str, size: int) -> bytes:
+    """A load report whose table of bundles is anything, and without a usage of its CPU."""
+    legal = load_report(loads={}).replace(b'"usage":50.0', b'"usage":NaN', 1)
+    return legal.replace(b'"lastStats":{}', b'"lastStats":' + COSTLY[kind](size))
 
 
 def costly_sweep(kind: str, size: int) -> bytes:

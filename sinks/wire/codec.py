@@ -214,8 +214,8 @@ def _mended(value: bytes, origin: bytes) -> TelemetryRecord | None:
     if found is None:
         return None
     try:
-        record = to_record(_TELEMETRY.decode(found.value), origin)
-    except (ValueError, RecursionError, WireError):
+        record = to_record(found.message, origin)
+    except WireError:
         return None
     if not isinstance(record, LoadReport):
         return record

@@ -17,7 +17,14 @@ from pathlib import Path
 
 from sinks.wire.codec import decode, read_command
 from strategies.errors import WireError
-from tests.hostile_records import COSTLY, costly_command, costly_policies, costly_sweep, hostile
+from tests.hostile_records import (
+    COSTLY,
+    costly_command,
+    costly_policies,
+    costly_sweep,
+    costly_table,
+    hostile,
+)
 
 Case = tuple[str, Callable[[], bytes], Callable[[bytes], object]]
 
@@ -29,6 +36,7 @@ def cases(size: int, faults: list[str]) -> Iterator[Case]:
         for fault in faults:
             yield f"{kind}/{fault}", partial(hostile, kind, fault, size), telemetry
         yield f"{kind}/policies", partial(costly_policies, kind, size), telemetry
+        yield f"{kind}/table", partial(costly_table, kind, size), telemetry
         yield f"{kind}/sweep", partial(costly_sweep, kind, size), telemetry
         yield f"{kind}/command", partial(costly_command, kind, size), read_command
 

@@ -21,7 +21,7 @@ from sinks.wire.position import Position
 from strategies.engine import EngineSettings
 from strategies.errors import WireError
 from strategies.filters.policies import read_policies
-from strategies.model import Figures, LoadReport, Policies, Resource, Round, Skip
+from strategies.model import Figures, LoadReport, Policies, Resource, Round, Skip, Tombstone
 from strategies.packing import pack_record, unpack_record
 from tests.changed_records import changed, without
 from tests.illegal_records import bad_figure
@@ -360,3 +360,49 @@ def test_a_key_that_occurs_twice_is_not_mended() -> None:
     twice = load_report().replace(b'"msgRateIn":150.0', b'"msgRateIn":"NaN","msgRateIn":1', 1)
     with pytest.raises(WireError):
         decode(twice, b"")
+
+
+@pytest.mark.parametrize(
+    "place", [(), ("report",), ("report", "cpu"), ("report", "lastStats", bundle(1))]
+)
+@pytest.mark.parametrize("to", [b"NaN", b"-Infinity", b"1e999", b"4.0"])
+def test_what_nobody_reads_is_left_out_without_a_word(place: tuple[str, ...], to: bytes) -> None:
+    record = changed(load_report(), "v", to=1.0)
+    read = report_of(token(record, *place, "unread", to=to))
+
+    assert pack_record(read) == pack_record(report_of(load_report()))
+
+
+def test_a_text_keeps_what_looks_like_a_number() -> None:
+    text = '4.0, "NaN": Infinity\\'
+    cluster, unread = changed(load_report(), "cluster", to=text), ("report", "unread")
+    record = changed(changed(cluster, *unread, to=text), "report", "cpu", to=None)
+
+    assert report_of(record).cluster == text
+    assert said(record) == "cpu is null"
+
+
+def test_policies_are_not_changed() -> None:
+    (record,) = (one for one in one_of_each() if json.loads(one)["kind"] == "policies")
+    (name, *_) = json.loads(record)["report"]
+    with pytest.raises(WireError, match="is NaN, which is no JSON number") as refused:
+        decode(token(record, "report", name, to=b"NaN"), b"")
+    assert refused.value.code == "not-finite"
+
+
+def test_a_withdrawn_report_may_have_numbers_with_a_point() -> None:
+    record = changed(changed(broker_load(), "report", to=None), "v", to=1.0)
+
+    assert isinstance(decode(record, b""), Tombstone)
+
+
+def test_an_outer_key_that_occurs_twice_is_not_mended() -> None:
+    bad = changed(load_report(), "report", "cpu", to=None)
+    assert said(bad) == "cpu is null"
+    for twice in (
+        bad[:-1] + b',"ts":4}',
+        bad.replace(b'"report":{', b'"report":{"cpu" :{},'),
+        bad.replace(b'"topics":3', b'"topics":3,"topics":4', 1),
+    ):
+        with pytest.raises(WireError):
+            decode(twice, b"")
