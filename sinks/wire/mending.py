@@ -68,7 +68,7 @@ class Mended:
     left_out: Mapping[str, str]
 
 
-class _Report(Struct):
+class _UnparsedReport(Struct):
     """Any report; its fields are not parsed."""
 
     v: Version
@@ -79,15 +79,15 @@ class _Report(Struct):
     report: Raw
 
 
-class _Entry(Struct):
+class _UnparsedEntry(Struct):
     """A `TopBundle` with any figures."""
 
     bundleName: str
     stats: Raw = Raw()
 
 
-class _TopBundles(Struct):
-    topBundlesLoadData: list[_Entry]
+class _UnparsedList(Struct):
+    topBundlesLoadData: list[_UnparsedEntry]
 
 
 def _unparsed(contract: type[Struct]) -> Callable[[bytes | Raw], dict[str, Raw]]:
@@ -100,10 +100,10 @@ def _unparsed(contract: type[Struct]) -> Callable[[bytes | Raw], dict[str, Raw]]
 
 
 _CONTRACT = msgspec.json.Decoder(TelemetryMessage)
-_REPORT = msgspec.json.Decoder(_Report)
+_REPORT = msgspec.json.Decoder(_UnparsedReport)
 _ROWS = msgspec.json.Decoder(dict[Annotated[str, Meta(min_length=_SHORTEST_NAME)], Raw])
 _ROW = msgspec.json.Decoder(NamespaceBundleStats)
-_TOP_BUNDLES = msgspec.json.Decoder(_TopBundles)
+_TOP_BUNDLES = msgspec.json.Decoder(_UnparsedList)
 _NAMES = msgspec.json.Decoder(list[str])
 _of_load_report = _unparsed(LocalBrokerData)
 _of_broker_load = _unparsed(BrokerLoadData)

@@ -396,6 +396,13 @@ def test_a_withdrawn_report_may_have_numbers_with_a_point() -> None:
     assert isinstance(decode(record, b""), Tombstone)
 
 
+@pytest.mark.parametrize("to", [b"NaN", b"Infinity", b"0", b"[]"])
+@pytest.mark.parametrize("record", [broker_load(), top_bundles()], ids=["figures", "bundles"])
+def test_a_report_that_is_none_withdraws_nothing(record: bytes, to: bytes) -> None:
+    with pytest.raises(WireError):
+        decode(token(record, "report", to=to), b"")
+
+
 def test_an_outer_key_that_occurs_twice_is_not_mended() -> None:
     bad = changed(load_report(), "report", "cpu", to=None)
     assert said(bad) == "cpu is null"
