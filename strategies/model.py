@@ -324,7 +324,8 @@ class Round:
 
     `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`:
     brokers left out, with the reason; `digest`: of the whole input of the round; `intents`: of
-    operators.
+    operators. `counted`: number of commanded moves that `usage` counts as done before reports show
+    them; `measured`: usage as reported, of the brokers for which it is another one.
     """
 
     cluster: str
@@ -348,6 +349,22 @@ class Round:
     forecast: Forecast | None = None
     state: RoundState | None = None
     intents: tuple[IntentStatus, ...] = ()
+    counted: int = 0
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def usage_now(self) -> Mapping[str, float]:
+        """Usage per broker as reports show it, without moves that are only commanded."""
+        return {**self.usage, **self.measured} if self.measured else self.usage
+
+    @property
+    def spread_now(self) -> float:
+        """Difference of the highest and the lowest `usage_now` (1.0 = 100 %)."""
+        if not self.measured:
+            return self.spread.range
+        usage = self.usage_now
+        values = [usage[name] for name in self.balanced_usage]
+        return max(values) - min(values) if values else 0.0
 
     @property
     def balanced_usage(self) -> Mapping[str, float]:

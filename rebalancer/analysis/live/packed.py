@@ -51,7 +51,8 @@ class PackedUsage(Mapping[str, float]):
 
 @dataclass(frozen=True, slots=True)
 class PackedRound:
-    """A round with shared names. `levels`: usages at `SHARES` of its brokers, None without any;
+    """A round with shared names. `usage`: as reported; `after`: as expected after the commands;
+    `levels`: usages at `SHARES` of its brokers, None without any;
     `changed`: number of the change that brought it, or its newest command or outcome.
     """
 
@@ -74,11 +75,12 @@ def packed(done: Round, before: PackedRound | None, changed: int) -> PackedRound
     known: dict[str, str] = dict(zip(places.names, places.names, strict=True))
     if before is not None:
         known |= {name: name for skip in before.round.skips for name in skip.names}
-    usage, after = _array(done.usage, places), _array(done.usage_after, places)
+    judged, after = _array(done.usage, places), _array(done.usage_after, places)
+    usage = _array(done.usage_now, places) if done.measured else judged
     small = replace(
         done,
         brokers=_shared(done.brokers, known, before.round.brokers if before else ()),
-        usage=PackedUsage(places, usage),
+        usage=PackedUsage(places, judged),
         usage_after=PackedUsage(places, after),
         skips=_skips(done.skips, known, before.round.skips if before else ()),
     )
