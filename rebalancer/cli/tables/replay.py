@@ -78,7 +78,7 @@ def as_json(
 
 
 def _points(record: Round | None) -> str:
-    return "–" if record is None else f"{record.spread.range * 100:.1f}"
+    return "–" if record is None else f"{record.spread_now * 100:.1f}"
 
 
 def _spread(record: Round | None) -> dict[str, float] | None:
