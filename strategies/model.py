@@ -323,9 +323,8 @@ class Round:
     """The record of one round of one cluster: its input, decisions, skips and expected effect.
 
     `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`:
-    brokers left out, with the reason; `digest`: of the whole input of the round; `intents`: of
-    operators. `counted`: number of commanded moves that `usage` counts as done before reports show
-    them; `measured`: usage as reported, of the brokers for which it is another one.
+    brokers left out, why; `digest`: of the whole input; `intents`: of operators; `counted`: number
+    of moves that `usage` has before reports show them; `measured`: usage as reported, if another.
     """
 
     cluster: str
@@ -353,25 +352,9 @@ class Round:
     measured: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def usage_now(self) -> Mapping[str, float]:
-        """Usage per broker as reports show it, without moves that are only commanded."""
-        return {**self.usage, **self.measured} if self.measured else self.usage
-
-    @property
-    def spread_now(self) -> float:
-        """Difference of the highest and the lowest `usage_now` (1.0 = 100 %)."""
-        if not self.measured:
-            return self.spread.range
-        usage = self.usage_now
-        values = [usage[name] for name in self.balanced_usage]
-        return max(values) - min(values) if values else 0.0
-
-    @property
     def balanced_usage(self) -> Mapping[str, float]:
         """`usage` without brokers that are being drained."""
-        drained = {
-            name for skip in self.skips if skip.code == "being-drained" for name in skip.names
-        }
+        drained = {one for skip in self.skips if skip.code == "being-drained" for one in skip.names}
         return {name: usage for name, usage in self.usage.items() if name not in drained}
 
 

@@ -340,7 +340,7 @@ def _decided(facts: RoundFacts) -> RoundState:
 
 def _planned(under_way: int, reason: str) -> RoundState:
     """The state while the strategy judges a cluster as it will be after commanded moves: this
-    cluster may need nothing more, but nobody has seen it yet.
+    cluster may need nothing more, but no report shows it yet.
     """
     text = f"{_LEADS['waiting']}: {counted_as_done(under_way)}; with them, {reason}"
     return RoundState("waiting", text, _UNDER_WAY)

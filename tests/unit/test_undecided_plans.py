@@ -14,6 +14,7 @@ from rebalancer.analysis.explain.history import NO_HISTORY, DecisionHistory
 from rebalancer.analysis.explain.sentences import broker_lines, command_lines, round_lines
 from rebalancer.analysis.live import views
 from rebalancer.analysis.live.fold import LiveFold
+from rebalancer.analysis.live.views import Document
 from rebalancer.analysis.notices.picture import picture_of
 from rebalancer.analysis.plans import approval_for, plans_of
 from rebalancer.analysis.status import ClusterStatus, Status, read_status
@@ -29,6 +30,7 @@ from sinks.wire.codec import decode_command, decode_round, encode_command, encod
 from sinks.wire.command_digest import command_digest
 from sinks.wire.position import Position
 from strategies.model import Command, Round
+from strategies.reported import reported_spread, reported_usage
 from strategies.settings import RoundSettings
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topics_of
@@ -119,15 +121,15 @@ def test_each_round_has_what_reports_show_beside_what_is_planned(strategy: str) 
         earlier = [given for given in commands if given.round < one.round]
         assert one.counted == len(earlier) > 0
         assert {*one.measured} == {"hot:1", "idle:1"}
-        assert one.usage_now["hot:1"] >= 0.9 > one.usage["hot:1"]
-        assert one.usage_now["idle:1"] < 0.1 < one.usage["idle:1"]
-        assert one.spread_now == pytest.approx(0.85)
+        assert reported_usage(one)["hot:1"] >= 0.9 > one.usage["hot:1"]
+        assert reported_usage(one)["idle:1"] < 0.1 < one.usage["idle:1"]
+        assert reported_spread(one) == pytest.approx(0.85)
         assert one.spread.range < 0.4
         assert decode_round(encode_round(one)) == one
     before = next(one for one in rounds if one.commands)
     assert (before.counted, before.measured) == (0, {})
     assert b'"counted"' not in encode_round(before)
-    assert before.spread_now == before.spread.range
+    assert reported_spread(before) == before.spread.range
 
 
 def test_in_parity_mode_nothing_is_counted() -> None:
@@ -195,7 +197,7 @@ def test_the_live_page_has_bars_of_what_reports_show() -> None:
     assert bars["after"] == [round(1_000 * newest.usage_after[name]) for name in bars["names"]]
     first = views.overview(found, views.ViewSettings(), False)["newest"]
     assert (bars["counted"], first["counted"]) == (newest.counted, newest.counted)
-    assert first["spread"] == newest.spread_now
+    assert first["spread"] == reported_spread(newest)
     assert first["proves"] == []
     assert found.decisions.rounds[-1].round.usage == newest.usage
 
@@ -276,9 +278,7 @@ def publish(folder: Path, kind: str, records: list[bytes]) -> None:
         topic.append(records)
 
 
-def screen(
-    folder: Path, now_ms: int, *, required: bool = True
-) -> tuple[list[str], dict[str, object]]:
+def screen(folder: Path, now_ms: int, *, required: bool = True) -> tuple[list[str], Document]:
     """The lines of the screen, and the cluster's part of the JSON document."""
     kinds = ("telemetry", "commands", "rounds", "rejected", "outcomes")
     topics = topics_of(**{kind: file_topic_uri(folder / kind) for kind in kinds})

@@ -14,6 +14,7 @@ from rebalancer.simulation.tracing import proof_of
 from strategies.describe import counted, counted_with, describe_intent, describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 from strategies.placement.answers import BEING_DRAINED
+from strategies.reported import reported_spread, reported_usage
 from strategies.round_state import ABOUT_POLICIES, counted_as_done
 
 #: Maximum number of bundles that a line names; it counts the others.
@@ -90,11 +91,12 @@ def command_lines(command: Command, history: DecisionHistory) -> list[str]:
 def round_lines(done: Round, history: DecisionHistory) -> list[str]:
     """A round's input, what it proves, its commands with outcomes, and its skips with reasons."""
     commands, proof = history.commands_of(done), proof_of(done)
-    expected = f"{points(done.spread_after.range)} expected after the commands"
+    after = f"{points(done.spread_after.range)} expected after the commands"
     return [
         f"round {done.round} of cluster {done.cluster}, epoch {done.epoch}, at {when(done.ts)}",
         f"  closed because {_CLOSED_BY[done.closed_by]}; decided by {done.strategy} {done.version}",
-        f"  spread {points(done.spread_now)} points before, {expected}{counted_with(done.counted)}",
+        f"  spread {points(reported_spread(done))} points before, "
+        f"{after}{counted_with(done.counted)}",
         *([f"  {done.state.line}"] if done.state is not None else []),
         *(f"  {line}" for line in _counting(done)),
         *(f"  {line}" for line in sentences(proof)),
@@ -310,7 +312,7 @@ def _seen(done: Round | None) -> str:
         return ", in a round whose record was not found"
     return (
         f", which saw {counted(len(done.brokers), 'broker')} with a spread of "
-        f"{points(done.spread_now)} points"
+        f"{points(reported_spread(done))} points"
     )
 
 
@@ -353,7 +355,7 @@ def _counting(done: Round) -> list[str]:
 
 
 def _usage(broker: str, done: Round) -> str:
-    before, after = done.usage_now.get(broker), done.usage_after.get(broker)
+    before, after = reported_usage(done).get(broker), done.usage_after.get(broker)
     if before is None:
         return "unknown"
     return (

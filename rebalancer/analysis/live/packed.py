@@ -14,6 +14,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
 from strategies.model import Round, Skip
+from strategies.reported import reported_usage
 
 #: The parts of a sorted row of usages that a chart shows: highest, 90 %, median, 10 %, lowest.
 SHARES = (1.0, 0.9, 0.5, 0.1, 0.0)
@@ -76,7 +77,7 @@ def packed(done: Round, before: PackedRound | None, changed: int) -> PackedRound
     if before is not None:
         known |= {name: name for skip in before.round.skips for name in skip.names}
     judged, after = _array(done.usage, places), _array(done.usage_after, places)
-    usage = _array(done.usage_now, places) if done.measured else judged
+    usage = _array(reported_usage(done), places) if done.measured else judged
     small = replace(
         done,
         brokers=_shared(done.brokers, known, before.round.brokers if before else ()),

@@ -23,6 +23,7 @@ from rebalancer.simulation.tracing import proof_of
 from strategies.approvals import PauseOrder
 from strategies.intents.contract import IntentStatus
 from strategies.model import Command, Outcome, Round
+from strategies.reported import reported_spread
 from strategies.round_state import counted_as_done
 from strategies.settings import RoundSettings
 
@@ -184,7 +185,7 @@ def _newest(newest: Round) -> Document:
         "version": newest.version,
         "brokers": len(newest.brokers),
         "stale": len(newest.stale),
-        "spread": newest.spread_now,
+        "spread": reported_spread(newest),
         "spread_after": newest.spread_after.range,
         "counted": newest.counted,
         "best_spread": None if bounds is None else bounds.best_spread,
@@ -253,7 +254,7 @@ def _in_history(one: PackedRound, decisions: LiveDecisions, now_ms: int) -> Docu
         "text": state["text"],
         "commands": len(done.commands),
         "answers": {name: answers[name] for name in ANSWERS if answers[name]},
-        "spread": done.spread_now,
+        "spread": reported_spread(done),
         "spread_after": done.spread_after.range,
     }
 

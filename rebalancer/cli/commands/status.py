@@ -29,6 +29,7 @@ from strategies.approvals import DONE
 from strategies.describe import counted_with, describe_intent, is_active
 from strategies.model import Command, Outcome, Round
 from strategies.ordered_sum import ordered_sum
+from strategies.reported import reported_spread
 from strategies.round_state import TO_MEND, RoundState, reason_of
 from strategies.settings import RoundSettings
 
@@ -183,7 +184,7 @@ def _spread(newest: Round) -> str:
         if bounds is not None and bounds.best_spread is not None
         else ""
     )
-    now, others = points(newest.spread_now), counted_with(newest.counted)
+    now, others = points(reported_spread(newest)), counted_with(newest.counted)
     return f"spread {now} points in that round, {after} expected after its commands{others}{best}"
 
 

@@ -14,6 +14,7 @@ from rebalancer.cli.lines import put
 from rebalancer.cli.watch.folder import WatchFolder
 from strategies.describe import counted_with
 from strategies.model import Command, Round
+from strategies.reported import reported_spread
 
 #: Commands of a round that are printed.
 _MOST_COMMANDS = 5
@@ -72,7 +73,7 @@ class WatchScreen:
 
 
 def _round_lines(one: Round, code: str, moves: Sequence[Command]) -> Iterator[str]:
-    spread = f"spread {points(one.spread_now)} points"
+    spread = f"spread {points(reported_spread(one))} points"
     after = ""
     if moves or one.counted:
         after = f", {points(one.spread_after.range)} after its moves{counted_with(one.counted)}"
