@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from strategies.intents.contract import IntentStatus
 from strategies.model import Command, Expected, Round, Skip
+from strategies.reported import reported_spread
 
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES = 4
@@ -34,9 +35,17 @@ def describe_round(record: Round) -> str:
     return (
         f"round {record.round} at {record.ts} ({record.closed_by}): "
         f"{counted(len(record.brokers), 'broker')}{stale}, "
-        f"spread {record.spread.range * 100:.1f} → {record.spread_after.range * 100:.1f} points, "
+        f"spread {reported_spread(record) * 100:.1f} → {record.spread_after.range * 100:.1f} points"
+        f"{counted_with(record.counted)}, "
         f"{counted(len(record.commands), 'command')}, {left} left alone"
     )
+
+
+def counted_with(moves: int) -> str:
+    """` with 2 earlier moves that reports do not show yet`: what an expected figure counts as done
+    besides the commands of its own round; empty without such moves.
+    """
+    return f" with {counted(moves, 'earlier move')} that reports do not show yet" if moves else ""
 
 
 def describe_skip(skip: Skip) -> str:

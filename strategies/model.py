@@ -323,8 +323,8 @@ class Round:
     """The record of one round of one cluster: its input, decisions, skips and expected effect.
 
     `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`:
-    brokers left out, with the reason; `digest`: of the whole input of the round; `intents`: of
-    operators.
+    brokers left out, why; `digest`: of the whole input; `intents`: of operators; `counted`: number
+    of moves that `usage` has before reports show them; `measured`: usage as reported, if another.
     """
 
     cluster: str
@@ -348,13 +348,13 @@ class Round:
     forecast: Forecast | None = None
     state: RoundState | None = None
     intents: tuple[IntentStatus, ...] = ()
+    counted: int = 0
+    measured: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def balanced_usage(self) -> Mapping[str, float]:
         """`usage` without brokers that are being drained."""
-        drained = {
-            name for skip in self.skips if skip.code == "being-drained" for name in skip.names
-        }
+        drained = {one for skip in self.skips if skip.code == "being-drained" for one in skip.names}
         return {name: usage for name, usage in self.usage.items() if name not in drained}
 
 

@@ -60,7 +60,8 @@ _LONGEST_TEXT = 2_000
 class Judged:
     """The first half of a round: the brokers that take part, what leaves draining ones, the view of
     the others, and the strategy's result. `whole`: the view with draining brokers; `under_way`:
-    number of moves that the view counts as done; `closed`: why no bundle may leave now, or None.
+    number of commanded moves that it counts as done; `closed`: why no bundle may leave now, or
+    None.
     """
 
     screened: Screened
@@ -106,7 +107,7 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         shedding = Shedding((), skips, memory)
     else:
         shedding = _shed(view, destinations.memory, shedder)
-    under_way = len(given.in_flight) + len(moves) if rules.by_mode.counts_moves else 0
+    under_way = len(given.in_flight) if rules.by_mode.counts_moves else 0
     return Judged(screened, drained, whole, view, destinations, shedding, under_way, budget, closed)
 
 
@@ -156,6 +157,8 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         forecast=judged.shedding.forecast,
         state=_state(judged, orders, usage, (*leaving.skips, *splits.skips)),
         intents=statuses(intents),
+        counted=judged.under_way,
+        measured=_measured(judged, usage, rules) if judged.under_way else {},
     )
     return RoundResult(
         commands,
@@ -166,6 +169,12 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         {**judged.drained.evacuation.throughputs, **leaving.throughputs},
         intents,
     )
+
+
+def _measured(judged: Judged, usage: Mapping[str, float], rules: Rules) -> dict[str, float]:
+    """Usage as reported, of the brokers for which commanded moves change it."""
+    reported = {one.broker: rules.usage(one.figures) for one in judged.screened.live}
+    return {name: found for name, found in reported.items() if found != usage[name]}
 
 
 def _record(given: RoundInput, rules: Rules) -> Round:

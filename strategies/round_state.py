@@ -29,7 +29,10 @@ STATES: tuple[StateCode, ...] = get_args(StateCode)
 
 _NOTHING = "Nothing to do."
 _NEXT = "Nothing to do: the next rounds decide."
-_UNDER_WAY = "Wait; if it lasts, check with `rebalancer status` that an executor applies commands."
+_UNDER_WAY = (
+    "Wait; if it lasts, check with `rebalancer status` whether a plan waits for approval, and that "
+    "an executor applies commands."
+)
 _COLLECT = "Check with `rebalancer doctor` that `rebalancer collect` runs and reaches every broker."
 _POLICIES = "Check the isolation and anti-affinity policies of the namespace, or add brokers."
 _FILTERS = "Check filters.* and the brokers that the reason names."
@@ -223,6 +226,8 @@ _LEADS: Mapping[StateCode, str] = {
     "cannot-help": "moving bundles cannot help",
     "balanced": "nothing has to move",
 }
+#: States of the cluster as it will be, while commanded moves count as done.
+_PLANNED = frozenset({"waiting", "cannot-help", "balanced"})
 _COMMANDS = {
     "unload": "unload",
     "transfer": "transfer",
@@ -256,7 +261,7 @@ class RoundFacts:
     """What a round has decided. `actions`: of its commands; `brokers`: those that take part;
     `stale`: brokers without fresh figures, with the reason; `usage`: fraction per broker;
     `skips`: of screening and shedding; `refused`: of selected bundles that stay; `under_way`:
-    number of moves that `usage` counts as done.
+    number of commanded moves that `usage` counts as done and that reports do not show yet.
     """
 
     actions: Sequence[str]
@@ -322,13 +327,30 @@ def _decided(facts: RoundFacts) -> RoundState:
     """The state by the skip whose code comes first in the precedence."""
     found = [skip for skip in _deciding(facts) if skip.code in MEANINGS]
     if not found:
-        return _unknown(facts.skips)
+        return _unknown(facts)
     skip = min(found, key=lambda one: MEANINGS[one.code][1])
     code, _, advice = MEANINGS[skip.code]
-    if code == "balanced" and (doubt := _doubt(skip, facts)):
-        why, advice = doubt
-        return RoundState("waiting", f"{_LEADS['waiting']}: {why}: {reason_of(skip)}", advice)
+    if facts.under_way and code in _PLANNED:
+        helpless = f"more moves cannot help [{skip.code}]"
+        return _planned(facts.under_way, helpless if code == "cannot-help" else reason_of(skip))
+    if code == "balanced" and (why := _doubt(skip, facts)):
+        return RoundState("waiting", f"{_LEADS['waiting']}: {why}: {reason_of(skip)}", _NEXT)
     return RoundState(code, f"{_LEADS[code]}: {reason_of(skip)}", advice)
+
+
+def _planned(under_way: int, reason: str) -> RoundState:
+    """The state while the strategy judges a cluster as it will be after commanded moves: this
+    cluster may need nothing more, but no report shows it yet.
+    """
+    text = f"{_LEADS['waiting']}: {counted_as_done(under_way)}; with them, {reason}"
+    return RoundState("waiting", text, _UNDER_WAY)
+
+
+def counted_as_done(moves: int) -> str:
+    """`2 commanded moves count as done, and reports do not show them yet`"""
+    if moves == 1:
+        return "1 commanded move counts as done, and reports do not show it yet"
+    return f"{moves:,} commanded moves count as done, and reports do not show them yet"
 
 
 def _deciding(facts: RoundFacts) -> Iterator[Skip]:
@@ -342,14 +364,10 @@ def _deciding(facts: RoundFacts) -> Iterator[Skip]:
             yield skip
 
 
-def _doubt(skip: Skip, facts: RoundFacts) -> tuple[str, str] | None:
-    """Why a cluster in which the strategy finds no gap is not balanced yet, and what to do: moves
-    under way count as done, or only the newest usages have a gap, while the strategy compares
-    averages or several samples. None if it is balanced.
+def _doubt(skip: Skip, facts: RoundFacts) -> str | None:
+    """Why a cluster in which the strategy finds no gap is not balanced yet: only the newest usages
+    have a gap, while the strategy compares averages or several samples. None if it is balanced.
     """
-    if facts.under_way:
-        moves = "1 move is" if facts.under_way == 1 else f"{facts.under_way:,} moves are"
-        return f"{moves} under way and counted as done", _UNDER_WAY
     values, evidence = list(facts.usage.values()), skip.evidence
     if not values:
         return None
@@ -360,13 +378,15 @@ def _doubt(skip: Skip, facts: RoundFacts) -> tuple[str, str] | None:
         above, limit = apart, evidence.get("lasting_points")
     if not isinstance(limit, int | float) or 100 * above <= limit:
         return None
-    return f"the newest usages are {100 * apart:.1f} points apart, which does not count yet", _NEXT
+    return f"the newest usages are {100 * apart:.1f} points apart, which does not count yet"
 
 
-def _unknown(skips: Sequence[Skip]) -> RoundState:
+def _unknown(facts: RoundFacts) -> RoundState:
     """The state of a round whose strategy has codes of its own."""
-    skip = next((one for one in skips if one.code not in SILENT), None)
+    skip = next((one for one in facts.skips if one.code not in SILENT), None)
     reason = "the strategy gives no reason" if skip is None else reason_of(skip)
+    if facts.under_way:
+        return _planned(facts.under_way, reason)
     return RoundState("waiting", f"nothing moves in this round: {reason}", _NEXT)
 
 

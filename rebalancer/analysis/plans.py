@@ -41,6 +41,7 @@ from strategies.approvals import (
 )
 from strategies.errors import RebalancerError, SettingsError, WireError
 from strategies.model import Command, Outcome, Round
+from strategies.reported import reported_spread
 
 #: `refused`: every command has an outcome, none was carried out, and no person denied the plan.
 PlanState = Literal["waiting", "approved", "denied", "expired", "done", "partly", "refused"]
@@ -94,7 +95,8 @@ class Plan:
     `decision`: the accepted one, or the newest without an answer, or None; `attempts`: all
     decisions, refused ones included. `complete`: the round and all its commands have been read.
     `spread_before`, `spread_after`: difference of the highest and the lowest usage (1.0 = 100 %),
-    None without the round.
+    as reported and as expected, None without the round; `counted`: number of earlier moves that
+    what is expected counts as done.
     """
 
     id: str
@@ -111,11 +113,17 @@ class Plan:
     complete: bool
     spread_before: float | None
     spread_after: float | None
+    counted: int
 
     @property
     def moves(self) -> int:
         """Number of commands that move a bundle."""
         return sum(1 for one in self.commands if one.command.is_move)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it waits for a person."""
+        return self.state == "waiting" and self.decision is None
 
     @property
     def approved_commands(self) -> tuple[ApprovedCommand, ...]:
@@ -407,8 +415,9 @@ def _plan(
         decision,
         attempts,
         done is not None and _has_all(done, history),
-        None if done is None else done.spread.range,
+        None if done is None else reported_spread(done),
         None if done is None else done.spread_after.range,
+        0 if done is None else done.counted,
     )
 
 

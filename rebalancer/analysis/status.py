@@ -85,6 +85,11 @@ class ClusterStatus:
     plans: tuple[Plan, ...] = ()
     pause: PauseOrder | None = None
 
+    @property
+    def undecided(self) -> Plan | None:
+        """The newest plan that no person has decided, None without any: it is the state."""
+        return next((plan for plan in self.plans if plan.is_undecided), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Status:

@@ -72,6 +72,7 @@ def encode_round(done: Round) -> bytes:
     """
     _check_finite(done.usage.values(), "usage of a round")
     _check_finite(done.usage_after.values(), "usage after a round")
+    _check_finite(done.measured.values(), "measured usage of a round")
     record = RoundRecord(
         v=1,
         cluster=done.cluster,
@@ -95,6 +96,8 @@ def encode_round(done: Round) -> bytes:
         forecast=UNSET if done.forecast is None else ForecastRecord(**asdict(done.forecast)),
         state=UNSET if done.state is None else StateRecord(**asdict(done.state)),
         intents=[_intent(status) for status in done.intents] if done.intents else UNSET,
+        counted=done.counted or UNSET,
+        measured=dict(done.measured) or UNSET,
     )
     return _ENCODER.encode(record)
 
@@ -195,6 +198,8 @@ def to_round(record: RoundRecord) -> Round:
         intents=()
         if record.intents is UNSET
         else tuple(IntentStatus(**msgspec.structs.asdict(one)) for one in record.intents),
+        counted=record.counted or 0,
+        measured=record.measured or {},
     )
 
 

@@ -61,6 +61,7 @@ def _with_fewer(done: Round, names: int) -> Round:
         stale=_first(done.stale, names),
         usage=_only(done.usage, brokers),
         usage_after=_only(done.usage_after, brokers),
+        measured=_only(done.measured, brokers),
         commands=done.commands[:names],
         intents=done.intents[:names],
         skips=(

@@ -285,8 +285,33 @@ def test_moves_under_way_are_waited_for() -> None:
     state = state_of(replace(facts(of_cluster("even")), under_way=2))
 
     assert state.code == "waiting"
-    assert "2 moves are under way and counted as done: it is even [even]" in state.text
-    assert state_of(replace(facts(of_cluster("cluster-full")), under_way=2)).code == "cannot-help"
+    assert state.text.endswith(
+        ": 2 commanded moves count as done, and reports do not show them yet; "
+        "with them, it is even [even]"
+    )
+    assert "whether a plan waits for approval" in state.advice
+    helpless = state_of(replace(facts(of_cluster("coarse-bundles")), under_way=1))
+    assert helpless.text.endswith(
+        ": 1 commanded move counts as done, and reports do not show it yet; "
+        "with them, more moves cannot help [coarse-bundles]"
+    )
+
+
+@pytest.mark.parametrize("code", sorted(MEANINGS))
+def test_no_cluster_is_done_or_beyond_help_while_moves_count_as_done(code: str) -> None:
+    alone = state_of(facts(of_cluster(code)))
+    state = state_of(replace(facts(of_cluster(code)), under_way=3))
+
+    planned = {"balanced": "waiting", "cannot-help": "waiting"}
+    assert state.code == planned.get(alone.code, alone.code)
+    assert ("3 commanded moves count as done" in state.text) == (state.code == "waiting")
+
+
+def test_codes_of_a_foreign_strategy_name_the_moves_that_count_as_done() -> None:
+    state = state_of(replace(facts(of_broker("of-my-own")), under_way=2))
+
+    assert state.code == "waiting"
+    assert "2 commanded moves count as done" in state.text
 
 
 def test_codes_of_a_foreign_strategy_wait_and_keep_their_words() -> None:

@@ -11,10 +11,11 @@ from rebalancer.analysis.explain.subject import ExplainedSubject, Located
 from rebalancer.analysis.move_costs import move_costs
 from rebalancer.analysis.round_texts import sentences
 from rebalancer.simulation.tracing import proof_of
-from strategies.describe import counted, describe_intent, describe_skip
+from strategies.describe import counted, counted_with, describe_intent, describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 from strategies.placement.answers import BEING_DRAINED
-from strategies.round_state import ABOUT_POLICIES
+from strategies.reported import reported_spread, reported_usage
+from strategies.round_state import ABOUT_POLICIES, counted_as_done
 
 #: Maximum number of bundles that a line names; it counts the others.
 _NAMES = 3
@@ -71,17 +72,18 @@ def located_lines(located: Located, last: int, *, newest_first: bool = False) ->
 
 def command_lines(command: Command, history: DecisionHistory) -> list[str]:
     """A command's instruction, time, strategy, reason, expected effect and outcomes."""
+    decided = history.round_of(command)
     return [
         f"command {command.id} of cluster {command.cluster}, round {command.round}, epoch "
         f"{command.epoch}",
         f"  what: {instruction(command)}",
         f"  when: {when(command.issued_at_ms)}, to be carried out before "
         f"{when(command.expires_at_ms)}",
-        f"  who: {command.strategy}{_seen(history.round_of(command))}",
+        f"  who: {command.strategy}{_seen(decided)}",
         f"  why: {command.text} [{command.code}]",
         *_figures(command.evidence),
         *_figures(command.limits or {}, "limits"),
-        *expected_usage(command),
+        *expected_usage(command, 0 if decided is None else decided.counted),
         *(f"  {line}" for line in outcome_lines(command, history)),
     ]
 
@@ -89,12 +91,14 @@ def command_lines(command: Command, history: DecisionHistory) -> list[str]:
 def round_lines(done: Round, history: DecisionHistory) -> list[str]:
     """A round's input, what it proves, its commands with outcomes, and its skips with reasons."""
     commands, proof = history.commands_of(done), proof_of(done)
+    after = f"{points(done.spread_after.range)} expected after the commands"
     return [
         f"round {done.round} of cluster {done.cluster}, epoch {done.epoch}, at {when(done.ts)}",
         f"  closed because {_CLOSED_BY[done.closed_by]}; decided by {done.strategy} {done.version}",
-        f"  spread {points(done.spread.range)} points before, "
-        f"{points(done.spread_after.range)} expected after the commands",
+        f"  spread {points(reported_spread(done))} points before, "
+        f"{after}{counted_with(done.counted)}",
         *([f"  {done.state.line}"] if done.state is not None else []),
+        *(f"  {line}" for line in _counting(done)),
         *(f"  {line}" for line in sentences(proof)),
         *(f"  {describe_intent(one)}" for one in done.intents),
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
@@ -150,7 +154,7 @@ def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str
     ]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
     decided = [*asked, *gave, *took, *left] or ["no decision about it"]
-    return [f"usage {_usage(broker, done)}", *decided]
+    return [f"usage {_usage(broker, done)}", *_counting(done), *decided]
 
 
 def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str]:
@@ -172,7 +176,7 @@ def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str
         for skip in done.skips
         if skip.code in ABOUT_POLICIES
     ]
-    return [*moved, *left, *about] if moved or left else []
+    return [*_counting(done), *moved, *left, *about] if moved or left else []
 
 
 def _bundle_command_lines(command: Command, history: DecisionHistory) -> list[str]:
@@ -308,7 +312,7 @@ def _seen(done: Round | None) -> str:
         return ", in a round whose record was not found"
     return (
         f", which saw {counted(len(done.brokers), 'broker')} with a spread of "
-        f"{points(done.spread.range)} points"
+        f"{points(reported_spread(done))} points"
     )
 
 
@@ -327,9 +331,10 @@ def _figure(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def expected_usage(command: Command) -> list[str]:
+def expected_usage(command: Command, earlier: int = 0) -> list[str]:
     """The usages of both brokers as expected. Empty for a split, which moves no load, and for
-    advice, which no executor applies.
+    advice, which no executor applies. `earlier`: number of moves of earlier rounds that they count
+    as done.
     """
     if not command.is_move:
         return []
@@ -338,14 +343,19 @@ def expected_usage(command: Command) -> list[str]:
     if command.destination is not None:
         sides.append((command.destination, expected.destination_before, expected.destination_after))
     return [
-        f"  expected: {broker} from {points(before)} % to {points(after)} %"
+        f"  expected{counted_with(earlier)}: {broker} from {points(before)} % to {points(after)} %"
         for broker, before, after in sides
         if before is not None and after is not None
     ]
 
 
+def _counting(done: Round) -> list[str]:
+    """What the reasons of a round count as done, as a line."""
+    return [f"the reasons below: {counted_as_done(done.counted)}"] if done.counted else []
+
+
 def _usage(broker: str, done: Round) -> str:
-    before, after = done.usage.get(broker), done.usage_after.get(broker)
+    before, after = reported_usage(done).get(broker), done.usage_after.get(broker)
     if before is None:
         return "unknown"
     return (

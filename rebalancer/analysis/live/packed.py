@@ -14,6 +14,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
 from strategies.model import Round, Skip
+from strategies.reported import reported_usage
 
 #: The parts of a sorted row of usages that a chart shows: highest, 90 %, median, 10 %, lowest.
 SHARES = (1.0, 0.9, 0.5, 0.1, 0.0)
@@ -51,7 +52,8 @@ class PackedUsage(Mapping[str, float]):
 
 @dataclass(frozen=True, slots=True)
 class PackedRound:
-    """A round with shared names. `levels`: usages at `SHARES` of its brokers, None without any;
+    """A round with shared names. `usage`: as reported; `after`: as expected after the commands;
+    `levels`: usages at `SHARES` of its brokers, None without any;
     `changed`: number of the change that brought it, or its newest command or outcome.
     """
 
@@ -74,11 +76,12 @@ def packed(done: Round, before: PackedRound | None, changed: int) -> PackedRound
     known: dict[str, str] = dict(zip(places.names, places.names, strict=True))
     if before is not None:
         known |= {name: name for skip in before.round.skips for name in skip.names}
-    usage, after = _array(done.usage, places), _array(done.usage_after, places)
+    judged, after = _array(done.usage, places), _array(done.usage_after, places)
+    usage = _array(reported_usage(done), places) if done.measured else judged
     small = replace(
         done,
         brokers=_shared(done.brokers, known, before.round.brokers if before else ()),
-        usage=PackedUsage(places, usage),
+        usage=PackedUsage(places, judged),
         usage_after=PackedUsage(places, after),
         skips=_skips(done.skips, known, before.round.skips if before else ()),
     )

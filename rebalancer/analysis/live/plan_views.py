@@ -66,6 +66,7 @@ def _plan(plan: Plan) -> Document:
         "complete": plan.complete,
         "spread_before": plan.spread_before,
         "spread_after": plan.spread_after,
+        "counted": plan.counted,
         "decision": None if plan.decision is None else _decision(plan.decision),
         "refused": [
             _decision(one) for one in plan.attempts if one.status in ("refused", "expired")

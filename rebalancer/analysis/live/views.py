@@ -23,6 +23,8 @@ from rebalancer.simulation.tracing import proof_of
 from strategies.approvals import PauseOrder
 from strategies.intents.contract import IntentStatus
 from strategies.model import Command, Outcome, Round
+from strategies.reported import reported_spread
+from strategies.round_state import counted_as_done
 from strategies.settings import RoundSettings
 
 Document = dict[str, Any]
@@ -183,15 +185,26 @@ def _newest(newest: Round) -> Document:
         "version": newest.version,
         "brokers": len(newest.brokers),
         "stale": len(newest.stale),
-        "spread": newest.spread.range,
+        "spread": reported_spread(newest),
         "spread_after": newest.spread_after.range,
+        "counted": newest.counted,
         "best_spread": None if bounds is None else bounds.best_spread,
-        "proves": sentences(proof_of(newest)),
+        "proves": _proves(newest),
     }
 
 
+def _proves(newest: Round) -> list[str]:
+    """What the round proves, after what it counts as done."""
+    found = sentences(proof_of(newest))
+    if not (found and newest.counted):
+        return found
+    return [f"In this round, {counted_as_done(newest.counted)}.", *found]
+
+
 def brokers(decisions: LiveDecisions) -> Document:
-    """The brokers of the newest round, the busiest first, in permille of their limits."""
+    """The brokers of the newest round, the busiest first, in permille of their limits: `usage` as
+    reported, `after` as expected, with `counted` earlier moves that reports do not show yet.
+    """
     if not decisions.rounds:
         return {"version": decisions.version, "names": [], "usage": [], "after": [], "stale": {}}
     newest = decisions.rounds[-1]
@@ -204,6 +217,7 @@ def brokers(decisions: LiveDecisions) -> Document:
     return {
         "version": decisions.version,
         "round": newest.round.round,
+        "counted": newest.round.counted,
         "names": [name for _, _, name in judged],
         "usage": [_permille(usage) for usage, _, _ in judged],
         "after": [_permille(usage if isnan(after) else after) for usage, after, _ in judged],
@@ -240,7 +254,7 @@ def _in_history(one: PackedRound, decisions: LiveDecisions, now_ms: int) -> Docu
         "text": state["text"],
         "commands": len(done.commands),
         "answers": {name: answers[name] for name in ANSWERS if answers[name]},
-        "spread": done.spread.range,
+        "spread": reported_spread(done),
         "spread_after": done.spread_after.range,
     }
 

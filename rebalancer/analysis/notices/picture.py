@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from strategies.describe import counted
+from strategies.describe import counted, counted_with
 from strategies.model import Round
+from strategies.reported import reported_spread, reported_usage
 
 #: Brokers above the rest that are named; the others are counted.
 _NAMED = 3
@@ -15,7 +16,7 @@ def picture_of(done: Round) -> str:
     """`3 of 12 brokers above the rest: b1 82 %, b2 79 %, b3 78 %; lowest b9 31 %; 4 commands;
     spread 51 → 12 points`
     """
-    ranked = sorted(done.usage.items(), key=lambda one: (-one[1], one[0]))
+    ranked = sorted(reported_usage(done).items(), key=lambda one: (-one[1], one[0]))
     if not ranked:
         return f"{counted(len(done.stale), 'broker')} without fresh figures; none with usage"
     commands = [counted(len(done.commands), "command")] if done.commands else []
@@ -52,8 +53,10 @@ def _named(broker: str, usage: float) -> str:
 
 
 def _spread(done: Round) -> str:
-    now, after = _percent(done.spread.range), _percent(done.spread_after.range)
-    return f"spread {now} → {after} points" if done.commands else f"spread {now} points"
+    now, after = _percent(reported_spread(done)), _percent(done.spread_after.range)
+    if not (done.commands or done.counted):
+        return f"spread {now} points"
+    return f"spread {now} → {after} points{counted_with(done.counted)}"
 
 
 def _percent(fraction: float) -> str:

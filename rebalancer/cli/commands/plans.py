@@ -32,6 +32,7 @@ from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key
 from strategies.approvals import DONE, Approval
+from strategies.describe import counted_with
 from strategies.errors import SettingsError
 
 app = typer.Typer(
@@ -327,21 +328,21 @@ def plan_lines(plan: Plan, now_ms: int) -> Iterator[str]:
     if plan.spread_before is not None and plan.spread_after is not None:
         yield (
             f"  spread {points(plan.spread_before)} points before, {points(plan.spread_after)} "
-            "expected after its commands"
+            f"expected after its commands{counted_with(plan.counted)}"
         )
     for one in plan.commands:
-        yield from (f"  {line}" for line in _command_lines(one))
+        yield from (f"  {line}" for line in _command_lines(one, plan.counted))
     for decision in plan.attempts:
         yield f"  {_decision_line(decision)}"
     if plan.state == "waiting":
         yield f"  to decide: rebalancer plans approve {plan.id} --reason TEXT, or plans deny"
 
 
-def _command_lines(planned: PlannedCommand) -> Iterator[str]:
+def _command_lines(planned: PlannedCommand, earlier: int) -> Iterator[str]:
     command = planned.command
     yield f"{instruction(command)}"
     yield f"  why: {command.text} [{command.code}]"
-    yield from expected_usage(command)
+    yield from expected_usage(command, earlier)
     yield f"  outcome: {'none yet' if planned.outcome is None else in_short(planned.outcome)}"
 
 
@@ -383,6 +384,7 @@ def _as_object(plan: Plan) -> dict[str, Any]:
         "complete": plan.complete,
         "spread": plan.spread_before,
         "spread_after": plan.spread_after,
+        "counted": plan.counted,
         "decision": None if plan.decision is None else _as_decision(plan.decision),
         "attempts": [_as_decision(one) for one in plan.attempts],
         "commands": [

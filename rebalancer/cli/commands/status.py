@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from rebalancer.analysis.explain.answers import in_short
 from rebalancer.analysis.explain.sentences import points, when
 from rebalancer.analysis.explain.subject import UnknownSubject
+from rebalancer.analysis.plans import Plan
 from rebalancer.analysis.status import (
     ClusterStatus,
     Status,
@@ -23,10 +25,12 @@ from rebalancer.cli.doctor.finding import age
 from rebalancer.cli.pause import Pause, pause_of
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
-from strategies.describe import describe_intent, is_active
+from strategies.approvals import DONE
+from strategies.describe import counted_with, describe_intent, is_active
 from strategies.model import Command, Outcome, Round
 from strategies.ordered_sum import ordered_sum
-from strategies.round_state import TO_MEND, reason_of
+from strategies.reported import reported_spread
+from strategies.round_state import TO_MEND, RoundState, reason_of
 from strategies.settings import RoundSettings
 
 app = typer.Typer()
@@ -99,14 +103,15 @@ def status_lines(found: Status, pause: Pause, now_ms: int, rounds: RoundSettings
 
 
 def _cluster_lines(one: ClusterStatus, now_ms: int, rounds: RoundSettings) -> Iterator[str]:
-    newest = one.newest
-    if newest is None:
-        yield f"cluster {one.cluster}: {_NO_ROUND}"
-    else:
-        yield from (
-            f"  {line}" if number else line
-            for number, line in enumerate(_round_lines(one, newest, now_ms, rounds))
-        )
+    newest, plan = one.newest, one.undecided
+    lines = [_NO_ROUND] if newest is None else [*_round_lines(one, newest, now_ms, rounds)]
+    if plan is not None:
+        asked = _asked(plan)
+        left = age(plan.expires_at_ms - now_ms)
+        lines[0] = f"the newest round: {lines[0]}"
+        lines = [f"waiting: {asked.text}", f"{asked.advice} It expires in {left}.", *lines]
+    yield f"cluster {one.cluster}: {lines[0]}"
+    yield from (f"  {line}" for line in lines[1:])
     yield f"  {_reports(one, now_ms)}"
     yield from (f"  {line}" for line in _approval_lines(one, now_ms))
     yield "  commands:" if one.commands else "  commands: none yet"
@@ -114,11 +119,24 @@ def _cluster_lines(one: ClusterStatus, now_ms: int, rounds: RoundSettings) -> It
     yield f"  rejected: {_counts(one.rejected) or 'no record in the last hour'}"
 
 
+def _asked(plan: Plan) -> RoundState:
+    """The state of a cluster whose plan no person has decided."""
+    return RoundState(
+        "waiting",
+        f"approval of plan {plan.id} with {counted(len(plan.commands), 'command')}",
+        f"Approve it with `rebalancer plans approve {plan.id} --reason TEXT`, or deny it; "
+        f"`rebalancer plans show {plan.id}` lists its commands.",
+    )
+
+
 def _approval_lines(one: ClusterStatus, now_ms: int) -> Iterator[str]:
-    """Plans that wait for a person, and the pause by record."""
+    """Plans that wait for a person or for the answer to one, and the pause by record."""
     for plan in one.plans[:_NAMED]:
+        waits = "waits for approval"
+        if plan.decision is not None:
+            waits = f"is {DONE[plan.decision.action]} by {plan.decision.by}, without an answer yet"
         yield (
-            f"plan {plan.id} waits for approval: {counted(len(plan.commands), 'command')}, "
+            f"plan {plan.id} {waits}: {counted(len(plan.commands), 'command')}, "
             f"expires in {age(plan.expires_at_ms - now_ms)}; see `rebalancer plans show {plan.id}`"
         )
     if len(one.plans) > _NAMED:
@@ -137,7 +155,7 @@ def _round_lines(
     late = _is_late(newest, now_ms, rounds)
     state, was = newest.state, "was " if late else ""
     code = f"without a state (a round of version {newest.version})" if state is None else state.code
-    yield f"cluster {one.cluster}: {was}{code}"
+    yield f"{was}{code}"
     if late:
         yield f"{_LATE}."
     if state is not None and one.since_ms is not None:
@@ -166,8 +184,8 @@ def _spread(newest: Round) -> str:
         if bounds is not None and bounds.best_spread is not None
         else ""
     )
-    now = points(newest.spread.range)
-    return f"spread {now} points in that round, {after} expected after its commands{best}"
+    now, others = points(reported_spread(newest)), counted_with(newest.counted)
+    return f"spread {now} points in that round, {after} expected after its commands{others}{best}"
 
 
 def _reports(one: ClusterStatus, now_ms: int) -> str:
@@ -235,10 +253,12 @@ def as_document(found: Status, pause: Pause, now_ms: int, rounds: RoundSettings)
 
 def _as_object(one: ClusterStatus, now_ms: int, rounds: RoundSettings) -> dict[str, Any]:
     newest = None if one.newest is None else json.loads(encode_round(one.newest))
-    sweep = one.sweep
+    sweep, state = one.sweep, None if newest is None else newest.get("state")
+    if one.undecided is not None:
+        state = asdict(_asked(one.undecided))
     return {
         "cluster": one.cluster,
-        "state": None if newest is None else newest.get("state"),
+        "state": state,
         "late": one.newest is not None and _is_late(one.newest, now_ms, rounds),
         "since_ms": one.since_ms,
         "rounds": one.rounds,

@@ -13,6 +13,7 @@ from rebalancer.cli.console import Sheet
 from sinks.wire.codec import decode_rejected
 from strategies.engine import EngineSettings
 from strategies.model import Round
+from strategies.reported import reported_spread
 
 UNKNOWN = "(none named)"
 
@@ -78,7 +79,7 @@ def as_json(
 
 
 def _points(record: Round | None) -> str:
-    return "–" if record is None else f"{record.spread.range * 100:.1f}"
+    return "–" if record is None else f"{reported_spread(record) * 100:.1f}"
 
 
 def _spread(record: Round | None) -> dict[str, float] | None:

@@ -12,7 +12,9 @@ from rebalancer.analysis.intents import what_of
 from rebalancer.cli.intents import progress_of
 from rebalancer.cli.lines import put
 from rebalancer.cli.watch.folder import WatchFolder
+from strategies.describe import counted_with
 from strategies.model import Command, Round
+from strategies.reported import reported_spread
 
 #: Commands of a round that are printed.
 _MOST_COMMANDS = 5
@@ -71,8 +73,10 @@ class WatchScreen:
 
 
 def _round_lines(one: Round, code: str, moves: Sequence[Command]) -> Iterator[str]:
-    spread = f"spread {points(one.spread.range)} points"
-    after = f", {points(one.spread_after.range)} after its moves" if moves else ""
+    spread = f"spread {points(reported_spread(one))} points"
+    after = ""
+    if moves or one.counted:
+        after = f", {points(one.spread_after.range)} after its moves{counted_with(one.counted)}"
     text = code if one.state is None else f"{code}: {one.state.text}"
     yield f"{one.cluster}, round {one.round}: {spread}{after}; {text}"
     for move in moves[:_MOST_COMMANDS]:

@@ -1,6 +1,6 @@
 // Brokers by usage now: a list of bars, and above it the profile of all brokers where there are many.
 import { byId, el, svg } from "./dom.js";
-import { counted, percent, short } from "./format.js";
+import { counted, earlier, percent, short } from "./format.js";
 import { VirtualList } from "./virtual.js";
 
 const MANY = 30;
@@ -13,7 +13,7 @@ export function showBrokers(found, ask) {
   list.set(found.names.map((name, place) => [name, found.usage[place], found.after[place], place + 1]));
   const moved = found.usage.reduce((sum, usage, place) => sum + (usage !== found.after[place] ? 1 : 0), 0);
   byId("brokers-note").textContent = found.names.length
-    ? `${counted(found.names.length, "broker")}, the busiest first${moved ? "; the mark is the usage expected after the commands" : ""}` : "The newest round has no figures.";
+    ? `${counted(found.names.length, "broker")}, the busiest first${moved ? `; the mark is the usage expected after the commands${earlier(found.counted)}` : ""}` : "The newest round has no figures.";
   byId("brokers").hidden = !found.names.length;
   profile(found);
   stale(found);

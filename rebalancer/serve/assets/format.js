@@ -35,6 +35,8 @@ export const STATES = {
   paused: ["⏸ Paused", "fair"], unknown: ["ℹ No state", "fair"],
 };
 export const stateOf = (code) => STATES[code] || [code || "ℹ No round yet", "open"];
+// What an expected figure counts as done besides the commands of its own round.
+export const earlier = (moves) => (moves ? ` with ${counted(moves, "earlier move")} that reports do not show yet` : "");
 export const ANSWERS = {
   applied: ["applied", "--applied"], open: ["waiting", "--waiting"], refused: ["refused or failed", "--refused"],
   expired: ["expired", "--expired"], "dry-run": ["dry run", "--dry"], advice: ["advice only", "--advice"],

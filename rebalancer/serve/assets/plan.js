@@ -1,7 +1,7 @@
 // The plans that wait, and what people decide about them. Nothing is decided without a person's name and reason.
 import { byId, el, say, sentence, table } from "./dom.js";
 import { send } from "./api.js";
-import { ago, clock, counted, points, short, until } from "./format.js";
+import { ago, clock, counted, earlier, points, short, until } from "./format.js";
 
 const FEW = 12;
 const DONE = { approve: "approved", deny: "denied", pause: "paused", resume: "resumed" };
@@ -46,7 +46,7 @@ function onePlan(plan, found) {
 }
 
 function words(plan, found) {
-  const what = `Round ${plan.round} wants ${counted(plan.total, "command")}` + (plan.spread_before === null ? "" : `; the spread would fall from ${points(plan.spread_before)} to ${points(plan.spread_after)} points`);
+  const what = `Round ${plan.round} wants ${counted(plan.total, "command")}` + (plan.spread_before === null ? "" : `; the spread would fall from ${points(plan.spread_before)} to ${points(plan.spread_after)} points${earlier(plan.counted)}`);
   if (mine.has(plan.id)) return `${what}. You ${DONE[mine.get(plan.id)]} it. The executor has not answered yet.`;
   const decision = plan.decision;
   if (decision && decision.status === "accepted") return `${what}. ${decision.by} ${DONE[decision.action]} it: ${decision.reason || "no reason is known"}. The executor carries it out.`;

@@ -139,4 +139,12 @@ class RoundRecord(Struct, frozen=True):
     forecast: ForecastRecord | UnsetType = UNSET
     state: StateRecord | UnsetType = UNSET
     intents: list[IntentStatusRecord] | UnsetType = UNSET
+    counted: Annotated[
+        Count | UnsetType,
+        Meta(description="commanded moves that usage counts as done before reports show them"),
+    ] = UNSET
+    measured: Annotated[
+        dict[str, Fraction] | UnsetType,
+        Meta(description="usage as reported, of the brokers for which it is another one"),
+    ] = UNSET
     sig: Signature | UnsetType = UNSET
