@@ -52,6 +52,7 @@ def test_what_the_collector_writes_is_what_is_decoded() -> None:
         {"note": "owned-bundles", "broker": ["a:1"], "report": {}},
         {"note": "owned-bundles", "broker": "a", "report": {}},
         {"note": "owned-bundles", "broker": "a:1", "report": {"t/ns": {}}},
+        {"note": "owned-bundles", "broker": "a:1", "report": {bundle(1): {}, "t/ns": {}}},
         {"note": {"owned-bundles": 1}, "broker": 5, "report": None},
         {"note": "event", "broker": "a:1", "report": {bundle(1): {}}},
     ],
