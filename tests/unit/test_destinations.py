@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.contract import Refusal
+from strategies.filters.pipeline import Allowed, Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
 from strategies.model import BrokerLoad, ClusterMemory, Decision, Memory, Skip
+from strategies.placement.answers import nowhere_at_all
 from strategies.placement.contract import UNKNOWN
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.ledger import CountedMove, Ledger
@@ -199,6 +201,15 @@ class TestEveryMoveCounts:
             "no-destination",
             "it may go to no broker: 1 draining, 1 source",
         )
+
+    def test_one_reason_of_all_brokers_is_the_reason_of_the_bundle(self) -> None:
+        full = Refusal("full", "has no room")
+        refused = {"b1:1": Refusal("source", "is the source"), "b2:1": full, "b3:1": full}
+        assert nowhere_at_all(Allowed((), refused, ())) == Refusal(
+            "full", "may go to no broker: b2:1 has no room"
+        )
+        several = {**refused, "b3:1": Refusal("uneven", "has more of them")}
+        assert nowhere_at_all(Allowed((), several, ())).code == "no-destination"
 
     def test_a_bundle_stays_evenly_spread_as_the_round_goes_on(self) -> None:
         """b2 is used less, even with the first bundle, but b3 has none of the namespace yet."""

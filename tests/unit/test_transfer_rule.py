@@ -18,6 +18,7 @@ from strategies.shedding.transfer.settings import (
     statistics,
     transferable,
 )
+from strategies.shedding.transfer.strategy import memory
 from tests.unit.shedding_builders import MIB, ns
 
 DEFAULT = TransferSettings()
@@ -307,3 +308,9 @@ def test_statistics_after_a_move_are_those_of_the_usages_after_it() -> None:
     moved = before.after(0.875, 0.125, 0.25)
     assert (moved.average, moved.squares, moved.count) == (after.average, after.squares, 3)
     assert moved.std == pytest.approx(after.std)
+
+
+def test_a_warm_start_reads_one_sample_more_than_hits_are_needed() -> None:
+    learned = memory(TransferSettings(hit_count=3, delay_s=7.0))
+
+    assert (learned.samples, learned.decisions_ms) == (4, 7_000)
