@@ -264,12 +264,11 @@ def test_log_lines_of_text_are_lines(capsys: pytest.CaptureFixture[str]) -> None
     assert all(text.isprintable() for text in lines)
 
 
-def test_tables_and_sentences_are_printed_as_text(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    rows: list[list[Any]] = [[EVIL, EVIL], [(EVIL, "below"), "x"]]
-    show(EVIL, Sheet([(EVIL, "left"), ("b", "right")], rows, title=EVIL))
+def test_tables_and_sentences_are_printed_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    left: list[list[Any]] = [[(EVIL, "below"), "x"]]
+    right: list[list[Any]] = [["x", EVIL]]
+    show(EVIL, Sheet([(EVIL, "left"), ("b", "right")], left, title=EVIL))
+    show(Sheet([("a", "left"), (EVIL, "right")], right))
 
     written = capsys.readouterr().out
     assert "below" in written
