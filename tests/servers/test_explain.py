@@ -62,7 +62,7 @@ def test_from_the_topics_of_a_server(control: Control, tmp_path: Path) -> None:
 
     status = asking(control, "status")()
     assert "cluster c: was waiting" in status
-    assert "3 moves are under way and counted as done" in status
+    assert "3 commanded moves count as done, and reports do not show them yet" in status
     assert f"{refused.bundle} of hot:1 to idle:1: refused (paused: a test)" in status
     assert "newest sweep" in status
     assert "2 brokers" in status
