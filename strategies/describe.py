@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from strategies.intents.contract import IntentStatus
 from strategies.model import Command, Expected, Round, Skip
-from strategies.reported import reported_spread
+from strategies.reported import expected_spread, reported_spread
 
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES = 4
@@ -35,7 +35,7 @@ def describe_round(record: Round) -> str:
     return (
         f"round {record.round} at {record.ts} ({record.closed_by}): "
         f"{counted(len(record.brokers), 'broker')}{stale}, "
-        f"spread {reported_spread(record) * 100:.1f} → {record.spread_after.range * 100:.1f} points"
+        f"spread {reported_spread(record) * 100:.1f} → {expected_spread(record) * 100:.1f} points"
         f"{counted_with(record.counted)}, "
         f"{counted(len(record.commands), 'command')}, {left} left alone"
     )

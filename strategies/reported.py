@@ -1,4 +1,6 @@
-"""What reports show, in a round whose usages count commanded moves as done before reports do."""
+"""What reports show, in a round whose usages count commanded moves as done before reports do, and
+the spread that is expected after these and the commands of the round.
+"""
 
 from __future__ import annotations
 
@@ -21,3 +23,18 @@ def reported_spread(done: Round) -> float:
     usage = reported_usage(done)
     values = [usage[name] for name in done.balanced_usage]
     return max(values) - min(values) if values else 0.0
+
+
+def expected_spread(done: Round) -> float:
+    """The one prediction of this spread that texts show: of the strategy's plan, which it estimates
+    from several samples; without a plan, by the newest usages.
+    """
+    bounds = done.certificate
+    if bounds is not None and (bounds.moved or done.counted):
+        return bounds.spread
+    return done.spread_after.range
+
+
+def changes(done: Round) -> bool:
+    """Whether anything is to change these usages: commands, or moves that reports do not show."""
+    return bool(done.commands or done.counted)

@@ -7,8 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from rebalancer.simulation.tracing import unjudged
 from strategies.engine import EngineSettings
 from strategies.model import Round
+from strategies.round_state import reason_of
 from strategies.shedding.contract import GoalFigure
 
 
@@ -43,7 +45,9 @@ class Goal:
         return self.rule.figure(record)
 
     def reached(self, record: Round) -> bool:
-        """Whether the round meets the goal."""
+        """Whether the round meets the goal; without a judgement only a broker alone does."""
+        if unjudged(record.skips) is not None:
+            return len(record.brokers) == 1
         if self.threshold is None:
             return len(record.brokers) < 2 or any(
                 skip.subject == "cluster" and skip.code == "even" for skip in record.skips
@@ -53,7 +57,9 @@ class Goal:
 
     def verdict(self, record: Round) -> str:
         """`below AvgShedder's threshold of 15`, after the name of a spread."""
-        good = self.reached(record)
+        waits, good = unjudged(record.skips), self.reached(record)
+        if waits is not None:
+            return f"which {self.strategy} cannot judge yet: {reason_of(waits)}"
         if self.threshold is None:
             return f"which {self.strategy} {'considers' if good else 'does not consider'} even"
         return (

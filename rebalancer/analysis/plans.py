@@ -41,7 +41,7 @@ from strategies.approvals import (
 )
 from strategies.errors import RebalancerError, SettingsError, WireError
 from strategies.model import Command, Outcome, Round
-from strategies.reported import reported_spread
+from strategies.reported import expected_spread, reported_spread
 
 #: `refused`: every command has an outcome, none was carried out, and no person denied the plan.
 PlanState = Literal["waiting", "approved", "denied", "expired", "done", "partly", "refused"]
@@ -416,7 +416,7 @@ def _plan(
         attempts,
         done is not None and _has_all(done, history),
         None if done is None else reported_spread(done),
-        None if done is None else done.spread_after.range,
+        None if done is None else expected_spread(done),
         0 if done is None else done.counted,
     )
 

@@ -14,21 +14,39 @@ _NOTHING = 0.0005
 
 
 def certificate_text(bounds: Certificate) -> str:
-    """`Estimated spread 6.2 points after the planned moves: at most 1.2 above what whole
-    bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are necessary.`
+    """`Estimated spread 6.2 points after the moves of this round: at most 1.2 above what whole
+    bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are necessary.`;
+    empty if nothing moves and nothing is proven.
     """
+    distance = _distance(bounds)
+    if not (distance or bounds.moved):
+        return ""
     spread = f"Estimated spread {figure(100 * bounds.spread)} points"
-    after = " after the planned moves" if bounds.moved else ""
-    return f"{spread}{after}: {_distance(bounds)}{_effort(bounds)}."
+    after = " after the moves of this round" if bounds.moved else ""
+    return f"{spread}{after}{distance}{_effort(bounds)}."
+
+
+def proves_bound(bounds: Certificate) -> bool:
+    """Whether the lower bound of the spread says more than that no spread is below 0, in the
+    figures that texts show.
+    """
+    if bounds.gap is None or bounds.best_spread is None:
+        return False
+    spread, gap, least, zero = (
+        figure(100 * one) for one in (bounds.spread, bounds.gap, bounds.best_spread, 0.0)
+    )
+    return least != zero and gap != spread
 
 
 def _distance(bounds: Certificate) -> str:
     if bounds.gap is None or bounds.best_spread is None:
-        return "no bounds, because the cluster is too large or reports list only some bundles"
+        return ": no bounds, because the cluster is too large or reports list only some bundles"
+    if not proves_bound(bounds):
+        return ""
     if bounds.gap < _NOTHING:
-        return "no assignment of whole bundles has a smaller one"
+        return ": no assignment of whole bundles has a smaller one"
     return (
-        f"at most {figure(100 * bounds.gap)} above what whole bundles can reach "
+        f": at most {figure(100 * bounds.gap)} above what whole bundles can reach "
         f"({figure(100 * bounds.best_spread)} or more)"
     )
 
@@ -43,9 +61,9 @@ def _effort(bounds: Certificate) -> str:
 
 def optimum_text(bounds: Certificate) -> str:
     """`the spread of recent samples is 6.2 points, and no assignment of whole bundles has one more
-    than 1.2 points smaller`; empty if the bounds were not computed.
+    than 1.2 points smaller`; empty if nothing of this is proven.
     """
-    if bounds.gap is None:
+    if bounds.gap is None or not proves_bound(bounds):
         return ""
     how_much = "a smaller one"
     if bounds.gap >= _NOTHING:

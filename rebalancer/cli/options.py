@@ -45,7 +45,8 @@ FailOnImbalance = Annotated[
     bool,
     typer.Option(
         "--fail-on-imbalance",
-        help="Exit with 3 if the last round of a cluster is above its strategy's target spread.",
+        help="Exit with 3 if the last round of a cluster is above its strategy's target spread, or "
+        "could not be judged.",
     ),
 ]
 #: A topic instead of the one in the settings.

@@ -102,7 +102,8 @@ class Timeline:
     `reached`: bool[rounds]. `settings`: dotted path → value, those that differ from the defaults
     first. `bundles`: their number at the end, 0 = unknown. `notes`: limits of this run, as
     sentences for the reader. `proofs`: by row, of the rounds whose record has a certificate or
-    advice; rounds that a back-test passes over have none.
+    advice; rounds that a back-test passes over have none. `unjudged`: why the last round does not
+    judge how even the cluster is, empty if it does.
     """
 
     title: str
@@ -126,6 +127,7 @@ class Timeline:
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     proofs: Mapping[int, Proof] = field(default_factory=dict)
+    unjudged: str = ""
 
     def __post_init__(self) -> None:
         shape = (len(self.times_ms), len(self.brokers))

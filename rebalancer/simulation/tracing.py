@@ -9,7 +9,8 @@ import numpy as np
 
 from rebalancer.simulation.timeline import Kind, Membership, Move, Proof, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.model import Command, Outcome, Round, Scalar
+from strategies.model import Command, Outcome, Round, Scalar, Skip
+from strategies.round_state import reason_of
 from strategies.shedding.registry import SHEDDERS
 
 
@@ -23,6 +24,8 @@ class Measured:
 
 
 _UNKNOWN = Measured()
+#: Codes of rounds in which the strategy compares no brokers, whatever their usages are.
+_UNJUDGED = frozenset({"waiting-for-samples", "moves-did-not-help", "rule-raised", "over-quota"})
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class Tracer:
     _memberships: list[Membership] = field(default_factory=list)
     _proofs: dict[int, Proof] = field(default_factory=dict)
     _present: frozenset[str] = frozenset()
+    _unjudged: Skip | None = None
 
     def round(
         self,
@@ -76,6 +80,7 @@ class Tracer:
         )
         self._times.append(record.ts)
         self._reached.append(reached)
+        self._unjudged = unjudged(record.skips)
         proof = proof_of(record)
         if proof.certificate or proof.advice:
             self._proofs[len(self._times) - 1] = proof
@@ -94,9 +99,11 @@ class Tracer:
         brokers: Sequence[str],
         figures: Sequence[Floats],
         reached: Sequence[bool],
+        *,
+        last: Sequence[Skip] = (),
     ) -> None:
         """Adds consecutive rounds without a move. `figures`: usage, msg_rate, msg_throughput and
-        lasting, float64[rounds, brokers] each.
+        lasting, float64[rounds, brokers] each; `last`: skips of the last round.
         """
         self._cluster = cluster
         columns = np.array(
@@ -107,6 +114,7 @@ class Tracer:
         self._rows += [(columns, row) for row in cells]
         self._times += times_ms.tolist()
         self._reached += reached
+        self._unjudged = unjudged(last)
         self._present = frozenset(brokers)
 
     def outcome(self, outcome: Outcome, topics: int = 0, blip_ms: int = 0) -> None:
@@ -160,6 +168,7 @@ class Tracer:
             settings=dict(self.settings),
             notes=self.notes,
             proofs=self._proofs,
+            unjudged="" if self._unjudged is None else reason_of(self._unjudged),
         )
 
     def _note_members(self, record: Round) -> None:
@@ -187,6 +196,11 @@ def proof_of(record: Round) -> Proof:
     codes = strategy.advice if strategy else frozenset[str]()
     advice = tuple(skip for skip in record.skips if skip.code in codes)
     return Proof(record.certificate, record.forecast, advice)
+
+
+def unjudged(skips: Sequence[Skip]) -> Skip | None:
+    """Why a round does not judge how even the cluster is; None if it does."""
+    return next((skip for skip in skips if skip.code in _UNJUDGED), None)
 
 
 def _move(command: Command, row: int, traffic: float, clients: float) -> Move:

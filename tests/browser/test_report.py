@@ -41,7 +41,7 @@ SETTINGS = {
 }
 
 
-def a_run(strategy: str = "avg") -> Timeline:
+def a_run(strategy: str = "avg", bundles: int = 64) -> Timeline:
     tracer = Tracer(
         strategy,
         "simulated",
@@ -50,14 +50,14 @@ def a_run(strategy: str = "avg") -> Timeline:
         settings={"shedding.strategy": strategy},
     )
     loop = closed_loop(
-        skewed_cluster("c1", 1, 64),
+        skewed_cluster("c1", 1, bundles),
         EngineDecider(EngineSettings(strategy=strategy, shedding=SETTINGS[strategy])),
     )
     for _, step in zip(range(ROUNDS), loop, strict=False):
         tracer.round(step.round, step.commands, reached=step.round.spread.range < 0.15)
         for outcome in step.outcomes:
             tracer.outcome(outcome)
-    return tracer.timeline(64)
+    return tracer.timeline(bundles)
 
 
 def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Timeline:
@@ -158,7 +158,8 @@ def test_charts_are_drawn_and_pointing_at_a_mark_tells_the_reason(
 def test_what_each_round_proves_is_listed_and_its_bound_is_drawn(
     tmp_path: Path, open_page: Open
 ) -> None:
-    page = open_page(written(tmp_path, [a_run("steady"), a_run("avg")]))
+    """Of 24 bundles, some are so large that no assignment is even."""
+    page = open_page(written(tmp_path, [a_run("steady", 24), a_run("avg")]))
     assert page.is_visible("#proven")
     assert page.locator("#proofs tbody tr").count() == ROUNDS
     assert "at most" in page.locator("#proofs tbody tr").first.inner_text()

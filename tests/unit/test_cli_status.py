@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.status import read_status
+from rebalancer.analysis.status import ClusterStatus, Status, read_status
 from rebalancer.cli.commands.status import status_lines
 from rebalancer.cli.pause import Pause
 from sinks.topics.connections import Connections
@@ -22,6 +22,7 @@ from sinks.wire.encoding import encode_outcome
 from sinks.wire.origin import Origin
 from sinks.wire.position import Position
 from strategies.errors import WireError
+from strategies.round_figures import Certificate
 from strategies.settings import RoundSettings
 from tests.changed_records import changed
 from tests.control_topic import outcome
@@ -102,6 +103,21 @@ def test_a_round_shows_its_state_what_to_do_and_since_when(tmp_path: Path) -> No
     assert lines[4].startswith("  spread ")
     assert "newest report 19 s ago; newest sweep 18 s ago: 2 brokers" in lines[5]
     assert "executor: not paused on this machine (/x/pause does not exist)" in lines
+
+
+@pytest.mark.parametrize(("best_spread", "said"), [(0.0, False), (0.0004, False), (0.05, True)])
+def test_a_bound_is_shown_if_it_says_something(
+    tmp_path: Path, best_spread: float, said: bool
+) -> None:
+    a_job(tmp_path)
+    newest = decode_round(read(tmp_path, "rounds")[-1])
+    bounded = replace(newest, certificate=Certificate(0.062, best_spread, 0.0, 0.0))
+
+    lines = status_lines(
+        Status((ClusterStatus("c", newest=bounded),), {}, ()), NO_PAUSE, LATER, RoundSettings()
+    )
+
+    assert ("whole bundles can reach" in "\n".join(lines)) == said
 
 
 def test_drains_have_a_line(tmp_path: Path) -> None:

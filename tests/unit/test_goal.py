@@ -64,6 +64,24 @@ def test_steady_goes_by_its_own_verdict_on_gaps_that_last() -> None:
     assert goal("uniform").text == "no two brokers with traffic that the strategy considers uneven"
 
 
+@pytest.mark.parametrize("code", ["waiting-for-samples", "moves-did-not-help", "rule-raised"])
+@pytest.mark.parametrize("strategy", ["steady", "avg"])
+def test_a_round_that_judges_nothing_calls_no_cluster_even_or_uneven(
+    strategy: str, code: str
+) -> None:
+    waits = Skip("cluster", ("c",), code, "too few samples")
+
+    verdicts = [goal(strategy).verdict(seen(*usage, skips=(waits,))) for usage in [(50, 50), (90,)]]
+
+    assert (
+        verdicts
+        == [f"which {goal(strategy).strategy} cannot judge yet: too few samples [{code}]"] * 2
+    )
+    assert not goal(strategy).reached(seen(50, 50, skips=(waits,)))
+    assert not goal(strategy).reached(seen(skips=(waits,)))
+    assert goal(strategy).reached(seen(50, skips=(waits,))), "a broker alone needs no judgement"
+
+
 def test_the_words_of_a_goal() -> None:
     assert (
         goal("avg").text

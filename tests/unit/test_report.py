@@ -96,6 +96,36 @@ def test_the_page_says_what_each_round_proves() -> None:
     assert third.endswith("can reach (10.0 or more)."), "the error is still that of the last moves"
 
 
+def test_a_bound_of_0_is_neither_drawn_nor_listed() -> None:
+    """The first round moves bundles and says what for; the second has nothing to say."""
+    proofs = {
+        0: Proof(Certificate(0.8, 0.0, 3e6, 2e6), None, ()),
+        1: Proof(Certificate(0.2, 0.0, 0.0, 0.0), None, ()),
+    }
+
+    shown = page_data(
+        render([replace(a_run(*[(0.9, 0.1)] * 2), proofs=proofs)], title="t", made_by="m")
+    )
+    (run,) = shown["runs"]
+
+    assert run["bound"] == {"t": [], "y": []}
+    assert ([round_ for _, round_, _ in run["proofs"]], run["proofs_total"]) == ([1], 1)
+
+
+def test_a_run_whose_last_round_judged_nothing_is_not_called_unbalanced() -> None:
+    waits = replace(a_run((0.9, 0.1), (0.6, 0.4)), unjudged="too few samples [a-code]")
+    missed = a_run((0.9, 0.1), (0.6, 0.4), title="another run")
+
+    one = judge_runs([Summary(waits)])
+    several = judge_runs([Summary(missed), Summary(waits)])
+
+    assert (one.level, one.detail) == ("unsure", "Not judged at the end: too few samples [a-code].")
+    assert judge_runs([Summary(missed)]).detail.startswith("Not balanced at the end: ")
+    assert several.detail.endswith(
+        "Outside its own goal at the end: another run. Not judged at the end: a run."
+    )
+
+
 def test_of_many_rounds_the_page_keeps_those_with_moves_or_advice() -> None:
     quiet = Proof(Certificate(0.2, 0.1, 0.0, 0.0), None, ())
     full = Skip("cluster", ("c1",), "cluster-full", "add 2 brokers")

@@ -5,11 +5,18 @@ the real commands on a recording.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.round_texts import certificate_text, forecast_text, sentences
+from rebalancer.analysis.round_texts import (
+    certificate_text,
+    forecast_text,
+    optimum_text,
+    proves_bound,
+    sentences,
+)
 from rebalancer.simulation.timeline import Proof
 from strategies.model import Skip
 from strategies.round_figures import Certificate, Forecast
@@ -26,14 +33,13 @@ STEADY = ("--set", "shedding.strategy=steady")
     [
         (
             Certificate(0.062, 0.05, 3.4e8, 3.1e8),
-            "Estimated spread 6.2 points after the planned moves: at most 1.2 above what "
+            "Estimated spread 6.2 points after the moves of this round: at most 1.2 above what "
             "whole bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are "
             "necessary.",
         ),
         (
             Certificate(0.062, 0.0, 3.4e8, 0.0),
-            "Estimated spread 6.2 points after the planned moves: at most 6.2 above what "
-            "whole bundles can reach (0.0 or more); they move 340.0 MB/s.",
+            "Estimated spread 6.2 points after the moves of this round; they move 340.0 MB/s.",
         ),
         (
             Certificate(0.123, 0.082, 0.0, 0.0),
@@ -46,13 +52,44 @@ STEADY = ("--set", "shedding.strategy=steady")
         ),
         (
             Certificate(0.123, None, 5e6, None),
-            "Estimated spread 12.3 points after the planned moves: no bounds, because the "
+            "Estimated spread 12.3 points after the moves of this round: no bounds, because the "
             "cluster is too large or reports list only some bundles; they move 5.0 MB/s.",
         ),
     ],
 )
 def test_a_certificate(bounds: Certificate, text: str) -> None:
     assert certificate_text(bounds) == text
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        Certificate(0.034, 0.0, 0.0, 0.0),
+        Certificate(0.0346, 0.0004, 0.0, 0.0),  # reads as 3.5, 3.4 and 0.0
+        Certificate(0.0344, 0.0006, 0.0, 0.0),  # reads as 3.4, 3.4 and 0.1
+        Certificate(0.0, 0.0, 0.0, 0.0),
+    ],
+)
+def test_a_bound_that_reads_as_none_proves_nothing(bounds: Certificate) -> None:
+    """No spread is below 0: that no assignment has one which is smaller by all of it is no news."""
+    moving = replace(bounds, moved=5e6, least_to_move=4e6)
+
+    assert sentences(Proof(bounds, None, ())) == []
+    assert optimum_text(bounds) == ""
+    assert not proves_bound(bounds)
+    assert "bundles can reach" not in certificate_text(moving)
+    assert "no assignment" not in certificate_text(moving)
+    assert certificate_text(moving).endswith(
+        "; they move 5.0 MB/s, at least 4.0 MB/s are necessary."
+    )
+
+
+def test_a_bound_that_says_something_is_stated() -> None:
+    bounds = Certificate(0.034, 0.012, 0.0, 0.0)
+
+    assert proves_bound(bounds)
+    assert "more than 2.2 points smaller" in optimum_text(bounds)
+    assert sentences(Proof(bounds, None, ()))[0].endswith("can reach (1.2 or more).")
 
 
 @pytest.mark.parametrize(
@@ -106,8 +143,8 @@ def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> 
     assert "points: no assignment of whole bundles has a smaller one.\n" in first
     assert "Estimated spread" not in second
     assert (
-        "points after the planned moves: at most 6.9 above what whole bundles can reach (0.0 or "
-        "more); they move 999.4 kB/s, at least 979.9 kB/s are necessary.\n"
+        "points after the moves of this round; they move 999.4 kB/s, at least 979.9 kB/s are "
+        "necessary.\n"
     ) in last
     said = rebalancer("explain", "latest", "--from", tmp_path, "--json").json["sentences"]
     (line,) = (one for line in last.splitlines() if (one := line.strip()).startswith("Estimated"))
@@ -167,7 +204,9 @@ def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
 
     assert "; they move " in text
     assert " MB/s are necessary." in text
-    assert all(one["sentences"] for one in rounds)
+    busy = [one for one in rounds if one["commands"]]
+    assert busy
+    assert all(one["sentences"] for one in busy)
     for one in rounds:
         for sentence in one["sentences"]:
             assert (sentence in text) == bool(one["commands"]), "quiet rounds have a line each"
@@ -189,5 +228,5 @@ def test_a_back_test_shows_what_moves_brought_and_its_report_what_rounds_prove(
     (cluster,) = figures["runs"][0]["clusters"]
     assert (cluster["moved"], cluster["returns"], cluster["useless_moves"]) == (2, 0, None)
     assert cluster["prediction_error_points"] is None
-    proof = "Estimated spread 6.9 points after the planned moves: at most 6.9 above"
+    proof = "Estimated spread 6.9 points after the moves of this round; they move"
     assert proof in page.read_text("utf-8")

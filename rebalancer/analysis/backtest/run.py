@@ -165,7 +165,8 @@ class _Run:
         """
         if isinstance(happened, Quiet):
             self._counts["passed"] += len(happened.times_ms)
-            self._tracer(happened.cluster).block(*_quiet_rows(happened, self._goal))
+            rows = _quiet_rows(happened, self._goal)
+            self._tracer(happened.cluster).block(*rows, last=happened.skips[-1])
             return False
         self._counts["rejected"] += sum(isinstance(event, Rejection) for event in happened)
         commands = [event for event in happened if isinstance(event, Command) and event.is_move]

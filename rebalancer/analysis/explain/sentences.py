@@ -14,7 +14,7 @@ from rebalancer.simulation.tracing import proof_of
 from strategies.describe import counted, counted_with, describe_intent, describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 from strategies.placement.answers import BEING_DRAINED
-from strategies.reported import reported_spread, reported_usage
+from strategies.reported import changes, expected_spread, reported_spread, reported_usage
 from strategies.round_state import ABOUT_POLICIES, counted_as_done
 
 #: Maximum number of bundles that a line names; it counts the others.
@@ -91,16 +91,19 @@ def command_lines(command: Command, history: DecisionHistory) -> list[str]:
 def round_lines(done: Round, history: DecisionHistory) -> list[str]:
     """A round's input, what it proves, its commands with outcomes, and its skips with reasons."""
     commands, proof = history.commands_of(done), proof_of(done)
-    after = f"{points(done.spread_after.range)} expected after the commands"
+    spread = f"spread {points(reported_spread(done))} points"
+    if changes(done):
+        after = points(expected_spread(done))
+        spread += f" before, {after} expected after the commands{counted_with(done.counted)}"
     return [
         f"round {done.round} of cluster {done.cluster}, epoch {done.epoch}, at {when(done.ts)}",
         f"  closed because {_CLOSED_BY[done.closed_by]}; decided by {done.strategy} {done.version}",
-        f"  spread {points(reported_spread(done))} points before, "
-        f"{after}{counted_with(done.counted)}",
+        f"  {spread}",
         *([f"  {done.state.line}"] if done.state is not None else []),
         *(f"  {line}" for line in _counting(done)),
         *(f"  {line}" for line in sentences(proof)),
         *(f"  {describe_intent(one)}" for one in done.intents),
+        *(f"  {line}" for line in _two_bases(done)),
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
         *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group, history)),
@@ -352,6 +355,15 @@ def expected_usage(command: Command, earlier: int = 0) -> list[str]:
 def _counting(done: Round) -> list[str]:
     """What the reasons of a round count as done, as a line."""
     return [f"the reasons below: {counted_as_done(done.counted)}"] if done.counted else []
+
+
+def _two_bases(done: Round) -> list[str]:
+    """Why the usages that are expected of brokers do not add up to the expected spread, as a line:
+    a plan estimates the present load from several samples.
+    """
+    if points(expected_spread(done)) == points(done.spread_after.range):
+        return []
+    return ["the expected spread goes by recent samples, the usages below by the newest ones"]
 
 
 def _usage(broker: str, done: Round) -> str:

@@ -17,13 +17,13 @@ from rebalancer.analysis.intents import what_of
 from rebalancer.analysis.live.packed import PackedRound
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
 from rebalancer.analysis.plans import pauses_of
-from rebalancer.analysis.round_texts import sentences
+from rebalancer.analysis.round_texts import proves_bound, sentences
 from rebalancer.analysis.status import INTERVALS, counted, late_after_ms
 from rebalancer.simulation.tracing import proof_of
 from strategies.approvals import PauseOrder
 from strategies.intents.contract import IntentStatus
 from strategies.model import Command, Outcome, Round
-from strategies.reported import reported_spread
+from strategies.reported import expected_spread, reported_spread
 from strategies.round_state import counted_as_done
 from strategies.settings import RoundSettings
 
@@ -186,9 +186,9 @@ def _newest(newest: Round) -> Document:
         "brokers": len(newest.brokers),
         "stale": len(newest.stale),
         "spread": reported_spread(newest),
-        "spread_after": newest.spread_after.range,
+        "spread_after": expected_spread(newest),
         "counted": newest.counted,
-        "best_spread": None if bounds is None else bounds.best_spread,
+        "best_spread": bounds.best_spread if bounds is not None and proves_bound(bounds) else None,
         "proves": _proves(newest),
     }
 
@@ -255,7 +255,7 @@ def _in_history(one: PackedRound, decisions: LiveDecisions, now_ms: int) -> Docu
         "commands": len(done.commands),
         "answers": {name: answers[name] for name in ANSWERS if answers[name]},
         "spread": reported_spread(done),
-        "spread_after": done.spread_after.range,
+        "spread_after": expected_spread(done),
     }
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from strategies.describe import counted, counted_with
 from strategies.model import Round
-from strategies.reported import reported_spread, reported_usage
+from strategies.reported import changes, expected_spread, reported_spread, reported_usage
 
 #: Brokers above the rest that are named; the others are counted.
 _NAMED = 3
@@ -53,8 +53,8 @@ def _named(broker: str, usage: float) -> str:
 
 
 def _spread(done: Round) -> str:
-    now, after = _percent(reported_spread(done)), _percent(done.spread_after.range)
-    if not (done.commands or done.counted):
+    now, after = _percent(reported_spread(done)), _percent(expected_spread(done))
+    if not changes(done):
         return f"spread {now} points"
     return f"spread {now} → {after} points{counted_with(done.counted)}"
 

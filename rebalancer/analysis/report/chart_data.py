@@ -12,7 +12,7 @@ import numpy as np
 from rebalancer.analysis.report.figure_texts import count, data_rate, figure, number, share
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.thinning import bin_edges, counts, extremes, peaks
-from rebalancer.analysis.round_texts import sentences
+from rebalancer.analysis.round_texts import proves_bound, sentences
 from rebalancer.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
 
@@ -47,7 +47,7 @@ def run_figures(run: Summary, runs: int) -> dict[str, Any]:
         "spread": _series(line.times_ms, run.spread),
         "bound": _bound(line),
         "proofs": _proofs(line, max(100, MARKS // runs)),
-        "proofs_total": len(line.proofs),
+        "proofs_total": len(_stated(line, sorted(line.proofs))),
         "churn": _churn(line),
         "moves": _moves(line, _marked(line, max(100, MARKS // runs))),
         "moves_total": len(line.moves),
@@ -159,12 +159,17 @@ def _series(times: Ints, values: Floats) -> dict[str, Any]:
 
 
 def _bound(line: Timeline) -> dict[str, Any]:
-    """The spread, in points, that no assignment of whole bundles falls below, where it is known."""
+    """The spread, in points, that no assignment of whole bundles falls below, where it is known; a
+    gap where it says nothing, and empty if it says nothing of any round.
+    """
     known = {
-        row: proof.certificate.best_spread
+        row: best if best is not None and proves_bound(proof.certificate) else float("nan")
         for row, proof in sorted(line.proofs.items())
-        if proof.certificate is not None and proof.certificate.best_spread is not None
+        if proof.certificate is not None
+        for best in [proof.certificate.best_spread]
     }
+    if all(map(isnan, known.values())):
+        known = {}
     rows = np.array(list(known), dtype=np.int64)
     return _series(line.times_ms[rows], 100.0 * np.array(list(known.values()), dtype=np.float64))
 
@@ -177,6 +182,11 @@ def _proofs(line: Timeline, most: int) -> list[list[Any]]:
     if len(rows) > most:
         moved = {move.round for move in line.moves}
         rows = [row for row in rows if row in moved or line.proofs[row].advice][-most:]
+    return _stated(line, rows)
+
+
+def _stated(line: Timeline, rows: Sequence[int]) -> list[list[Any]]:
+    """Time, round and sentences of these rounds, without those that have nothing to say."""
     proofs = [line.proofs[row] for row in rows]
     said = [
         # The error of the last moves stays the same until the next ones.
@@ -186,6 +196,7 @@ def _proofs(line: Timeline, most: int) -> list[list[Any]]:
     return [
         [int(line.times_ms[row]), row + 1, " ".join(text)]
         for row, text in zip(rows, said, strict=True)
+        if text
     ]
 
 

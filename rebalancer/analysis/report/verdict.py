@@ -195,6 +195,10 @@ def _of_recording(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
 
 
 def _of_unbalanced(run: Summary, headline: str, steps: Sequence[NextStep]) -> ReportVerdict:
+    if run.run.unjudged:
+        advice = NextStep("Use more rounds, so that the strategy can judge the last ones.")
+        detail = f"Not judged at the end: {run.run.unjudged}."
+        return ReportVerdict("unsure", headline, detail, (*steps, advice))
     detail = (
         f"Not balanced at the end: the last round missed the goal ({run.run.goal}). "
         f"{share(run.reached_share)} of the rounds met it."
@@ -263,9 +267,13 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[NextStep]) -> ReportVer
             "Every move interrupts the clients of its bundle for a moment, so the choice is "
             "yours: the table compares both."
         )
-    unbalanced = [run.run.title for run in runs if not run.met_goal_at_end]
-    if unbalanced:
-        detail += f" Outside its own goal at the end: {', '.join(unbalanced)}."
+    missed = [run.run for run in runs if not run.met_goal_at_end]
+    for what, titles in (
+        ("Outside its own goal", [one.title for one in missed if not one.unjudged]),
+        ("Not judged", [one.title for one in missed if one.unjudged]),
+    ):
+        if titles:
+            detail += f" {what} at the end: {', '.join(titles)}."
     level: Level = (
         "compared"
         if len({run.run.goal for run in runs}) > 1 or not evenest.moves

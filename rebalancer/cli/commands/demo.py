@@ -70,7 +70,7 @@ def demo(
 
     Simulated brokers report their load, the Spark job decides, a simulated executor moves bundles,
     and the next reports show the effect. Exit code 0: the last round reached the strategy's goal;
-    3: it did not.
+    3: it did not, or still waits for samples.
     """
     from rebalancer.analysis.goal import goal_of
     from rebalancer.analysis.report.target import can_write, check_target

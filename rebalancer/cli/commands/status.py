@@ -13,6 +13,7 @@ from rebalancer.analysis.explain.answers import in_short
 from rebalancer.analysis.explain.sentences import points, when
 from rebalancer.analysis.explain.subject import UnknownSubject
 from rebalancer.analysis.plans import Plan
+from rebalancer.analysis.round_texts import proves_bound
 from rebalancer.analysis.status import (
     ClusterStatus,
     Status,
@@ -29,7 +30,7 @@ from strategies.approvals import DONE
 from strategies.describe import counted_with, describe_intent, is_active
 from strategies.model import Command, Outcome, Round
 from strategies.ordered_sum import ordered_sum
-from strategies.reported import reported_spread
+from strategies.reported import changes, expected_spread, reported_spread
 from strategies.round_state import TO_MEND, RoundState, reason_of
 from strategies.settings import RoundSettings
 
@@ -178,14 +179,14 @@ def _is_late(newest: Round, now_ms: int, rounds: RoundSettings) -> bool:
 
 
 def _spread(newest: Round) -> str:
-    bounds, after = newest.certificate, points(newest.spread_after.range)
-    best = (
-        f"; whole bundles can reach {points(bounds.best_spread)} or more"
-        if bounds is not None and bounds.best_spread is not None
-        else ""
-    )
-    now, others = points(reported_spread(newest)), counted_with(newest.counted)
-    return f"spread {now} points in that round, {after} expected after its commands{others}{best}"
+    spread = f"spread {points(reported_spread(newest))} points in that round"
+    if changes(newest):
+        after = points(expected_spread(newest))
+        spread += f", {after} expected after its commands{counted_with(newest.counted)}"
+    bounds = newest.certificate
+    if bounds is None or bounds.best_spread is None or not proves_bound(bounds):
+        return spread
+    return f"{spread}; whole bundles can reach {points(bounds.best_spread)} or more"
 
 
 def _reports(one: ClusterStatus, now_ms: int) -> str:

@@ -10,7 +10,7 @@ from rebalancer.analysis.goal import Goal
 from rebalancer.analysis.round_texts import least_text, optimum_text, sentences
 from rebalancer.cli.demo.plan import TOPICS, DemoPlan
 from rebalancer.simulation.closed_loop import Step
-from rebalancer.simulation.tracing import proof_of
+from rebalancer.simulation.tracing import proof_of, unjudged
 
 #: The strategy's goal must be reached for this many rounds without a command before the demo ends
 #: early.
@@ -55,11 +55,16 @@ class Result:
         change = f"the spread ({self.goal.measure}) went from {first:.1f} to {last:.1f} points"
         effort = f"{self.moved} of {self.bundles} bundles were moved in {len(self.steps)} rounds"
         outcome = f"{change}, {self.goal.verdict(self.steps[-1].round)}; {effort}."
-        return (
-            f"Balanced: {outcome}"
-            if self.balanced
-            else f"Not balanced yet: {outcome} Try more rounds: --rounds {2 * self.plan.rounds}."
-        )
+        if self.balanced:
+            return f"Balanced: {outcome}"
+        return f"{self._lead()}: {outcome} Try more rounds: --rounds {2 * self.plan.rounds}."
+
+    def _lead(self) -> str:
+        """What the last round says of a cluster that is not known to be balanced."""
+        waits = unjudged(self.steps[-1].round.skips)
+        if waits is None:
+            return "Not balanced yet"
+        return "Waits for samples" if waits.code == "waiting-for-samples" else "Not judged"
 
     def proof(self) -> str:
         """What the rounds prove: the last one how near the optimum the cluster is, the one that
@@ -70,7 +75,7 @@ class Result:
         biggest = max(rounds, key=lambda one: one.certificate.moved if one.certificate else 0.0)
         effort = "" if biggest.certificate is None else least_text(biggest.certificate)
         said = [near, f"round {biggest.round} {effort}" if effort else ""]
-        return f"Proven: {'; '.join(filter(None, said))}." if near else ""
+        return f"Proven: {'; '.join(filter(None, said))}." if any(said) else ""
 
     def as_json(self) -> dict[str, Any]:
         """The body of `rebalancer demo --json`."""

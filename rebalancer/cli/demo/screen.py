@@ -21,6 +21,7 @@ from rebalancer.cli.demo.plan import DemoPlan
 from rebalancer.cli.demo.result import Result
 from rebalancer.cli.demo.story import closing, decided, extremes, introduction, reasons, short
 from rebalancer.simulation.closed_loop import Step
+from rebalancer.simulation.tracing import unjudged
 
 _BAR_WIDTH = 20
 _INDENT = 7
@@ -91,7 +92,7 @@ class Screen:
         busiest, idlest = extremes(step.round)
         spread = Text(
             f"{self._goal.spread(step.round):.1f}",
-            style="green" if self._goal.reached(step.round) else "red",
+            style=_style(step, self._goal),
         )
         self._console.print(
             _row(str(step.round.round), spread, busiest, idlest, decided(step, self._goal))
@@ -144,6 +145,13 @@ class Screen:
         for broker, before in self._first.items():
             table.add_row(short(broker), _bar(before), _bar(self._now.get(broker, 0.0)))
         return table
+
+
+def _style(step: Step, goal: Goal) -> str:
+    """The colour of a spread."""
+    if goal.reached(step.round):
+        return "green"
+    return "red" if unjudged(step.round.skips) is None else "yellow"
 
 
 def _row(*cells: str | Text, style: str = "") -> Table:

@@ -14,7 +14,7 @@ from rebalancer.cli.lines import put
 from rebalancer.cli.watch.folder import WatchFolder
 from strategies.describe import counted_with
 from strategies.model import Command, Round
-from strategies.reported import reported_spread
+from strategies.reported import expected_spread, reported_spread
 
 #: Commands of a round that are printed.
 _MOST_COMMANDS = 5
@@ -76,7 +76,7 @@ def _round_lines(one: Round, code: str, moves: Sequence[Command]) -> Iterator[st
     spread = f"spread {points(reported_spread(one))} points"
     after = ""
     if moves or one.counted:
-        after = f", {points(one.spread_after.range)} after its moves{counted_with(one.counted)}"
+        after = f", {points(expected_spread(one))} after its moves{counted_with(one.counted)}"
     text = code if one.state is None else f"{code}: {one.state.text}"
     yield f"{one.cluster}, round {one.round}: {spread}{after}; {text}"
     for move in moves[:_MOST_COMMANDS]:

@@ -22,14 +22,26 @@ def gap_text(gap: LoadGap) -> str:
     """`b5 is at least 18.4 points above b1 in the mean of the last 3 samples, and in each by what
     traffic explains`
     """
+    return f"{gap.over} is at least {gap.points:.1f} points above {gap.under} in {_shown(gap)}"
+
+
+def _cause(gap: LoadGap, source: str, destination: str) -> str:
+    """The gap as the reason of a move between these brokers: other brokers are not its cause, so
+    that it then is one of the cluster.
+    """
+    if {source, destination} == {gap.over, gap.under}:
+        return gap_text(gap)
+    return f"the cluster has a gap of at least {gap.points:.1f} points in {_shown(gap)}"
+
+
+def _shown(gap: LoadGap) -> str:
+    """What shows the gap."""
     how = ""
     if gap.explained == 1:
         how = ", and in each by what traffic explains"
     elif gap.explained:
         how = f", and traffic explains at least {100 * gap.explained:.0f} % of that"
-    return (
-        f"{gap.over} is at least {gap.points:.1f} points above {gap.under} in {_window(gap)}{how}"
-    )
+    return f"{_window(gap)}{how}"
 
 
 def _window(gap: LoadGap) -> str:
@@ -52,7 +64,8 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[De
     before = spread_of(cluster.brokers.usage)
     whole = f"{moves} the estimated spread from {before:.1f} to {plan.spread:.1f}"
     texts = {
-        (source, destination): f"{gap_text(gap)} ({gap.limit:.1f} are enough): "
+        (source, destination): f"{_cause(gap, cluster.names[source], cluster.names[destination])} "
+        f"({gap.limit:.1f} are enough): "
         f"{_effect(cluster, together, pairs.get((destination, source), []))}; {whole}"
         for (source, destination), together in pairs.items()
     }

@@ -138,8 +138,10 @@ class Gap:
         return f"it does not fit into what was left of the {SHOWN[self.metric](self.need)} to move"
 
     def decision(self, bundle: str, load: float) -> Decision:
-        """Decision that the bundle leaves; placement names the destination."""
-        shown = SHOWN[self.metric]
+        """Decision that the bundle leaves; placement names the destination, which may be another
+        broker than the idlest one.
+        """
+        shown, other = SHOWN[self.metric], "the idlest" if self.idlest else "no"
         leaving = (
             f"{shown(load)} of the {shown(self.need)} to move leave with this bundle for a broker "
             "that placement picks"
@@ -150,7 +152,8 @@ class Gap:
             self.busiest,
             None,
             code,
-            f"{self.busiest} {self.why}: {leaving}",
+            f"{self.busiest} carries {shown(self.most)}, {other} broker {shown(self.least)}: "
+            f"{leaving}",
             {**self.evidence, "bundle_load": load},
         )
 
