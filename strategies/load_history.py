@@ -59,6 +59,11 @@ class LoadHistory(NamedTuple):
     bundles: int = 0
     #: The newest report showed a jump of usage without a change of traffic, which was not believed.
     doubted: bool = False
+    #: Periods since its samples began again, until three of them show the same number of bundles; 0
+    #: while none is awaited.
+    waited: float = 0.0
+    #: When its number of bundles last changed.
+    recounted_at_ms: int = -1
 
     @classmethod
     def of(
