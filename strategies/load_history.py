@@ -113,7 +113,9 @@ def level_columns(packed: bytes) -> Floats:
 class RecentMove(NamedTuple):
     """A bundle that the strategy decided to move, its traffic (bytes/s, messages/s in + out), and
     the predicted changes of usage (fractions). `counted`: older samples of both brokers include it;
-    `shown`: reports have shown that it was carried out.
+    `shown`: reports have shown that it was carried out; `held`: a limit of the round held it back,
+    and a later round decides it again; `exchange`: number of the swap that it is half of, 0 for
+    others.
     """
 
     bundle: str
@@ -126,18 +128,21 @@ class RecentMove(NamedTuple):
     destination_gains: float
     counted: bool = False
     shown: bool = False
+    held: bool = False
+    exchange: int = 0
 
 
 class Episode(NamedTuple):
     """A series of rounds with moves that follow each other closely. Usages are fractions.
 
-    `last_at_ms`: of the last moves; `spread_before`, `spread_predicted`: of these moves;
+    `last_at_ms`: of the last moves; `spread_before`, `spread_predicted`: of the last plan;
     `judged`: their effect has been compared with the prediction; `idle_rounds`: rounds of moves in
     a row that brought less than a tenth of what they predicted; `caution`: factor of all limits, 1
     or more; `rests_until_ms`: no moves before this time; `error`: mean difference between predicted
     and seen usage after the last judged moves, None without any; `idle_moves`: number of moves
     of the idle rounds; `planned`: number of the last moves when they were decided;
-    `judged_at_ms`: when moves were last compared with their prediction.
+    `judged_at_ms`: when moves were last compared with their prediction; `planned_at_ms`: when the
+    last plan was made, whose moves limits may spread over many rounds.
     """
 
     began_at_ms: int = -1
@@ -153,3 +158,4 @@ class Episode(NamedTuple):
     idle_moves: int = 0
     planned: int = 0
     judged_at_ms: int = -1
+    planned_at_ms: int = -1

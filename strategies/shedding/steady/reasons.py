@@ -40,19 +40,20 @@ def _window(gap: LoadGap) -> str:
     return f"each of the last {gap.samples // gap.block} means of {gap.block} samples"
 
 
-def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[Decision, ...]:
+def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | None) -> tuple[Decision, ...]:
     """The moves of the plan with their reason, which is the same for all moves between two brokers:
-    `explain` shows it once.
+    `explain` shows it once. `gap`: None for what is left of the plan before.
     """
     pairs: dict[tuple[int, int], list[PlannedMove]] = {}
     for move in plan.moves:
         pairs.setdefault((move.source, move.destination), []).append(move)
     count = len(plan.moves)
     moves = "this brings" if count == 1 else f"the {count} moves of the plan bring"
+    code, why, evidence = _cause(gap)
     before = spread_of(cluster.brokers.usage)
     whole = f"{moves} the estimated spread from {before:.1f} to {plan.spread:.1f}"
     texts = {
-        (source, destination): f"{gap_text(gap)} ({gap.limit:.1f} are enough): "
+        (source, destination): f"{why}: "
         f"{_effect(cluster, together, pairs.get((destination, source), []))}; {whole}"
         for (source, destination), together in pairs.items()
     }
@@ -61,12 +62,10 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[De
             move.bundle,
             cluster.names[move.source],
             cluster.names[move.destination],
-            gap.code,
+            code,
             texts[move.source, move.destination],
             {
-                "gap_points": gap.points,
-                "limit_points": gap.limit,
-                "samples": gap.samples,
+                **evidence,
                 "source_loses_points": loses,
                 "destination_gains_points": gains,
                 "spread_points": before,
@@ -78,6 +77,18 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[De
         for move in plan.moves
         for loses, gains in [cluster.brokers.effect(move)]
     )
+
+
+def _cause(gap: LoadGap | None) -> tuple[str, str, Evidence]:
+    """Code, reason and figures of what a plan is for."""
+    if gap is None:
+        return "rest-of-plan", "a limit held this part of the plan back", {}
+    figures: Evidence = {
+        "gap_points": gap.points,
+        "limit_points": gap.limit,
+        "samples": gap.samples,
+    }
+    return gap.code, f"{gap_text(gap)} ({gap.limit:.1f} are enough)", figures
 
 
 def _effect(

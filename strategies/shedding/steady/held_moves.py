@@ -1,0 +1,58 @@
+"""The rest of a plan: moves that a limit held back, and that the next rounds decide again.
+
+A limit slows a plan down and does not change where it ends, so the rest needs no new evidence: the
+samples after its first moves would be too few for that, and a move that is worth it with the others
+may not be worth it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strategies.load_history import Episode, RecentMove
+from strategies.shedding.steady.cluster import PlannedCluster
+from strategies.shedding.steady.doubt import last_moves
+from strategies.shedding.steady.move_plan import (
+    MovePlan,
+    PlannedMove,
+    after_moves,
+    spread_of,
+)
+
+
+def has_begun(episode: Episode, made: Sequence[RecentMove], now_ms: int) -> bool:
+    """Whether a part of the last plan was carried out, so that its rest may follow. Without any,
+    the evidence for a plan is what it was.
+    """
+    return now_ms >= episode.rests_until_ms and bool(last_moves(episode, made))
+
+
+def rest_of_plan(
+    cluster: PlannedCluster, held: Sequence[RecentMove], episode: Episode
+) -> MovePlan | None:
+    """The moves of the plan that are still to be made, by the present load; None if the brokers are
+    as even as the plan was to make them, or would be less even with these moves than they are.
+    """
+    moves = [one for move in held if (one := _planned(cluster, move)) is not None]
+    if not moves:
+        return None
+    brokers = cluster.brokers
+    plan = MovePlan(tuple(moves), *after_moves(brokers, moves))
+    now = spread_of(brokers.usage)
+    return plan if now > max(plan.spread, 100 * episode.spread_predicted) else None
+
+
+def _planned(cluster: PlannedCluster, move: RecentMove) -> PlannedMove | None:
+    """The move with the bundle's present size; None where it can no longer be made."""
+    if move.source not in cluster.names or move.destination not in cluster.names:
+        return None
+    source, destination = (cluster.names.index(one) for one in (move.source, move.destination))
+    brokers = cluster.brokers
+    pieces = brokers.pieces(source)
+    if move.bundle not in pieces.names:
+        return None
+    row = pieces.names.index(move.bundle)
+    if not pieces.movable[row] or not brokers.takers(move.bundle, source)[destination]:
+        return None
+    size, unsure = float(pieces.sizes[row]), float(pieces.unsure[row])
+    return PlannedMove(move.bundle, source, destination, size, unsure, move.exchange)
