@@ -103,15 +103,9 @@ def continued(
         load = (at_ms, usage, throughput, rate)
     recounted = bundles != old_bundles
     if not samples:
-        kept_levels = _levels(_kept(levels, at_ms), load)
-        if waited:
-            waited += min(1.0, (at_ms - changed_at_ms) / period_ms)
-            recounted_at_ms = int(at_ms) if recounted else recounted_at_ms
-        return LoadHistory(
-            packed(*load), kept_levels, changed_at_ms, bundles, False, waited, recounted_at_ms
-        )
+        return _begun(old, load, bundles, period_ms)
     last = unpacked_at(samples, len(samples) - ROW_BYTES)
-    last_at_ms, last_usage, last_throughput, last_rate = last
+    last_at_ms = last[0]
     if at_ms <= last_at_ms or (not fresh and at_ms - last_at_ms < 0.75 * period_ms):
         return old
     if recounted:
@@ -121,28 +115,47 @@ def continued(
     levels = _kept(levels, at_ms)
     if waited:
         waited += min(1.0, (at_ms - last_at_ms) / period_ms)
-    if recounted and waited < STARVED and _is_explained(load, last, samples):
+    if recounted and waited < STARVED and _is_explained(load, samples):
         # Bundles came or left: older samples show another set, this one shows a mixture.
         return LoadHistory(b"", levels, int(at_ms), bundles, False, waited or 1.0, recounted_at_ms)
     if _was_silent(samples, at_ms, last_at_ms, period_ms):
         return LoadHistory(packed(*load), _levels(levels, load), changed_at_ms, bundles)
-    doubted = abs(usage - last_usage) > JUMP and _is_doubtful(load, old)
-    if doubted:  # not believed the first time
-        added = _appended(samples, (at_ms, last_usage, throughput, rate), last, period_ms)
-    else:
-        added = _appended(samples, load, last, period_ms)
-        is_step = (
-            throughput > STEP * last_throughput
-            or last_throughput > STEP * throughput
-            or rate > STEP * last_rate
-            or last_rate > STEP * rate
-        )
-        if not is_step:  # at a step, usage may be a period older than traffic
-            levels = _levels(levels, load)
+    load, levels, doubted = _believed(load, last, old, levels)
+    added = _appended(samples, load, last, period_ms)
     if waited and _are_enough(added, max(changed_at_ms, recounted_at_ms)):
         waited = 0.0
     return _new(
         LoadHistory, (added, levels, changed_at_ms, bundles, doubted, waited, recounted_at_ms)
+    )
+
+
+def _believed(
+    load: _Load, last: tuple[float, ...], old: LoadHistory, levels: bytes
+) -> tuple[_Load, bytes, bool]:
+    """The load with the usage that is believed, the levels with it, and whether it is doubted."""
+    at_ms, usage, throughput, rate = load
+    _, last_usage, last_throughput, last_rate = last
+    if abs(usage - last_usage) > JUMP and _is_doubtful(load, old):  # not believed the first time
+        return (at_ms, last_usage, throughput, rate), levels, True
+    is_step = (
+        throughput > STEP * last_throughput
+        or last_throughput > STEP * throughput
+        or rate > STEP * last_rate
+        or last_rate > STEP * rate
+    )
+    # At a step, usage may be a period older than traffic.
+    return load, levels if is_step else _levels(levels, load), False
+
+
+def _begun(old: LoadHistory, load: _Load, bundles: int, period_ms: float) -> LoadHistory:
+    """The history with its first sample."""
+    at_ms, waited, recounted_at_ms = load[0], old.waited, old.recounted_at_ms
+    if waited:
+        waited += min(1.0, (at_ms - old.changed_at_ms) / period_ms)
+        recounted_at_ms = recounted_at_ms if bundles == old.bundles else int(at_ms)
+    levels = _levels(_kept(old.packed_levels, at_ms), load)
+    return LoadHistory(
+        packed(*load), levels, old.changed_at_ms, bundles, False, waited, recounted_at_ms
     )
 
 
@@ -151,22 +164,19 @@ def by_usage(history: LoadHistory) -> bool:
     return history.waited >= STARVED
 
 
-def _is_explained(load: _Load, last: Sequence[float], samples: bytes) -> bool:
-    """Whether traffic changes as only bundles that come or leave change it: by more than it does
-    from sample to sample.
+def _is_explained(load: _Load, samples: bytes) -> bool:
+    """Whether bundles that came or left explain how the traffic changes: by more than it does from
+    sample to sample.
     """
-    if _stands_still(load, last):
-        return False
-    figures = columns(samples)
-    if len(figures) < _COMPARED_FROM:
-        return True
-    for at in (2, 3):
-        one, other = figures[:-1, at], figures[1:, at]
-        larger = np.maximum(np.maximum(one, other), TINY)
-        usual = float(np.median(np.abs(other - one) / larger))
-        if abs(load[at] - last[at]) > max(STANDSTILL, UNUSUAL * usual) * max(load[at], last[at]):
-            return True
-    return False
+    figures = columns(samples)[:, 2:]
+    older, newer = figures[:-1], figures[1:]
+    usual = np.zeros(2)
+    if len(figures) >= _COMPARED_FROM:
+        larger = np.maximum(np.maximum(older, newer), TINY)
+        usual = np.median(np.abs(newer - older) / larger, axis=0)
+    now, last = np.array(load[2:]), figures[-1]
+    limits = np.maximum(STANDSTILL, UNUSUAL * usual) * np.maximum(now, last)
+    return bool((np.abs(now - last) > limits).any())
 
 
 def _are_enough(samples: bytes, since_ms: int) -> bool:
