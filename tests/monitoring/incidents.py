@@ -187,6 +187,13 @@ def cannot_help(_: Path) -> Scrapes:
     return there.scrapes
 
 
+def load_without_traffic(_: Path) -> Scrapes:
+    """Another process uses a quarter of a broker's CPU: no traffic explains that, so rounds wait."""
+    return _after_healthy(
+        lambda there: setattr(there.cluster.world, "foreign", np.array([25.0, 0.0, 0.0, 0.0])), 75
+    )
+
+
 def greedy_process(_: Path) -> Scrapes:
     """A process on the busiest broker uses the CPU that moved bundles leave."""
     usage = (0.9, *[0.72] * 19)
@@ -315,6 +322,7 @@ CLOCK = "PulsarRebalancerClockWrong"
 REFUSES = "PulsarRebalancerExecutorRefuses"
 OVERTAKEN = "PulsarRebalancerJobOvertaken"
 CANNOT_HELP = "PulsarRebalancerCannotHelp"
+WAITS = "PulsarRebalancerWaits"
 YIELDS = "PulsarRebalancerYields"
 USELESS = "PulsarRebalancerMovesDoNotHelp"
 DISK = "PulsarRebalancerDiskFull"
@@ -337,6 +345,7 @@ INCIDENTS = (
     Incident("a-flood", a_flood, ASIDE, HEALTHY_MIN, 24),
     Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
     Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),
+    Incident("load-without-traffic", load_without_traffic, WAITS, 40, 60),
     Incident("greedy-process", greedy_process, USELESS, 12, 25),
     Incident("a-script-unloads", a_script_unloads, YIELDS, HEALTHY_MIN, 30),
     Incident("another-shedder", another_shedder, YIELDS, 10, 30),

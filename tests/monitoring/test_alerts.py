@@ -30,7 +30,7 @@ def test_rules_and_configuration_are_valid() -> None:
 
 def test_there_is_an_incident_for_each_alert() -> None:
     assert {one["alert"] for one in ALERTS} == {one.alert for one in INCIDENTS if one.alert}
-    assert len(ALERTS) == 11
+    assert len(ALERTS) == 12
 
 
 @pytest.mark.parametrize(
