@@ -187,11 +187,17 @@ def cannot_help(_: Path) -> Scrapes:
     return there.scrapes
 
 
-def load_without_traffic(_: Path) -> Scrapes:
-    """Another process uses a quarter of a broker's CPU: no traffic explains that, so rounds wait."""
-    return _after_healthy(
-        lambda there: setattr(there.cluster.world, "foreign", np.array([25.0, 0.0, 0.0, 0.0])), 75
-    )
+def busy_in_turns(_: Path) -> Scrapes:
+    """Another process uses a quarter of the CPU of two brokers in turn, so that no gap lasts."""
+    there = Installation(cluster(EVEN))
+    there.minutes(HEALTHY_MIN)
+
+    def work() -> None:
+        there.cluster.world.foreign = np.roll([25.0, 0.0, 0.0, 0.0], there.now_s // 120 % 2)
+
+    there.every_minute = work
+    there.minutes(60)
+    return there.scrapes
 
 
 def greedy_process(_: Path) -> Scrapes:
@@ -345,7 +351,7 @@ INCIDENTS = (
     Incident("a-flood", a_flood, ASIDE, HEALTHY_MIN, 24),
     Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
     Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),
-    Incident("load-without-traffic", load_without_traffic, WAITS, 40, 60),
+    Incident("busy-in-turns", busy_in_turns, WAITS, 40, 60),
     Incident("greedy-process", greedy_process, USELESS, 12, 25),
     Incident("a-script-unloads", a_script_unloads, YIELDS, HEALTHY_MIN, 30),
     Incident("another-shedder", another_shedder, YIELDS, 10, 30),

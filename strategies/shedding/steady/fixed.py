@@ -24,7 +24,7 @@ from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves, last_moves, remembered, without_lost
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, followed, widest_gap
-from strategies.shedding.steady.held_moves import has_begun, rest_of_plan
+from strategies.shedding.steady.held_moves import goes_on, rest_of_plan
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
@@ -258,11 +258,6 @@ class _Round:
 
     def decided(self) -> _Decided:
         """The moves of the round, or why there are none."""
-        if self.held and has_begun(self.episode, self.moves, self.view.now_ms):
-            cluster = self._cluster(frozenset(), 0.0, settling=True)
-            rest = rest_of_plan(cluster, self.held, self.episode)
-            if rest is not None:
-                return self._moved(cluster, rest, None, self.settings.rest_minutes)
         found = gap_or_reason(
             self.view.cluster,
             self.histories,
@@ -271,6 +266,11 @@ class _Round:
             now_ms=self.view.now_ms,
             count=len(self.live),
         )
+        if goes_on(found, self.held, self.episode, self.moves, self.view.now_ms):
+            cluster = self._cluster(frozenset(), 0.0, settling=True)
+            rest = rest_of_plan(cluster, self.held, self.episode)
+            if rest is not None:
+                return self._moved(cluster, rest, None, self.settings.rest_minutes)
         return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
 
     def _planned(self, gap: LoadGap) -> _Decided:

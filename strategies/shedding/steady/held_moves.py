@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strategies.load_history import Episode, RecentMove
+from strategies.model import Skip
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.doubt import last_moves
+from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.move_plan import (
     MovePlan,
     PlannedMove,
@@ -20,11 +22,22 @@ from strategies.shedding.steady.move_plan import (
 )
 
 
-def has_begun(episode: Episode, made: Sequence[RecentMove], now_ms: int) -> bool:
-    """Whether a part of the last plan was carried out, so that its rest may follow. Without any,
-    the evidence for a plan is what it was.
+def goes_on(
+    found: LoadGap | Skip,
+    held: Sequence[RecentMove],
+    episode: Episode,
+    made: Sequence[RecentMove],
+    now_ms: int,
+) -> bool:
+    """Whether the rest of the last plan may follow. It does not while the strategy rests, nor where
+    `found` is evidence for a new plan and nothing of this one was made: neither ever, nor in the
+    last round, when the limit had no room for what is left.
     """
-    return now_ms >= episode.rests_until_ms and bool(last_moves(episode, made))
+    last = last_moves(episode, made)
+    if not held or not last or now_ms < episode.rests_until_ms:
+        return False
+    stuck = max(one.at_ms for one in last) < episode.last_at_ms
+    return not (stuck and isinstance(found, LoadGap) and found.code != "follow-up")
 
 
 def rest_of_plan(
