@@ -24,7 +24,7 @@ from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves, last_moves, remembered, without_lost
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, followed, widest_gap
-from strategies.shedding.steady.held_moves import goes_on, rest_of_plan
+from strategies.shedding.steady.held_moves import goes_on, rest_of_plan, without_swaps
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
@@ -267,15 +267,16 @@ class _Round:
             count=len(self.live),
         )
         if goes_on(found, self.held, self.episode, self.moves, self.view.now_ms):
-            cluster = self._cluster(frozenset(), 0.0, settling=True)
+            minutes = self._rest_minutes(self.episode.planned_points)
+            cluster = self._cluster(self._resting(minutes), 0.0, settling=True)
             rest = rest_of_plan(cluster, self.held, self.episode)
             if rest is not None:
-                return self._moved(cluster, rest, None, self.settings.rest_minutes)
+                return self._moved(cluster, rest, self.episode.planned_points, minutes)
         return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
 
     def _planned(self, gap: LoadGap) -> _Decided:
         profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
-        rest_minutes = self._rest_minutes(gap)
+        rest_minutes = self._rest_minutes(gap.points)
         cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
             return self._quiet(reasons.no_plan(self.view.cluster, gap, self.live))
@@ -286,10 +287,11 @@ class _Round:
         return self._moved(cluster, plan, gap, rest_minutes)
 
     def _moved(
-        self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | None, rest_minutes: float
+        self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float
     ) -> _Decided:
-        """The moves of a plan. `gap`: what it is for; None for the rest of the plan before."""
+        """The moves of a plan. `gap`: what it is for; of the rest of a plan, the points only."""
         profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
+        plan = without_swaps(plan, self.held, self.episode, self.moves)
         whole = cache(lambda: self._certified(cluster, plan))
 
         def certify(moving: Collection[str]) -> Certificate:
@@ -301,7 +303,7 @@ class _Round:
             *why_not_even(cluster, plan, profile.band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
         rest = reasons.rest_text(rest_minutes, self.settings)
-        if not plan.moves and gap is not None:
+        if not plan.moves and isinstance(gap, LoadGap):
             skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
             return _Decided((), skips, self.moves, self.episode, certify)
         return _Decided(
@@ -345,9 +347,9 @@ class _Round:
             settling=settling,
         )
 
-    def _rest_minutes(self, gap: LoadGap) -> float:
+    def _rest_minutes(self, points: float) -> float:
         profile = PROFILES[self.settings.steadiness]
-        part = min(profile.rest, URGENT_REST if gap.points > URGENT_GAP else 1.0)
+        part = min(profile.rest, URGENT_REST if points > URGENT_GAP else 1.0)
         return part * self.settings.rest_minutes
 
     def _resting(self, rest_minutes: float) -> frozenset[str]:
@@ -380,9 +382,9 @@ def returns(moves: Sequence[RecentMove]) -> int:
 
 
 def _after_moves(
-    episode: Episode, gap: LoadGap | None, cluster: PlannedCluster, plan: MovePlan, now_ms: int
+    episode: Episode, gap: LoadGap | float, cluster: PlannedCluster, plan: MovePlan, now_ms: int
 ) -> Episode:
-    if gap is None:  # the follow-up of a plan comes after its last moves
+    if not isinstance(gap, LoadGap):  # the follow-up of a plan comes after its last moves
         began_at_ms = episode.began_at_ms if episode.followed_up else now_ms
         return episode._replace(began_at_ms=began_at_ms, last_at_ms=now_ms, judged=False)
     follows = gap.code == "follow-up"
@@ -395,4 +397,5 @@ def _after_moves(
         judged=False,
         planned=len(plan.moves),
         planned_at_ms=now_ms,
+        planned_points=gap.points,
     )

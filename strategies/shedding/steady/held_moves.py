@@ -8,6 +8,7 @@ may not be worth it alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from strategies.load_history import Episode, RecentMove
 from strategies.model import Skip
@@ -33,23 +34,44 @@ def goes_on(
     `found` is evidence for a new plan and nothing of this one was made: neither ever, nor in the
     last round, when the limit had no room for what is left.
     """
-    last = last_moves(episode, made)
-    if not held or not last or now_ms < episode.rests_until_ms:
+    if not held or not last_moves(episode, made) or now_ms < episode.rests_until_ms:
         return False
-    stuck = max(one.at_ms for one in last) < episode.last_at_ms
+    stuck = not _was_used(episode, made)
     return not (stuck and isinstance(found, LoadGap) and found.code != "follow-up")
+
+
+def _was_used(episode: Episode, made: Sequence[RecentMove]) -> bool:
+    """Whether the last round of the plan had moves."""
+    return any(one.at_ms == episode.last_at_ms for one in made)
+
+
+def without_swaps(
+    plan: MovePlan, held: Sequence[RecentMove], episode: Episode, made: Sequence[RecentMove]
+) -> MovePlan:
+    """The plan, with the halves of a swap as moves of their own if the limit had no room for both
+    in the last round. The first half alone leaves its destination below its source.
+    """
+    if _was_used(episode, made) or not any(one.exchange for one in held):
+        return plan
+    return replace(plan, moves=tuple(replace(one, exchange=0) for one in plan.moves))
 
 
 def rest_of_plan(
     cluster: PlannedCluster, held: Sequence[RecentMove], episode: Episode
 ) -> MovePlan | None:
-    """The moves of the plan that are still to be made, by the present load; None if the brokers are
-    as even as the plan was to make them, or would be less even with these moves than they are.
+    """The moves of the plan that are still to be made, without those that would now make their
+    destination fuller than their source; None if the brokers are as even as the plan was to make
+    them, or would be no more even with these moves than they are.
     """
-    moves = [one for move in held if (one := _planned(cluster, move)) is not None]
-    if not moves:
-        return None
-    brokers = cluster.brokers
+    brokers, moves = cluster.brokers, list[PlannedMove]()
+    usage = brokers.usage.copy()
+    for move in filter(None, (_planned(cluster, one) for one in held)):
+        loses, gains = brokers.effect(move)
+        before, room = usage[move.source], brokers.ceiling(move.source, move.destination)
+        if usage[move.destination] + gains <= before + room:
+            usage[move.source] -= loses
+            usage[move.destination] += gains
+            moves.append(move)
     plan = MovePlan(tuple(moves), *after_moves(brokers, moves))
     now = spread_of(brokers.usage)
     return plan if now > max(plan.spread, 100 * episode.spread_predicted) else None

@@ -42,7 +42,7 @@ def _window(gap: LoadGap) -> str:
 
 def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | None) -> tuple[Decision, ...]:
     """The moves of the plan with their reason, which is the same for all moves between two brokers:
-    `explain` shows it once. `gap`: None for what is left of the plan before.
+    `explain` shows it once. `gap`: of the rest of a plan, the points of the gap that it was for.
     """
     pairs: dict[tuple[int, int], list[PlannedMove]] = {}
     for move in plan.moves:
@@ -79,10 +79,11 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | None) -> t
     )
 
 
-def _cause(gap: LoadGap | None) -> tuple[str, str, Evidence]:
+def _cause(gap: LoadGap | float) -> tuple[str, str, Evidence]:
     """Code, reason and figures of what a plan is for."""
-    if gap is None:
-        return "rest-of-plan", "a limit held this part of the plan back", {}
+    if not isinstance(gap, LoadGap):
+        text = f"a limit held back this part of the plan for a gap of {gap:.1f} points"
+        return "rest-of-plan", text, {"gap_points": gap}
     figures: Evidence = {
         "gap_points": gap.points,
         "limit_points": gap.limit,
