@@ -142,8 +142,8 @@ class Episode(NamedTuple):
     and seen usage after the last judged moves, None without any; `idle_moves`: number of moves
     of the idle rounds; `planned`: number of the last moves when they were decided;
     `judged_at_ms`: when moves were last compared with their prediction; `planned_at_ms`: when the
-    last plan was made, whose moves limits may spread over many rounds; `planned_points`: the gap that
-    it was for, in points.
+    last plan was made, whose moves limits may spread over many rounds; `planned_points`: the gap
+    that it was for, in points.
     """
 
     began_at_ms: int = -1

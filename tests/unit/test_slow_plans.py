@@ -8,12 +8,16 @@ from functools import cache
 from itertools import islice
 
 import pytest
+from numpy import zeros
 
 from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, Step, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
+from strategies.load_history import Episode, RecentMove
 from strategies.model import MIB
+from strategies.shedding.steady.held_moves import without_swaps
+from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
 
 pytestmark = pytest.mark.heavy
 
@@ -89,3 +93,18 @@ def test_while_the_limit_of_the_hour_is_spent_rounds_say_so() -> None:
     assert states
     assert {one.code for one in states if one is not None} == {"not-allowed"}
     assert all("limits.moves_per_hour = 2" in one.text for one in states if one is not None)
+
+
+def test_the_halves_of_a_swap_follow_each_other_where_a_round_has_no_room_for_both() -> None:
+    swap = MovePlan(
+        (PlannedMove("a", 0, 1, 5.0, 0.0, 1), PlannedMove("b", 1, 0, 2.0, 0.0, 1)),
+        zeros(2),
+        zeros(2),
+    )
+    episode = Episode(last_at_ms=60_000, planned_at_ms=0)
+    held = [RecentMove("a", "x:1", "y:1", 60_000, 1.0, 1.0, 0.1, 0.1, held=True, exchange=1)]
+    made = RecentMove("c", "x:1", "y:1", 0, 1.0, 1.0, 0.1, 0.1, counted=True)
+    apart = without_swaps(swap, held, episode, [made])
+    assert [one.exchange for one in apart.moves] == [0, 0]
+    assert without_swaps(swap, held, episode, [made._replace(at_ms=60_000)]) is swap
+    assert without_swaps(swap, [], episode, [made]) is swap

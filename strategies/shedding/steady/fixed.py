@@ -290,8 +290,9 @@ class _Round:
         self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float
     ) -> _Decided:
         """The moves of a plan. `gap`: what it is for; of the rest of a plan, the points only."""
-        profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
-        plan = without_swaps(plan, self.held, self.episode, self.moves)
+        band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
+        if self.view.even is None:  # else no half may move alone
+            plan = without_swaps(plan, self.held, self.episode, self.moves)
         whole = cache(lambda: self._certified(cluster, plan))
 
         def certify(moving: Collection[str]) -> Certificate:
@@ -300,7 +301,7 @@ class _Round:
 
         advice = [
             *cluster_full(cluster),
-            *why_not_even(cluster, plan, profile.band, lambda: 100 * (whole().best_spread or 0.0)),
+            *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
         rest = reasons.rest_text(rest_minutes, self.settings)
         if not plan.moves and isinstance(gap, LoadGap):
