@@ -7,7 +7,7 @@ its hit counts, because it is still due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -18,6 +18,8 @@ from strategies.placement.destinations import Destinations
 from strategies.state import Gained
 
 _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
+#: Codes of refusals that end with time: the move itself is still wanted.
+_LATER = frozenset({"budget", "counts-on", "outside-window", "rounds-yield"})
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def decide(
         enumerate(shedding.decisions), key=lambda one: one[1].exchange or one[0]
     ):
         gate.decide([decision for _, decision in group])
-    memory = destinations.memory
+    memory = _with_held(destinations.memory, gate.held)
     if rules.keeps_due:
         memory = _still_due(before, memory, shedding.decisions, gate.kept)
     return Leaving(gate.kept, tuple(gate.skips), memory, rules, gate.throughputs)
@@ -80,6 +82,8 @@ class _Gate:
     kept: dict[str, Decision] = field(default_factory=dict)
     skips: list[Skip] = field(default_factory=list)
     throughputs: dict[str, float] = field(default_factory=dict)
+    #: Bundles that a later round may move.
+    held: set[str] = field(default_factory=set)
     #: Broker that a refused bundle was to leave, and to arrive at → this bundle.
     fuller: dict[str, str] = field(default_factory=dict)
     emptier: dict[str, str] = field(default_factory=dict)
@@ -96,6 +100,8 @@ class _Gate:
             for decision in together:
                 self._note_refused(decision)
                 self.skips.append(_stays(decision, refused.get(decision.bundle) or over or _ALONE))
+            if all(why.code in _LATER for why in (*refused.values(), over) if why is not None):
+                self.held |= {decision.bundle for decision in together}
             return
         named = self._named(together)
         self.kept |= {decision.bundle: decision for decision in named}
@@ -173,6 +179,17 @@ def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
         one.destination in (None, other.destination)
         for one, other in zip(together, named, strict=True)
     )
+
+
+def _with_held(memory: Memory, held: Collection[str]) -> Memory:
+    """The memory in which the strategy finds its moves that only had to wait."""
+    if not held or not memory.cluster.moves:
+        return memory
+    moves = tuple(
+        one._replace(held=True) if one.bundle in held and not one.counted else one
+        for one in memory.cluster.moves
+    )
+    return replace(memory, cluster=replace(memory.cluster, moves=moves))
 
 
 def _still_due(

@@ -59,6 +59,11 @@ class LoadHistory(NamedTuple):
     bundles: int = 0
     #: The newest report showed a jump of usage without a change of traffic, which was not believed.
     doubted: bool = False
+    #: Periods since its samples began again, until three of them show the same number of bundles; 0
+    #: while none is awaited.
+    waited: float = 0.0
+    #: When its number of bundles last changed.
+    recounted_at_ms: int = -1
 
     @classmethod
     def of(
@@ -108,7 +113,9 @@ def level_columns(packed: bytes) -> Floats:
 class RecentMove(NamedTuple):
     """A bundle that the strategy decided to move, its traffic (bytes/s, messages/s in + out), and
     the predicted changes of usage (fractions). `counted`: older samples of both brokers include it;
-    `shown`: reports have shown that it was carried out.
+    `shown`: reports have shown that it was carried out; `held`: a limit of the round held it back,
+    and a later round decides it again; `exchange`: number of the swap that it is half of, 0 for
+    others.
     """
 
     bundle: str
@@ -121,18 +128,22 @@ class RecentMove(NamedTuple):
     destination_gains: float
     counted: bool = False
     shown: bool = False
+    held: bool = False
+    exchange: int = 0
 
 
 class Episode(NamedTuple):
     """A series of rounds with moves that follow each other closely. Usages are fractions.
 
-    `last_at_ms`: of the last moves; `spread_before`, `spread_predicted`: of these moves;
+    `last_at_ms`: of the last moves; `spread_before`, `spread_predicted`: of the last plan;
     `judged`: their effect has been compared with the prediction; `idle_rounds`: rounds of moves in
     a row that brought less than a tenth of what they predicted; `caution`: factor of all limits, 1
     or more; `rests_until_ms`: no moves before this time; `error`: mean difference between predicted
     and seen usage after the last judged moves, None without any; `idle_moves`: number of moves
     of the idle rounds; `planned`: number of the last moves when they were decided;
-    `judged_at_ms`: when moves were last compared with their prediction.
+    `judged_at_ms`: when moves were last compared with their prediction; `planned_at_ms`: when the
+    last plan was made, whose moves limits may spread over many rounds; `planned_points`: the gap
+    that it was for, in points.
     """
 
     began_at_ms: int = -1
@@ -148,3 +159,5 @@ class Episode(NamedTuple):
     idle_moves: int = 0
     planned: int = 0
     judged_at_ms: int = -1
+    planned_at_ms: int = -1
+    planned_points: float = 0.0

@@ -29,6 +29,14 @@ STATES: tuple[StateCode, ...] = get_args(StateCode)
 
 _NOTHING = "Nothing to do."
 _NEXT = "Nothing to do: the next rounds decide."
+_SAMPLES = (
+    "Wait for three reports of each broker; if it lasts, check with `rebalancer doctor` how often "
+    "brokers report, and find what keeps changing their bundles."
+)
+_UNEXPLAINED = (
+    "Wait; if it lasts, look for load that does not come from bundles, such as other processes on "
+    "the machine."
+)
 _UNDER_WAY = (
     "Wait; if it lasts, check with `rebalancer status` whether a plan waits for approval, and that "
     "an executor applies commands."
@@ -93,7 +101,7 @@ _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
         "waiting",
         {
             "waiting-for-hits": _NEXT,
-            "waiting-for-samples": _NEXT,
+            "waiting-for-samples": _SAMPLES,
             "waiting-for-moves": _NEXT,
             "moves-did-not-help": "Check the outcomes of the last commands: `rebalancer explain`.",
             "cooling-down": _NEXT,
@@ -334,7 +342,7 @@ def _decided(facts: RoundFacts) -> RoundState:
         helpless = f"more moves cannot help [{skip.code}]"
         return _planned(facts.under_way, helpless if code == "cannot-help" else reason_of(skip))
     if code == "balanced" and (why := _doubt(skip, facts)):
-        return RoundState("waiting", f"{_LEADS['waiting']}: {why}: {reason_of(skip)}", _NEXT)
+        return RoundState("waiting", f"{_LEADS['waiting']}: {why}: {reason_of(skip)}", _UNEXPLAINED)
     return RoundState(code, f"{_LEADS[code]}: {reason_of(skip)}", advice)
 
 

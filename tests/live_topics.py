@@ -38,7 +38,8 @@ _EARLY = RoundState(
     "waiting",
     "it is too early to move anything: no two brokers have enough samples to compare yet "
     "[waiting-for-samples]",
-    "Nothing to do: the next rounds decide.",
+    "Wait for three reports of each broker; if it lasts, check with `rebalancer doctor` how often "
+    "brokers report, and find what keeps changing their bundles.",
 )
 
 

@@ -187,6 +187,19 @@ def cannot_help(_: Path) -> Scrapes:
     return there.scrapes
 
 
+def busy_in_turns(_: Path) -> Scrapes:
+    """Another process uses a quarter of the CPU of two brokers in turn, so that no gap lasts."""
+    there = Installation(cluster(EVEN))
+    there.minutes(HEALTHY_MIN)
+
+    def work() -> None:
+        there.cluster.world.foreign = np.roll([25.0, 0.0, 0.0, 0.0], there.now_s // 120 % 2)
+
+    there.every_minute = work
+    there.minutes(60)
+    return there.scrapes
+
+
 def greedy_process(_: Path) -> Scrapes:
     """A process on the busiest broker uses the CPU that moved bundles leave."""
     usage = (0.9, *[0.72] * 19)
@@ -315,6 +328,7 @@ CLOCK = "PulsarRebalancerClockWrong"
 REFUSES = "PulsarRebalancerExecutorRefuses"
 OVERTAKEN = "PulsarRebalancerJobOvertaken"
 CANNOT_HELP = "PulsarRebalancerCannotHelp"
+WAITS = "PulsarRebalancerWaits"
 YIELDS = "PulsarRebalancerYields"
 USELESS = "PulsarRebalancerMovesDoNotHelp"
 DISK = "PulsarRebalancerDiskFull"
@@ -337,6 +351,7 @@ INCIDENTS = (
     Incident("a-flood", a_flood, ASIDE, HEALTHY_MIN, 24),
     Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
     Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),
+    Incident("busy-in-turns", busy_in_turns, WAITS, 40, 60),
     Incident("greedy-process", greedy_process, USELESS, 12, 25),
     Incident("a-script-unloads", a_script_unloads, YIELDS, HEALTHY_MIN, 30),
     Incident("another-shedder", another_shedder, YIELDS, 10, 30),

@@ -30,7 +30,7 @@ def test_rules_and_configuration_are_valid() -> None:
 
 def test_there_is_an_incident_for_each_alert() -> None:
     assert {one["alert"] for one in ALERTS} == {one.alert for one in INCIDENTS if one.alert}
-    assert len(ALERTS) == 11
+    assert len(ALERTS) == 12
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_an_alert_says_what_is_wrong_and_what_to_do(alert: dict[str, Any]) -> No
 def test_each_text_is_expected_of_an_alert() -> None:
     assert {one["alert"] for one in TEXTS} == {one["alert"] for one in ALERTS}
     assert sum(one["alert"] == CLOCK for one in TEXTS) == 2
-    assert len(FROZEN) == 6
+    assert len(FROZEN) == 7
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda one: f"{one['alert']}-{one['eval_time']}")

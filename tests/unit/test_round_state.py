@@ -70,6 +70,7 @@ NO_SKIPS = {
     "non-persistent",
     "overload-result",
     "rate-uneven",
+    "rest-of-plan",
     "threshold-result",
     "throughput-uneven",
     "well-below-mean",

@@ -62,12 +62,16 @@ class PlannedCluster:
         resting: frozenset[str],
         left: frozenset[tuple[str, str]],
         apart: float,
+        settling: bool = False,
     ) -> PlannedCluster:
-        """The cluster without brokers that must neither give nor take, or have no sample yet."""
+        """The cluster without brokers that must neither give nor take (unless `settling`: with
+        them), or have no sample yet.
+        """
         known = [
             (load, now)
             for load in loads
-            if not load.settling and (now := load_of(histories[load.broker])) is not None
+            if (settling or not load.settling)
+            and (now := load_of(histories[load.broker])) is not None
         ]
         return cls(view, known, cost, resting, left, apart)
 

@@ -110,7 +110,8 @@ def without_lost(
 
 def last_moves(episode: Episode, moves: Sequence[RecentMove]) -> list[RecentMove]:
     """The moves of the episode's last plan."""
-    return [one for one in moves if one.at_ms == episode.last_at_ms]
+    planned_at_ms = episode.last_at_ms if episode.planned_at_ms < 0 else episode.planned_at_ms
+    return [one for one in moves if planned_at_ms <= one.at_ms <= episode.last_at_ms]
 
 
 def _cut_of_part(moves: Sequence[RecentMove], histories: Mapping[str, LoadHistory]) -> float:

@@ -24,6 +24,7 @@ from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves, last_moves, remembered, without_lost
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, followed, widest_gap
+from strategies.shedding.steady.held_moves import goes_on, rest_of_plan, without_swaps
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
@@ -63,7 +64,7 @@ class SteadyShedder:
         }
         loads = [load for load in view.brokers if load.broker in usage]
         lost = sorted(load.broker for load in view.brokers if load.broker not in usage)
-        known, made = self._settled(loads, memory, view)
+        known, made, held = self._settled(loads, memory, view)
         moves = resting(made, view.now_ms, self.settings.rest_minutes)
         period_ms = 1000.0 * self.settings.sample_seconds
         histories = {
@@ -78,7 +79,8 @@ class SteadyShedder:
         episode = followed(
             episode, known, histories, view.now_ms, _ends_of(memory.cluster.moves, made, view)
         )
-        episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
+        if not held:
+            episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = _Round(
             view,
             sorted((load for load in loads if load.broker in compared), key=attrgetter("broker")),
@@ -87,6 +89,7 @@ class SteadyShedder:
             episode,
             self.settings,
             loads,
+            held,
         )
         decided = round_.decided()
         kept = with_histories(memory, histories)
@@ -103,11 +106,11 @@ class SteadyShedder:
 
     def _settled(
         self, loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView
-    ) -> tuple[dict[str, LoadHistory], list[RecentMove]]:
-        """The histories with the moves of the last round counted in, and these moves with those
-        before. A move that limits, filters or an executor refused is dropped: its bundle does
-        not cool down. One that was refused later, or that no executor has carried out in time, no
-        longer counts.
+    ) -> tuple[dict[str, LoadHistory], list[RecentMove], list[RecentMove]]:
+        """The histories with the moves of the last round counted in, these moves with those before,
+        and those that a limit held back. A move that filters or an executor refused is dropped: its
+        bundle does not cool down. One that was refused later, or that no executor has carried out
+        in time, no longer counts.
         """
         histories = {
             load.broker: kept
@@ -115,7 +118,10 @@ class SteadyShedder:
             if (kept := memory.brokers.get(load.broker, NO_MEMORY).history) is not None
         }
         moves, brokers = list[RecentMove](), {one.broker: one for one in view.brokers}
+        held = [one for one in memory.cluster.moves if one.held]
         for move in memory.cluster.moves:
+            if move.held:
+                continue
             rests = view.now_ms - move.at_ms >= view.cool_down_ms
             waits = move.bundle in view.cooling or (move.counted and rests)
             shown = (move.shown and waits) or _shown(move, brokers)
@@ -136,7 +142,7 @@ class SteadyShedder:
                     )
             if made:
                 moves.append(move._replace(counted=True, shown=move.shown or shown is True))
-        return histories, moves
+        return histories, moves, held
 
 
 def _shown(move: RecentMove, brokers: Mapping[str, BrokerLoad]) -> bool | None:
@@ -229,7 +235,7 @@ class _Decided:
 @dataclass(frozen=True)
 class _Round:
     """What a round decides from. `live`: all brokers with usages; `loads`, `histories`: of the
-    brokers that are compared.
+    brokers that are compared; `held`: moves of the last plan that a limit held back.
     """
 
     view: ClusterView
@@ -239,6 +245,7 @@ class _Round:
     episode: Episode
     settings: SteadySettings
     live: Sequence[BrokerLoad]
+    held: Sequence[RecentMove]
 
     @cached_property
     def cost(self) -> LoadCost:
@@ -259,19 +266,33 @@ class _Round:
             now_ms=self.view.now_ms,
             count=len(self.live),
         )
+        if goes_on(found, self.held, self.episode, self.moves, self.view.now_ms):
+            minutes = self._rest_minutes(self.episode.planned_points)
+            cluster = self._cluster(self._resting(minutes), 0.0, settling=True)
+            rest = rest_of_plan(cluster, self.held, self.episode)
+            if rest is not None:
+                return self._moved(cluster, rest, self.episode.planned_points, minutes)
         return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
 
     def _planned(self, gap: LoadGap) -> _Decided:
-        view = self.view
         profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
-        rest_minutes = self._rest_minutes(gap)
+        rest_minutes = self._rest_minutes(gap.points)
         cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
-            return self._quiet(reasons.no_plan(view.cluster, gap, self.live))
+            return self._quiet(reasons.no_plan(self.view.cluster, gap, self.live))
         follows = gap.code == "follow-up"
         plan = best_plan(
             cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
         )
+        return self._moved(cluster, plan, gap, rest_minutes)
+
+    def _moved(
+        self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float
+    ) -> _Decided:
+        """The moves of a plan. `gap`: what it is for; of the rest of a plan, the points only."""
+        band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
+        if self.view.even is None:  # else no half may move alone
+            plan = without_swaps(plan, self.held, self.episode, self.moves)
         whole = cache(lambda: self._certified(cluster, plan))
 
         def certify(moving: Collection[str]) -> Certificate:
@@ -280,17 +301,17 @@ class _Round:
 
         advice = [
             *cluster_full(cluster),
-            *why_not_even(cluster, plan, profile.band, lambda: 100 * (whole().best_spread or 0.0)),
+            *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
         rest = reasons.rest_text(rest_minutes, self.settings)
-        if not plan.moves:
+        if not plan.moves and isinstance(gap, LoadGap):
             skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
             return _Decided((), skips, self.moves, self.episode, certify)
         return _Decided(
             reasons.decisions(cluster, plan, gap),
             [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)],
             (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
-            _after_moves(self.episode, gap, cluster, plan, view.now_ms),
+            _after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
             certify,
         )
 
@@ -313,7 +334,9 @@ class _Round:
     def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
         return certified(cluster.brokers, plan, whole=not self.cut and cluster.lists_all)
 
-    def _cluster(self, resting: frozenset[str], apart: float) -> PlannedCluster:
+    def _cluster(
+        self, resting: frozenset[str], apart: float, *, settling: bool = False
+    ) -> PlannedCluster:
         return PlannedCluster.of(
             self.view,
             self.loads,
@@ -322,11 +345,12 @@ class _Round:
             resting=resting,
             left=frozenset((one.bundle, one.source) for one in self.moves),
             apart=apart,
+            settling=settling,
         )
 
-    def _rest_minutes(self, gap: LoadGap) -> float:
+    def _rest_minutes(self, points: float) -> float:
         profile = PROFILES[self.settings.steadiness]
-        part = min(profile.rest, URGENT_REST if gap.points > URGENT_GAP else 1.0)
+        part = min(profile.rest, URGENT_REST if points > URGENT_GAP else 1.0)
         return part * self.settings.rest_minutes
 
     def _resting(self, rest_minutes: float) -> frozenset[str]:
@@ -345,6 +369,7 @@ class _Round:
             rate,
             loses / 100,
             gains / 100,
+            exchange=move.exchange,
         )
 
 
@@ -358,8 +383,11 @@ def returns(moves: Sequence[RecentMove]) -> int:
 
 
 def _after_moves(
-    episode: Episode, gap: LoadGap, cluster: PlannedCluster, plan: MovePlan, now_ms: int
+    episode: Episode, gap: LoadGap | float, cluster: PlannedCluster, plan: MovePlan, now_ms: int
 ) -> Episode:
+    if not isinstance(gap, LoadGap):  # the follow-up of a plan comes after its last moves
+        began_at_ms = episode.began_at_ms if episode.followed_up else now_ms
+        return episode._replace(began_at_ms=began_at_ms, last_at_ms=now_ms, judged=False)
     follows = gap.code == "follow-up"
     return episode._replace(
         began_at_ms=episode.began_at_ms if follows else now_ms,
@@ -369,4 +397,6 @@ def _after_moves(
         spread_predicted=plan.spread / 100,
         judged=False,
         planned=len(plan.moves),
+        planned_at_ms=now_ms,
+        planned_points=gap.points,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.load_history import Episode, LoadHistory, LoadSample, columns, packed
-from strategies.shedding.steady.samples import SAMPLES
+from strategies.shedding.steady.samples import SAMPLES, by_usage
 from strategies.shedding.steady.settings import Profile
 
 #: Samples of the plain, the huge and the lasting test, and samples per block mean of the last one.
@@ -138,6 +138,7 @@ def followed(
     moved = any(
         old.packed_samples
         and after[name].bundles != old.bundles
+        and not by_usage(after[name])
         and name not in (left if after[name].bundles < old.bundles else reached)
         for name, old in before.items()
         if name in after

@@ -25,13 +25,17 @@ def gap_text(gap: LoadGap) -> str:
     return f"{gap.over} is at least {gap.points:.1f} points above {gap.under} in {_shown(gap)}"
 
 
-def _cause(gap: LoadGap, source: str, destination: str) -> str:
-    """The gap as the reason of a move between these brokers: other brokers are not its cause, so
-    that it then is one of the cluster.
+def _cause(gap: LoadGap | float, source: str, destination: str) -> str:
+    """What the plan is for, as the reason of a move between these brokers: other brokers are not
+    its cause, so that it then is a gap of the cluster.
     """
+    if not isinstance(gap, LoadGap):
+        return f"a limit held back this part of the plan for a gap of {gap:.1f} points"
     if {source, destination} == {gap.over, gap.under}:
-        return gap_text(gap)
-    return f"the cluster has a gap of at least {gap.points:.1f} points in {_shown(gap)}"
+        cause = gap_text(gap)
+    else:
+        cause = f"the cluster has a gap of at least {gap.points:.1f} points in {_shown(gap)}"
+    return f"{cause} ({gap.limit:.1f} are enough)"
 
 
 def _shown(gap: LoadGap) -> str:
@@ -52,20 +56,22 @@ def _window(gap: LoadGap) -> str:
     return f"each of the last {gap.samples // gap.block} means of {gap.block} samples"
 
 
-def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[Decision, ...]:
+def decisions(
+    cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float
+) -> tuple[Decision, ...]:
     """The moves of the plan with their reason, which is the same for all moves between two brokers:
-    `explain` shows it once.
+    `explain` shows it once. `gap`: of the rest of a plan, the points of the gap that it was for.
     """
     pairs: dict[tuple[int, int], list[PlannedMove]] = {}
     for move in plan.moves:
         pairs.setdefault((move.source, move.destination), []).append(move)
     count = len(plan.moves)
     moves = "this brings" if count == 1 else f"the {count} moves of the plan bring"
+    code, evidence = _evidence(gap)
     before = spread_of(cluster.brokers.usage)
     whole = f"{moves} the estimated spread from {before:.1f} to {plan.spread:.1f}"
     texts = {
-        (source, destination): f"{_cause(gap, cluster.names[source], cluster.names[destination])} "
-        f"({gap.limit:.1f} are enough): "
+        (source, destination): f"{_cause(gap, cluster.names[source], cluster.names[destination])}: "
         f"{_effect(cluster, together, pairs.get((destination, source), []))}; {whole}"
         for (source, destination), together in pairs.items()
     }
@@ -74,12 +80,10 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[De
             move.bundle,
             cluster.names[move.source],
             cluster.names[move.destination],
-            gap.code,
+            code,
             texts[move.source, move.destination],
             {
-                "gap_points": gap.points,
-                "limit_points": gap.limit,
-                "samples": gap.samples,
+                **evidence,
                 "source_loses_points": loses,
                 "destination_gains_points": gains,
                 "spread_points": before,
@@ -91,6 +95,17 @@ def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap) -> tuple[De
         for move in plan.moves
         for loses, gains in [cluster.brokers.effect(move)]
     )
+
+
+def _evidence(gap: LoadGap | float) -> tuple[str, Evidence]:
+    """Code and figures of what a plan is for."""
+    if not isinstance(gap, LoadGap):
+        return "rest-of-plan", {"gap_points": gap}
+    return gap.code, {
+        "gap_points": gap.points,
+        "limit_points": gap.limit,
+        "samples": gap.samples,
+    }
 
 
 def _effect(

@@ -45,10 +45,19 @@ STEP = 1.5
 #: A jump is measured from the last sample and from the median of this many; with fewer samples than
 #: the second number, none of them is known to be usual.
 _RECENT, _COMPARED_FROM = 9, 3
+#: A changed number of bundles explains a change of traffic that is larger than this many times the
+#: usual one: the median from sample to sample.
+UNUSUAL = 3.0
+#: Samples that show the same number of bundles can be compared if there are this many. They take
+#: four periods after a change; a broker that has waited for more is judged by its usage: no further
+#: change makes its samples begin again until its number stays the same.
+ENOUGH, STARVED = 3, 5.0
 #: A report that ends less than this number of periods after a change mixes the time before and
 #: after it: the broker's period may have begun almost one period before, and its report may be
 #: polled one period later.
 MIXED = 1.5
+#: Keeps a division by traffic of nothing finite.
+TINY = 1e-9
 #: Of a broker without a report.
 NO_SAMPLES = LoadHistory()
 #: Weights of the newest samples in a broker's load: what alternates from sample to sample cancels
@@ -87,40 +96,93 @@ def continued(
     """The history after a report with this load (as in `LoadSample`) and number of bundles. A
     report that is not a new sample, or mixes the time before and after a change, adds nothing.
     """
-    samples, levels, changed_at_ms, old_bundles, _ = old
+    samples, levels, changed_at_ms, old_bundles, _, waited, recounted_at_ms = old
     at_ms, usage, throughput, rate = load
     if not (0.0 <= usage <= LARGEST and 0.0 <= throughput <= LARGEST and 0.0 <= rate <= LARGEST):
         usage, throughput, rate = _bounded(usage), _bounded(throughput), _bounded(rate)
         load = (at_ms, usage, throughput, rate)
+    recounted = bundles != old_bundles
     if not samples:
-        kept_levels = _levels(_kept(levels, at_ms), load)
-        return LoadHistory(packed(*load), kept_levels, changed_at_ms, bundles)
+        return _begun(old, load, bundles, period_ms)
     last = unpacked_at(samples, len(samples) - ROW_BYTES)
-    last_at_ms, last_usage, last_throughput, last_rate = last
+    last_at_ms = last[0]
     if at_ms <= last_at_ms or (not fresh and at_ms - last_at_ms < 0.75 * period_ms):
         return old
+    if recounted:
+        recounted_at_ms = int(at_ms)
     if changed_at_ms >= 0 and at_ms < changed_at_ms + MIXED * period_ms:
-        return old if bundles == old_bundles else old._replace(bundles=bundles)
+        return old._replace(bundles=bundles, recounted_at_ms=recounted_at_ms) if recounted else old
     levels = _kept(levels, at_ms)
-    if bundles != old_bundles and not _stands_still(load, last):
+    if waited:
+        waited += min(1.0, (at_ms - last_at_ms) / period_ms)
+    if recounted and waited < STARVED and _is_explained(load, samples):
         # Bundles came or left: older samples show another set, this one shows a mixture.
-        return LoadHistory(b"", levels, int(at_ms), bundles)
+        return LoadHistory(b"", levels, int(at_ms), bundles, False, waited or 1.0, recounted_at_ms)
     if _was_silent(samples, at_ms, last_at_ms, period_ms):
         return LoadHistory(packed(*load), _levels(levels, load), changed_at_ms, bundles)
-    if abs(usage - last_usage) > JUMP and _is_doubtful(load, old):
-        # Not believed the first time.
-        kept = _appended(samples, (at_ms, last_usage, throughput, rate), last, period_ms)
-        return LoadHistory(kept, levels, changed_at_ms, bundles, True)
+    load, levels, doubted = _believed(load, last, old, levels)
+    added = _appended(samples, load, last, period_ms)
+    if waited and _are_enough(added, max(changed_at_ms, recounted_at_ms)):
+        waited = 0.0
+    return _new(
+        LoadHistory, (added, levels, changed_at_ms, bundles, doubted, waited, recounted_at_ms)
+    )
+
+
+def _believed(
+    load: _Load, last: tuple[float, ...], old: LoadHistory, levels: bytes
+) -> tuple[_Load, bytes, bool]:
+    """The load with the usage that is believed, the levels with it, and whether it is doubted."""
+    at_ms, usage, throughput, rate = load
+    _, last_usage, last_throughput, last_rate = last
+    if abs(usage - last_usage) > JUMP and _is_doubtful(load, old):  # not believed the first time
+        return (at_ms, last_usage, throughput, rate), levels, True
     is_step = (
         throughput > STEP * last_throughput
         or last_throughput > STEP * throughput
         or rate > STEP * last_rate
         or last_rate > STEP * rate
     )
-    if not is_step:  # at a step, usage may be a period older than traffic
-        levels = _levels(levels, load)
-    added = _appended(samples, load, last, period_ms)
-    return _new(LoadHistory, (added, levels, changed_at_ms, bundles, False))
+    # At a step, usage may be a period older than traffic.
+    return load, levels if is_step else _levels(levels, load), False
+
+
+def _begun(old: LoadHistory, load: _Load, bundles: int, period_ms: float) -> LoadHistory:
+    """The history with its first sample."""
+    at_ms, waited, recounted_at_ms = load[0], old.waited, old.recounted_at_ms
+    if waited:
+        waited += min(1.0, (at_ms - old.changed_at_ms) / period_ms)
+        recounted_at_ms = recounted_at_ms if bundles == old.bundles else int(at_ms)
+    levels = _levels(_kept(old.packed_levels, at_ms), load)
+    return LoadHistory(
+        packed(*load), levels, old.changed_at_ms, bundles, False, waited, recounted_at_ms
+    )
+
+
+def by_usage(history: LoadHistory) -> bool:
+    """Whether a broker's number of bundles changes so often that its usage counts as it is."""
+    return history.waited >= STARVED
+
+
+def _is_explained(load: _Load, samples: bytes) -> bool:
+    """Whether bundles that came or left explain how the traffic changes: by more than it does from
+    sample to sample.
+    """
+    figures = columns(samples)[:, 2:]
+    older, newer = figures[:-1], figures[1:]
+    usual = np.zeros(2)
+    if len(figures) >= _COMPARED_FROM:
+        larger = np.maximum(np.maximum(older, newer), TINY)
+        usual = np.median(np.abs(newer - older) / larger, axis=0)
+    now, last = np.array(load[2:]), figures[-1]
+    limits = np.maximum(STANDSTILL, UNUSUAL * usual) * np.maximum(now, last)
+    return bool((np.abs(now - last) > limits).any())
+
+
+def _are_enough(samples: bytes, since_ms: int) -> bool:
+    """Whether enough samples are newer than this."""
+    first = len(samples) - ENOUGH * ROW_BYTES
+    return first >= 0 and unpacked_at(samples, first)[0] > since_ms
 
 
 def _was_silent(samples: bytes, at_ms: float, last_at_ms: float, period_ms: float) -> bool:
