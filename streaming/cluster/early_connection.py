@@ -9,33 +9,32 @@ for all that follows the connection (docs/decisions/0282).
 from __future__ import annotations
 
 import os
-from collections.abc import MutableMapping
 
 #: Java gives it to the workers that have to connect, and to no others.
 _PORT = "PYTHON_WORKER_FACTORY_PORT"
 
 
-def connect_early(environment: MutableMapping[str, str] = os.environ) -> None:
+def connect_early() -> None:
     """Connects to the Java process that waits for this one, if one does, and lets PySpark use the
     connection. Processes that this one starts do not connect again.
     """
-    if _PORT not in environment:
+    if _PORT not in os.environ:
         return
     import socket
 
-    host = "::1" if environment.get("SPARK_PREFER_IPV6", "").lower() == "true" else "127.0.0.1"
-    made = [socket.create_connection((host, int(environment[_PORT])))]
-    del environment[_PORT]
+    host = "::1" if os.environ.get("SPARK_PREFER_IPV6", "").lower() == "true" else "127.0.0.1"
+    made = [socket.create_connection((host, int(os.environ[_PORT])))]
+    del os.environ[_PORT]
     from pyspark import util, worker_util
 
-    later = util.local_connect_and_auth
-
-    def connect_and_auth(place: str | int | None, secret: str | None) -> tuple[object, object]:
+    def connect_and_auth(
+        conn_info: str | int | None, auth_secret: str | None
+    ) -> tuple[object, object]:
         if not made:
-            return later(place, secret)
+            return util.local_connect_and_auth(conn_info, auth_secret)
         connection = made.pop()
-        file = connection.makefile("rwb", int(environment.get("SPARK_BUFFER_SIZE", 65_536)))
-        util._do_server_auth(file, secret or "")  # type: ignore[arg-type]
+        file = connection.makefile("rwb", int(os.environ.get("SPARK_BUFFER_SIZE", "65536")))
+        util._do_server_auth(file, auth_secret or "")
         return file, connection
 
-    worker_util.local_connect_and_auth = connect_and_auth
+    worker_util.local_connect_and_auth = connect_and_auth  # type: ignore[attr-defined]
