@@ -60,7 +60,7 @@ def open_decider(
         else:
             command = rebalancer_command("run", plan.settings_file)
             with ChildProcess("the Spark job", command, plan.log, short_run=True) as job:
-                yield JobDecider(topics, job, StartNews(plan.checkpoint), say)
+                yield JobDecider(topics, job, StartNews(plan.checkpoint).look, say)
 
 
 class PlainDecider:
@@ -90,16 +90,21 @@ class JobDecider:
     """Waits for the job's answer, and raises when the job's process has ended."""
 
     def __init__(
-        self, topics: DemoTopics, job: ChildProcess, news: StartNews, say: Callable[[str], None]
+        self,
+        topics: DemoTopics,
+        job: ChildProcess,
+        starting: Callable[[], Sequence[str]],
+        say: Callable[[str], None],
     ) -> None:
+        """`starting`: new lines of a job that starts; `say`: gets them."""
         self._topics, self._job, self._patience = topics, job, FIRST_ANSWER_SECONDS
-        self._news, self._say = news, say
+        self._starting, self._say = starting, say
 
     def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
         self._topics.publish(records)
         gives_up = time.monotonic() + self._patience
         while (answer := self._topics.answer(_ts(records))) is None:
-            for line in self._news.look():
+            for line in self._starting():
                 self._say(line)
             self._job.check()
             if time.monotonic() > gives_up:

@@ -46,7 +46,7 @@ def follow(
     *,
     telemetry: Path,
     clock_ms: Callable[[], int],
-    starting: Callable[[], Sequence[str]],
+    starting: Callable[[], Sequence[str]] = lambda: (),
     shedders: Sequence[OwnShedder] = (),
 ) -> None:
     """Turns until `stop` is set, and deletes old segments of the file topic `telemetry`. Raises
