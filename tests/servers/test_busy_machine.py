@@ -1,7 +1,8 @@
-"""On a machine with 30 busy processes a watch starts its job, and names each attempt on its screen.
+"""A job starts on a machine where Python workers need longer for their imports than the 10 s that
+Spark gives them, and names each attempt. Nothing is timed: it only has to start.
 
-With two cores a process gets a sixteenth of a core then, so that Spark's 10 s for a Python worker
-are over before it has imported PySpark. Nothing is timed: it only has to start.
+With 30 busy processes on two cores a process gets a sixteenth of a core: minutes for Java, 10 s or
+more for PySpark.
 """
 
 from __future__ import annotations
@@ -17,12 +18,46 @@ from pathlib import Path
 
 import pytest
 
+from streaming.outputs.output_counts import KINDS
+from tests.faults.real_job import environment_of_a_short_run
+from tests.faults.started import started
 from tests.servers.process import Process
 from tests.servers.pulsar_cluster import PulsarCluster
+from tests.set_words import set_words
+from tests.spark.workshop import Workshop, recording
 
-pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.servers, pytest.mark.spark]
 BUSY = 30
-LONG_S = 1_200
+LONG_S = 1_800
+#: In place of a module of Python that PySpark imports: workers wait for longer than Java.
+SLOW_IMPORT = """
+import importlib.util, os, sys, sysconfig, time
+if "PYTHON_WORKER_FACTORY_SECRET" in os.environ:
+    time.sleep(12)
+path = os.path.join(sysconfig.get_path("stdlib"), "pstats.py")
+spec = importlib.util.spec_from_file_location("pstats", path)
+sys.modules["pstats"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["pstats"])
+"""
+
+
+def test_workers_that_import_for_longer_than_java_waits_start_at_the_first_attempt(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow/pstats.py").write_text(SLOW_IMPORT)
+    workshop = Workshop(tmp_path)
+    workshop.put(recording("modular-broker-joins")[:40])
+    topics = {f"topics.{name}": workshop.uri(name) for name in ("telemetry", *KINDS)}
+    words = ["--drain", "--checkpoint", str(workshop.checkpoint), *set_words(topics)]
+    environment = environment_of_a_short_run() | {"PYTHONPATH": str(tmp_path / "slow")}
+    log = tmp_path / "run.log"
+    with started("run", words, environment, log) as job:
+        code = job.wait(LONG_S)
+    said = log.read_text("utf-8")
+    assert code == 0, said
+    assert re.findall(r" start: (.*attempt.*)$", said, re.MULTILINE) == ["attempt 1"]
+    assert len(workshop.published()["rounds"]) > 0
 
 
 @contextmanager
@@ -38,10 +73,12 @@ def busy_machine() -> Iterator[None]:
             one.wait()
 
 
+@pytest.mark.slow
 def test_the_job_on_file_topics_starts(tmp_path: Path) -> None:
     starts(tmp_path, "--demo")
 
 
+@pytest.mark.slow
 def test_the_job_of_real_brokers_starts(pulsar: PulsarCluster, tmp_path: Path) -> None:
     starts(tmp_path, "--admin-url", f"http://{pulsar.brokers[0]}")
 

@@ -88,10 +88,10 @@ raise ImportError("it has waited")
         "pyspark.worker",
     ],
 )
-def test_a_worker_connects_to_java_before_it_imports_pyspark(
+def test_a_worker_connects_and_sends_its_secret_before_it_imports_pyspark(
     worker: str, master: str, tmp_path: Path
 ) -> None:
-    """Java waits for the connection for 10 s, in which a busy machine may import nothing."""
+    """Java waits for each for 10 s, in which a busy machine may import nothing."""
     go = tmp_path / "go"
     (tmp_path / "pstats.py").write_text(WAITS.format(go=str(go)))
     path = worker_environment(JobSettings(master=master), {"PYTHONPATH": str(tmp_path)})
@@ -100,10 +100,11 @@ def test_a_worker_connects_to_java_before_it_imports_pyspark(
         process = started_by_java(worker, java, path["PYTHONPATH"])
         try:
             connection, _ = java.accept()
-            assert process.poll() is None
-            go.touch()
-            with connection:
-                assert connection.recv(1) == b"", "the import has failed"
+            with connection, connection.makefile("rwb") as file:
+                assert file.read(4 + len(SECRET)) == in_java(SECRET)
+                assert process.poll() is None
+                go.touch()
+                assert file.read(1) == b"", "the import has failed"
         finally:
             process.kill()
             process.wait()
@@ -135,12 +136,13 @@ def in_java(text: str) -> bytes:
     return len(text).to_bytes(4) + text.encode()
 
 
-def started_by_java(module: str, java: socket.socket, path: str) -> subprocess.Popen[bytes]:
+def as_java_starts_it(java: socket.socket, path: str) -> dict[str, str]:
     port = {"PYTHON_WORKER_FACTORY_PORT": str(java.getsockname()[1])}
-    secret = {"PYTHON_WORKER_FACTORY_SECRET": SECRET}
-    return subprocess.Popen(
-        [sys.executable, "-m", module], env=os.environ | port | secret | {"PYTHONPATH": path}
-    )
+    return os.environ | port | {"PYTHON_WORKER_FACTORY_SECRET": SECRET, "PYTHONPATH": path}
+
+
+def started_by_java(module: str, java: socket.socket, path: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", module], env=as_java_starts_it(java, path))
 
 
 def test_a_process_that_a_worker_starts_does_not_connect_again() -> None:
@@ -148,8 +150,7 @@ def test_a_process_that_a_worker_starts_does_not_connect_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as java:
         said = subprocess.run(
             [sys.executable, "-c", "import os; print('PYTHON_WORKER_FACTORY_PORT' in os.environ)"],
-            env=os.environ
-            | {"PYTHONPATH": path, "PYTHON_WORKER_FACTORY_PORT": str(java.getsockname()[1])},
+            env=as_java_starts_it(java, path),
             capture_output=True,
             check=True,
             text=True,
