@@ -104,7 +104,7 @@ class StartPatience:
     load: Callable[[], str] = machine_load
 
     def pause_s(self, failures: int) -> float:
-        """The pause after so many failures without progress (1 or more)."""
+        """The pause after this number of failures without progress (1 or more)."""
         return float(min(_FIRST_PAUSE_S * 2.0 ** (failures - 1), _LONGEST_PAUSE_S))
 
     def is_over(self, failures: int, since: float) -> bool:
