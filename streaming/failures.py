@@ -16,6 +16,7 @@ from sinks.full_disk import is_full, make_room
 from sinks.topics.retry_backoff import RetryBackoff
 from strategies import errors
 from strategies.errors import PublishRejected, PublishTimeout, RebalancerError, SinkError
+from streaming.starting import StartPatience
 
 E = TypeVar("E", bound=BaseException)
 
@@ -166,27 +167,32 @@ def _wait_for(check_topics: Callable[[], None], outage: RetryBackoff) -> None:
 def retry_transient(
     attempt: Callable[[], E | None],
     published: Callable[[], int],
-    attempts: int,
-    log: Callable[[str], None],
+    patience: StartPatience,
+    say: Callable[[str], None],
 ) -> E | None:
-    """Restarts a query from its checkpoint after transient failures, at most `attempts` times
-    without progress.
+    """Restarts a query from its checkpoint after transient failures, until `patience` is over.
 
-    `published`: number of committed micro-batches. `log`: gets one line per restart. Returns the
-    error that ended the query, or None.
+    `published`: number of committed micro-batches. `say`: gets a line per attempt, with the reason
+    of the failure before it. Returns the error that ended the query, or None.
     """
-    failures = 0
+    failures, since = 0, 0.0
+    say("attempt 1")
     while True:
-        before = published()
+        before, began = published(), patience.clock()
         error = attempt()
+        failed = patience.clock()
         failures = 1 if published() > before else failures + 1
-        if error is None or failures >= attempts or not is_transient(error):
+        since = failed if failures == 1 else since
+        if error is None or not is_transient(error) or patience.is_over(failures, since):
             return error
         what = next(what for sign, what in _PASSING.items() if sign in str(error))
-        log(
-            f"{what}; the machine may be overloaded; attempt {failures + 1} of {attempts} "
-            "(job.start_attempts)"
+        pause_s = patience.pause_s(failures)
+        say(
+            f"attempt {failures} failed after {failed - began:.0f} s: {what} "
+            f"({patience.load()}); attempt {failures + 1} in {pause_s:g} s, for up to "
+            f"{patience.limit_s:g} s in all (job.start_timeout_ms)"
         )
+        patience.wait(pause_s)
 
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:
@@ -211,9 +217,9 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
             )
     if _NO_CONNECTION in str(error):
         return JobError(
-            "Spark's Python workers did not connect within its 10 seconds in any of "
-            "job.start_attempts: too little CPU. "
-            "Nothing is lost: give the job more CPU, or raise job.start_attempts, and start "
+            "Spark's Python workers did not connect within its 10 seconds in any attempt of "
+            "job.start_timeout_ms: too little CPU. "
+            "Nothing is lost: give the job more CPU, or raise job.start_timeout_ms, and start "
             "it again; it continues where it stopped. "
             f"Spark's log: {spark_log}"
         )

@@ -8,7 +8,6 @@ next start.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +15,6 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.stopping import Stop, stopping
@@ -41,7 +39,8 @@ from streaming.cluster.gateway import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
-from streaming.outputs.output import Output, open_output
+from streaming.following import follow
+from streaming.outputs.output import open_output
 from streaming.outputs.output_counts import KINDS, Written
 from streaming.partitions import with_partitions
 from streaming.progress import (
@@ -59,13 +58,13 @@ from streaming.query import Run, start_query
 from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
+from streaming.starting import StartLines, StartPatience, start_lines
 from streaming.state.vanished import Patience
 from streaming.temporary import temporary_folder
 from streaming.warm_start import in_words, warmed_up, warming
 
 #: Topics that the job reads or writes.
 _JOB_TOPICS = ("telemetry", *KINDS)
-_BATCH_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +143,17 @@ def run_job(
         log(f"epoch {held.epoch}: executors refuse commands of older epochs")
         for line in held.change.lines() if held.change is not None else ():
             log(line)
+        lines = stack.enter_context(start_lines(folder, log))
         report = stack.enter_context(_reports(job, on_progress))
+        lines.say("Spark starts")
         spark = stack.enter_context(
             _running(run, held.lock, log) if session is None else _shared_session(session, job)
         )
         if is_submitted():
             stack.enter_context(stopped_by_java(stop))
         stack.enter_context(stopping(stop))
-        return _run(spark, run, Progress(report, on_poll, _until(run, log)), stop, log)
+        progress = Progress(report, on_poll, _until(run, log), lines.works)
+        return _run(spark, run, progress, stop, lines)
 
 
 def _present_versions(used: Connections) -> Mapping[str, str]:
@@ -233,7 +235,7 @@ def _topic_complaints(topics: Topics) -> list[str]:
 
 
 def _run(
-    spark: SparkSession, run: Run, progress: Progress, stop: Stop, log: Callable[[str], None]
+    spark: SparkSession, run: Run, progress: Progress, stop: Stop, lines: StartLines
 ) -> JobResult:
     output = open_output(run.job, stop, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
@@ -244,11 +246,17 @@ def _run(
         if stop.is_set():
             return None
         pauses = Pauses(SHORTEST_PAUSE_S if run.drain else LONGEST_PAUSE_S)
-        return _follow(start_query(spark, run, output), output, progress, stop, pauses)
+        return follow(start_query(spark, run, output), output, progress, stop, pauses)
 
     try:
         error = _run_with_restarts(
-            run.job, once, lambda: progress.batches, stop, log, on_poll=progress.on_poll
+            run.job,
+            once,
+            lambda: progress.batches,
+            stop,
+            lines.log,
+            say=lines.say,
+            on_poll=progress.on_poll,
         )
         if error is not None and not stop.is_set():
             raise output.explained(error) or explain(error, run.folder / SPARK_LOG) from error
@@ -264,11 +272,12 @@ def _run_with_restarts(
     stop: threading.Event,
     log: Callable[[str], None],
     *,
+    say: Callable[[str], None] = lambda _: None,
     on_poll: Callable[[], None] = lambda: None,
 ) -> PySparkException | None:
-    """Runs the query with all restarts. `committed`: number of micro-batches; `on_poll`: called
-    before each pause, for a job that waits for its topics works. Returns the error that ended it,
-    or None.
+    """Runs the query with all restarts. `committed`: number of micro-batches; `say`: gets a line
+    per attempt; `on_poll`: called before each pause, for a job that waits for its topics works.
+    Returns the error that ended it, or None.
     """
 
     def wait(seconds: float) -> bool:
@@ -279,10 +288,11 @@ def _run_with_restarts(
         if not stop.is_set():
             _check_topics_exist(job.connections)
 
+    patience = StartPatience(job.start_timeout_ms / 1000, job.start_attempts, wait)
     outage = RetryBackoff(job.connections.kafka.outage_ms / 1000, wait, log)
     with watched(_job_topics(job.connections.topics), job.connections.access, outage):
         return retry_after_outages(
-            lambda: retry_transient(once, committed, job.start_attempts, log),
+            lambda: retry_transient(once, committed, patience, say),
             committed,
             check_topics,
             outage,
@@ -304,46 +314,6 @@ def _until(run: Run, log: Callable[[str], None]) -> Until | None:
         log("warm start: done; from here on, rounds and commands are published")
 
     return Until(warm.passed, ended)
-
-
-def _follow(
-    query: StreamingQuery,
-    output: Output,
-    progress: Progress,
-    stop: threading.Event,
-    pauses: Pauses,
-) -> PySparkException | None:
-    """Waits for the end of the query; returns its error, or None. A stop takes effect at once,
-    between two micro-batches; other ends are noticed after the pause.
-    """
-    try:
-        while query.isActive:
-            if stop.wait(pauses.next_s):
-                _finish_batch(query, output, progress)
-                query.stop()
-            before = progress.batches
-            progress.poll(query)
-            pauses.looked(news=progress.batches > before)
-        return query.exception()
-    except PySparkException as error:
-        return error
-    finally:
-        if query.isActive:
-            query.stop()
-        progress.poll(query)
-
-
-def _finish_batch(query: StreamingQuery, output: Output, progress: Progress) -> None:
-    """Waits for the running micro-batch. The next one may have begun without a pause; it loses
-    nothing and is repeated.
-    """
-    progress.poll(query)
-    before = progress.batches
-    while query.isActive and (
-        output.busy or (query.status["isTriggerActive"] and progress.batches == before)
-    ):
-        time.sleep(_BATCH_POLL_S)
-        progress.poll(query)
 
 
 @contextmanager

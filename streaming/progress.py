@@ -115,11 +115,15 @@ class Progress:
         report: OnProgress,
         on_poll: Callable[[], None] = lambda: None,
         until: Until | None = None,
+        works: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_poll`: called at the begin of each poll. `until`: the end of a warm start."""
+        """`on_poll`: called at the begin of each poll. `until`: the end of a warm start. `works`:
+        called when a query has finished a micro-batch, or found nothing to do.
+        """
         self._report = report
         self.on_poll = on_poll
         self._until = until
+        self._works = works
         #: Number of committed micro-batches.
         self.batches = 0
         #: Number of published records.
@@ -137,6 +141,7 @@ class Progress:
         if newest is None or (newest.batchId, newest.timestamp) == self._looked_at:
             return
         self._looked_at = newest.batchId, newest.timestamp
+        self._works()
         follows = (
             newest.numInputRows > 0
             and self._newest is not None

@@ -93,9 +93,19 @@ class JobSettings:
     driver_memory: Annotated[
         str, Setting("Heap size of Spark's driver, in Java's format (1g, 800m)")
     ] = "1g"
+    start_timeout_ms: Annotated[
+        int,
+        Setting(
+            "How long the job tries to start, or to go on, if Spark's Python workers do not "
+            "answer: the machine is busy",
+            "ms",
+            ge=0,
+            le=86_400_000,
+        ),
+    ] = 600_000
     start_attempts: Annotated[
         int,
-        Setting("Number of start attempts if Spark's Python workers do not answer", ge=1, le=20),
+        Setting("Least number of these attempts, even after job.start_timeout_ms", ge=1, le=20),
     ] = 3
     segment_bytes: Annotated[
         int, Setting("Segment size of file topics", "bytes", ge=1_048_576, le=1_099_511_627_776)

@@ -75,9 +75,9 @@ async def _clusters(page: LivePage, request: Request) -> Response:
 
 
 async def _overview(page: LivePage, request: Request) -> Response:
-    one, paused = page.cluster(request), page.snapshot().paused
-    make = partial(_encoded, views.overview, one, page.views, paused)
-    body = await run_in_threadpool(one.made.get, f"overview {paused}", make)
+    one, now = page.cluster(request), page.snapshot()
+    make = partial(_encoded, views.overview, one, page.views, now.paused, now.starting)
+    body = await run_in_threadpool(one.made.get, f"overview {now.paused} {now.starting}", make)
     return body.answer(request)
 
 
@@ -193,6 +193,7 @@ def _news(snapshot: LiveSnapshot) -> dict[str, Any]:
         },
         "topics": [[one.name, bool(one.error), one.caught_up] for one in snapshot.topics],
         "paused": snapshot.paused,
+        "starting": snapshot.starting,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from rebalancer.analysis.live.follow import FollowSettings, LiveTopics
 from rebalancer.analysis.live.snapshot import LiveSnapshot
@@ -14,6 +15,9 @@ from sinks.executor.settings import pause_file
 from sinks.metrics.page import PageMetrics
 from sinks.metrics.settings import ListenAddress
 from sinks.wall_clock import wall_clock_ms
+from strategies.errors import SettingsError
+from streaming.checkpoint.guard import checkpoint_folder
+from streaming.starting import read_start_lines
 
 
 def run_page(
@@ -38,6 +42,7 @@ def run_page(
         FollowSettings(given.rounds, given.history_ms),
         wall_clock_ms,
         paused=lambda: is_paused(settings),
+        starting=lambda: start_line(settings),
         log=log,
     )
     page = assembled_page(
@@ -76,3 +81,12 @@ def is_paused(settings: Settings) -> bool | None:
         return pause_file(settings.executor).exists()
     except OSError:
         return None
+
+
+def start_line(settings: Settings) -> str:
+    """The newest line of a job of this machine that starts; empty without one, or if its checkpoint
+    is elsewhere.
+    """
+    with suppress(SettingsError):
+        return "".join(read_start_lines(checkpoint_folder(settings.job))[-1:])
+    return ""

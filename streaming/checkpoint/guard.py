@@ -33,11 +33,12 @@ from streaming.checkpoint.settings_changes import committed_batch, may_change
 from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
 from streaming.rotation import older_names
 from streaming.settings import JobSettings
+from streaming.starting import START_LINES
 
 SPARK_LOG = "spark.log"
 #: Our packages, as Spark's remote workers receive them.
 CODE = "pulsar-rebalancer-py-files.zip"
-_OURS = (GUARD, SPARK_LOG, *older_names(SPARK_LOG), CODE, DRAFT, *LOCKS)
+_OURS = (GUARD, SPARK_LOG, *older_names(SPARK_LOG), CODE, DRAFT, START_LINES, *LOCKS)
 _UNFINISHED_BATCH = (
     "contains an unfinished micro-batch, which must be repeated unchanged: run once with the "
     "old settings and --drain, then start "

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD
-from streaming.cluster import python_start
+from streaming.cluster import python_start, python_start_elsewhere
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.shipping import (
     SHIPPED,
@@ -94,13 +94,14 @@ def worker_environment(
     packages come in an archive, otherwise this Python's path. The driver uses the same name, so it
     must lead to our packages here too.
     """
-    ours = [str(_PROJECT), *(path for path in (outer.get("PYTHONPATH"),) if path)]
+    installed = is_local(job.master) and not is_submitted() and _INSTALLED
+    start = python_start if installed else python_start_elsewhere
+    ours = [str(Path(str(start.__file__)).parent), str(_PROJECT)]
+    ours += [path for path in (outer.get("PYTHONPATH"),) if path]
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     if is_local(job.master):
         if is_submitted():  # an archive of packages is unpacked for this process alone
             ours += packages
-        elif _INSTALLED:
-            ours = [str(Path(python_start.__file__).parent), *ours]
         here = {
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -16,6 +16,7 @@ from streaming.failures import (
     retry_after_outages,
     retry_transient,
 )
+from streaming.starting import StartPatience
 
 LOG = Path("/checkpoint/spark.log")
 IN_A_WORKER = """[STREAM_FAILED] Query [id = d12f, runId = e38e] terminated with exception: \
@@ -80,7 +81,7 @@ def test_a_machine_without_cpu_for_python_is_named_with_the_setting_to_raise() -
         )
     )
     assert "too little CPU" in explained
-    assert "raise job.start_attempts" in explained
+    assert "raise job.start_timeout_ms" in explained
 
 
 def test_an_error_of_java_is_told_by_its_first_line() -> None:
@@ -190,37 +191,73 @@ GONE = (
 )
 
 
-def test_a_start_that_fails_in_passing_is_tried_again() -> None:
-    query = Query((0, SLOW), (0, SLOW), (5, None))
-    told: list[str] = []
-    assert retry_transient(query.run, lambda: query.published, 3, told.append) is None
+class Machine:
+    """Its clock moves while a query is tried, and while the job waits."""
+
+    def __init__(self, attempt_s: float = 10.0) -> None:
+        self.now, self._attempt_s = 0.0, attempt_s
+        self.pauses: list[float] = []
+        self.said: list[str] = []
+
+    def run(self, query: Query, limit_s: float = 600.0, attempts: int = 3) -> Exception | None:
+        def attempt() -> Exception | None:
+            self.now += self._attempt_s
+            return query.run()
+
+        patience = StartPatience(
+            limit_s, attempts, self._wait, lambda: self.now, lambda: "load 31 on 2 cores"
+        )
+        return retry_transient(attempt, lambda: query.published, patience, self.said.append)
+
+    def _wait(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def test_each_attempt_is_said_with_the_reason_of_the_one_before() -> None:
+    query, machine = Query((0, SLOW), (0, SLOW), (5, None)), Machine(attempt_s=14.2)
+    assert machine.run(query) is None
     assert query.published == 5
-    assert told == [
-        "Spark's Python workers did not connect within its 10 seconds; the machine may be "
-        "overloaded; "
-        f"attempt {number} of 3 (job.start_attempts)"
-        for number in (2, 3)
+    assert machine.said == [
+        "attempt 1",
+        "attempt 1 failed after 14 s: Spark's Python workers did not connect within its 10 seconds "
+        "(load 31 on 2 cores); attempt 2 in 1 s, for up to 600 s in all (job.start_timeout_ms)",
+        "attempt 2 failed after 14 s: Spark's Python workers did not connect within its 10 seconds "
+        "(load 31 on 2 cores); attempt 3 in 2 s, for up to 600 s in all (job.start_timeout_ms)",
     ]
 
 
-def test_it_gives_up_after_so_many_failures_in_a_row() -> None:
-    query = Query(*[(0, SLOW)] * 5)
-    told: list[str] = []
-    assert str(retry_transient(query.run, lambda: query.published, 3, told.append)) == SLOW
-    assert len(told) == 2, "the last failure is the error itself"
-    assert query.runs_left == 2
+def test_a_busy_machine_has_as_many_attempts_as_fit_into_the_time() -> None:
+    """9 of 20 attempts failed at a load of 30, 3 of 3 on a worse day: numbers say little."""
+    query, machine = Query(*[(0, SLOW)] * 15, (1, None)), Machine()
+    assert machine.run(query) is None
+    assert query.published == 1
+    assert machine.pauses == [1, 2, 4, 8, 16, *[30.0] * 10]
+
+
+def test_it_gives_up_when_the_time_is_over_and_the_last_failure_is_the_error() -> None:
+    query, machine = Query(*[(0, SLOW)] * 50), Machine()
+    assert str(machine.run(query, limit_s=60)) == SLOW
+    assert (machine.now, len(machine.said)) == (91, 6)
+
+
+def test_slow_attempts_are_made_even_after_the_time() -> None:
+    query, machine = Query((0, SLOW), (0, SLOW), (0, SLOW), (1, None)), Machine(attempt_s=400)
+    assert str(machine.run(query, limit_s=300)) == SLOW
+    assert query.runs_left == 1
 
 
 def test_progress_in_between_makes_it_patient_again() -> None:
-    query = Query((0, SLOW), (0, SLOW), (1, SLOW), (0, SLOW), (2, None))
-    assert retry_transient(query.run, lambda: query.published, 3, lambda _: None) is None
+    query, machine = Query(*[(1, SLOW)] * 9, (2, None)), Machine(attempt_s=3_600)
+    assert machine.run(query) is None
+    assert query.published == 11
+    assert machine.pauses == [1.0] * 9
 
 
 def test_other_failures_end_it_at_once() -> None:
-    query = Query((1, "KeyError"), (1, None))
-    told: list[str] = []
-    assert str(retry_transient(query.run, lambda: query.published, 3, told.append)) == "KeyError"
-    assert told == []
+    query, machine = Query((1, "KeyError"), (1, None)), Machine()
+    assert str(machine.run(query)) == "KeyError"
+    assert machine.said == ["attempt 1"]
     assert query.runs_left == 1
 
 

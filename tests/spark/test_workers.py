@@ -70,6 +70,94 @@ def test_a_user_s_own_archive_stays_on_the_path_of_workers(tmp_path: Path) -> No
     assert (theirs in path, spark in path) == (True, False)
 
 
+#: What a worker imports before it connects, in place of a module of Python that PySpark imports.
+WAITS = """
+import os, time
+while not os.path.exists({go!r}):
+    time.sleep(0.05)
+raise ImportError("it has waited")
+"""
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://master:7077"])
+@pytest.mark.parametrize(
+    "worker",
+    [
+        "pyspark.sql.streaming.transform_with_state_driver_worker",
+        "pyspark.sql.streaming.python_streaming_source_runner",
+        "pyspark.worker",
+    ],
+)
+def test_a_worker_connects_and_sends_its_secret_before_it_imports_pyspark(
+    worker: str, master: str, tmp_path: Path
+) -> None:
+    """Java waits for each for 10 s, in which a busy machine may import nothing."""
+    go = tmp_path / "go"
+    (tmp_path / "pstats.py").write_text(WAITS.format(go=str(go)))
+    path = worker_environment(JobSettings(master=master), {"PYTHONPATH": str(tmp_path)})
+    with socket.create_server(("127.0.0.1", 0)) as java:
+        java.settimeout(60)
+        process = started_by_java(worker, java, path["PYTHONPATH"])
+        try:
+            connection, _ = java.accept()
+            with connection, connection.makefile("rwb") as file:
+                assert file.read(4 + len(SECRET)) == in_java(SECRET)
+                assert process.poll() is None
+                go.touch()
+                assert file.read(1) == b"", "the import has failed"
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://master:7077"])
+def test_java_gets_secret_and_number_of_the_worker_over_the_early_connection(master: str) -> None:
+    path = worker_environment(JobSettings(master=master), {})["PYTHONPATH"]
+    with socket.create_server(("127.0.0.1", 0)) as java:
+        java.settimeout(60)
+        module = "pyspark.sql.streaming.transform_with_state_driver_worker"
+        process = started_by_java(module, java, path)
+        try:
+            connection, _ = java.accept()
+            with connection, connection.makefile("rwb") as file:
+                assert file.read(4 + len(SECRET)) == in_java(SECRET)
+                file.write(in_java("ok"))
+                file.flush()
+                assert int.from_bytes(file.read(4)) == process.pid
+        finally:
+            process.kill()
+            process.wait()
+
+
+SECRET = "secret"
+
+
+def in_java(text: str) -> bytes:
+    return len(text).to_bytes(4) + text.encode()
+
+
+def as_java_starts_it(java: socket.socket, path: str) -> dict[str, str]:
+    port = {"PYTHON_WORKER_FACTORY_PORT": str(java.getsockname()[1])}
+    return os.environ | port | {"PYTHON_WORKER_FACTORY_SECRET": SECRET, "PYTHONPATH": path}
+
+
+def started_by_java(module: str, java: socket.socket, path: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", module], env=as_java_starts_it(java, path))
+
+
+def test_a_process_that_a_worker_starts_does_not_connect_again() -> None:
+    path = worker_environment(JobSettings(), {})["PYTHONPATH"]
+    with socket.create_server(("127.0.0.1", 0)) as java:
+        said = subprocess.run(
+            [sys.executable, "-c", "import os; print('PYTHON_WORKER_FACTORY_PORT' in os.environ)"],
+            env=as_java_starts_it(java, path),
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+    assert (said.stdout, said.stderr) == ("False\n", "")
+
+
 def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:
     shipped = JobSettings(
         master="spark://master:7077", environment="https://files.example/environment.tar.gz"

@@ -8,10 +8,12 @@ import json
 import os
 import re
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import pytest
 from rich.ansi import AnsiDecoder
@@ -19,6 +21,8 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from rebalancer.analysis.goal import goal_of
+from rebalancer.cli.child_process import ChildProcess
+from rebalancer.cli.demo.deciders import DemoTopics, JobDecider
 from rebalancer.cli.demo.plan import (
     SETTINGS_NAME,
     DemoPlan,
@@ -30,13 +34,16 @@ from rebalancer.cli.demo.run import run_demo, stoppable
 from rebalancer.cli.demo.screen import Screen
 from rebalancer.cli.main import app
 from rebalancer.settings.load import load
-from rebalancer.simulation.closed_loop import EngineDecider, Step, closed_loop
+from rebalancer.simulation.closed_loop import EngineDecider, RoundAnswer, Step, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome, decode_round
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
+from strategies.model import Sweep, TelemetryRecord
 from strategies.shedding.registry import DEFAULT, SHEDDERS
+from streaming.starting import StartLines, StartNews
+from tests.live_topics import MadeUpCluster
 from tests.unit.command_line import rebalancer
 
 AVG = ("--strategy", "avg")
@@ -299,3 +306,26 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
 
 def one_step() -> Step:
     return list(islice(closed_loop(skewed_cluster(), EngineDecider(EngineSettings())), 2))[-1]
+
+
+class Late:
+    """Topics on which the answer is there at the third look."""
+
+    def __init__(self, answer: RoundAnswer) -> None:
+        self._answers: list[RoundAnswer | None] = [None, None, answer]
+
+    def publish(self, _: Sequence[TelemetryRecord]) -> None: ...
+
+    def answer(self, _: int) -> RoundAnswer | None:
+        return self._answers.pop(0)
+
+
+def test_the_demo_says_each_attempt_of_its_job(tmp_path: Path) -> None:
+    done, _, _ = next(MadeUpCluster(1_800_000_000_000).made())
+    answer, said = RoundAnswer(done, ()), list[str]()
+    for text in ("Spark starts", "attempt 1"):
+        StartLines(tmp_path, lambda _: None).say(text)
+    job = ChildProcess("the Spark job", (), tmp_path / "job.log")
+    decider = JobDecider(cast(DemoTopics, Late(answer)), job, StartNews(tmp_path).look, said.append)
+    assert decider.decide([Sweep("c", 1, 1, (), {})]) == answer
+    assert said == ["Spark starts", "attempt 1"]

@@ -42,6 +42,22 @@ def folded(made: MadeUpCluster) -> LiveFold:
     return fold
 
 
+def test_the_page_shows_the_newest_attempt_of_a_job_that_starts() -> None:
+    said = "attempt 2 failed after 14 s"
+    before = LiveFold()
+    before.add_sweep("c", CollectionPass(NOW, ("a:1",), {}))
+    (one,) = before.clusters(NOW).values()
+    first = views.overview(one, SETTINGS, False, said)
+    assert first["empty"] == "No round yet. The job starts: attempt 2 failed after 14 s."
+    assert first["health"][1]["late"] == first["empty"]
+    again = views.overview(cluster(MadeUpCluster(NOW)), SETTINGS, False, said)
+    assert again["empty"] == ""
+    assert again["health"][1]["late"] == "The job starts: attempt 2 failed after 14 s."
+    nobody = views.clusters(LiveSnapshot(starting=said), SETTINGS)
+    assert nobody["empty"].endswith("The job starts: attempt 2 failed after 14 s.")
+    assert views.overview(one, SETTINGS, False)["empty"] == views.NO_ROUND
+
+
 def test_the_first_screen_has_state_advice_and_time() -> None:
     one = cluster(MadeUpCluster(NOW, cluster="c", waits=False))
 

@@ -11,7 +11,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -24,7 +24,9 @@ from rebalancer.cli.watch.folder import (
     settings_of,
     write_settings,
 )
+from rebalancer.cli.watch.follow import follow, opened_rounds
 from rebalancer.cli.watch.modelled_cluster import CLUSTER, modelled_cluster
+from rebalancer.cli.watch.processes import Processes
 from rebalancer.cli.watch.screen import WatchScreen
 from rebalancer.settings.load import load
 from rebalancer.simulation.clock import PERIOD_MS
@@ -36,7 +38,7 @@ from sinks.topics.uri import file_topic
 from sinks.wire.codec import decode, decode_round
 from strategies.errors import Refused, SettingsError
 from strategies.intents.contract import IntentStateCode, IntentStatus
-from strategies.model import OutcomeReport
+from strategies.model import Command, OutcomeReport
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.live_topics import MadeUpCluster
 from tests.pulsar_fake.model import Cluster
@@ -227,6 +229,45 @@ def test_the_screen_names_a_drain_whenever_its_state_changes() -> None:
         "12:00:00  c, drain a:1: draining: 2 of 9 bundles are left",
         "12:00:00  c, drain a:1: drained: no bundle is left that could move",
     ]
+
+
+@pytest.mark.heavy
+def test_each_attempt_of_a_job_that_starts_is_a_line(tmp_path: Path) -> None:
+    control, said, stop = Control(tmp_path), StringIO(), Event()
+    lines = [["Spark starts"], [], ["attempt 1", "attempt 1 failed after 14 s"], []]
+
+    def starting() -> list[str]:
+        if len(lines) == 1:
+            stop.set()
+        return lines.pop(0)
+
+    with opened_folder(tmp_path / "watch") as folder:
+        topics = load(flags=[f"topics.rounds={control.uri('rounds')}"]).connections.topics
+        with opened_rounds(folder, topics) as rounds:
+            follow(
+                Processes([]),
+                Silent(),
+                rounds,
+                WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC)),
+                stop,
+                telemetry=tmp_path,
+                clock_ms=now_ms,
+                starting=starting,
+            )
+    assert said.getvalue().splitlines() == [
+        "12:00:00  the Spark job: Spark starts",
+        "12:00:00  the Spark job: attempt 1",
+        "12:00:00  the Spark job: attempt 1 failed after 14 s",
+    ]
+
+
+class Silent:
+    """Nothing has been decided."""
+
+    def step(self) -> list[Command]:
+        return []
+
+    def close(self) -> None: ...
 
 
 def test_without_a_cluster_the_error_says_what_to_name(tmp_path: Path) -> None:

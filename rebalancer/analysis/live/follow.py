@@ -113,13 +113,15 @@ class LiveTopics:
         now_ms: Callable[[], int],
         *,
         paused: Callable[[], bool | None] = lambda: None,
+        starting: Callable[[], str] = lambda: "",
         log: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`now_ms`: the time since the epoch; `paused`: whether the pause file exists; `log`: gets
-        one line when a topic is lost or found again.
+        """`now_ms`: the time since the epoch; `paused`: whether the pause file exists; `starting`:
+        the newest line of a job that starts; `log`: gets one line when a topic is lost or found
+        again.
         """
         self._connections, self._settings, self._now_ms = connections, settings, now_ms
-        self._paused, self._log = paused, log
+        self._paused, self._starting, self._log = paused, starting, log
         self._fold = LiveFold(settings.rounds)
         self._key = self._usable_key()
         self._lock = threading.Lock()
@@ -255,7 +257,7 @@ class LiveTopics:
             self._stop.wait(_SNAPSHOT_S)
 
     def _renew(self) -> None:
-        now_ms, paused = self._now_ms(), self._paused()
+        now_ms, paused, starting = self._now_ms(), self._paused(), self._starting()
         with self._lock:
             self._fold.tick(now_ms)
             self._snapshot = LiveSnapshot(
@@ -263,6 +265,7 @@ class LiveTopics:
                 clusters={name: one for name, one in self._fold.clusters(now_ms).items() if name},
                 topics=tuple(self._health.values()),
                 paused=paused,
+                starting=starting,
                 left_out=self._fold.left_out,
                 skipped=self._skipped,
             )

@@ -110,14 +110,16 @@ class TopicHealth:
 @dataclass(frozen=True, slots=True)
 class LiveSnapshot:
     """All clusters by name. `version`: number of the newest change; `topics`: in the order of the
-    settings; `paused`: whether the pause file of this machine exists, None = unknown; `left_out`:
-    number of records of clusters above the limit; `skipped`: number of records that are no round,
-    command or outcome.
+    settings; `paused`: whether the pause file of this machine exists, None = unknown; `starting`:
+    the newest line of a job of this machine that starts, otherwise empty; `left_out`: number of
+    records of clusters above the limit; `skipped`: number of records that are no round, command or
+    outcome.
     """
 
     version: int = 0
     clusters: Mapping[str, LiveCluster] = field(default_factory=dict)
     topics: tuple[TopicHealth, ...] = ()
     paused: bool | None = None
+    starting: str = ""
     left_out: int = 0
     skipped: int = 0

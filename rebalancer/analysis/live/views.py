@@ -67,7 +67,7 @@ def clusters(snapshot: LiveSnapshot, settings: ViewSettings) -> Document:
             }
             for one in snapshot.topics
         ],
-        "empty": NO_RECORD,
+        "empty": f"{NO_RECORD} {_starts(snapshot.starting)}" if snapshot.starting else NO_RECORD,
         "left_out": snapshot.left_out,
         "skipped": snapshot.skipped,
     }
@@ -89,14 +89,18 @@ def newest_of(decisions: LiveDecisions) -> Round | None:
     return decisions.rounds[-1].round if decisions.rounds else None
 
 
-def overview(one: LiveCluster, settings: ViewSettings, paused: bool | None) -> Document:
-    """The state of a cluster in words, its waiting plan, and the health of its processes."""
+def overview(
+    one: LiveCluster, settings: ViewSettings, paused: bool | None, starting: str = ""
+) -> Document:
+    """The state of a cluster in words, its waiting plan, and the health of its processes.
+    `starting`: what a job that starts says.
+    """
     decisions, newest = one.decisions, newest_of(one.decisions)
     return {
         "cluster": one.cluster,
         "version": one.version,
         "decided": decisions.version,
-        "empty": NO_ROUND if newest is None else "",
+        "empty": _no_round(starting) if newest is None else "",
         "state": None if newest is None else _state(newest),
         "paused": _paused(one, paused),
         **_since(decisions),
@@ -109,7 +113,7 @@ def overview(one: LiveCluster, settings: ViewSettings, paused: bool | None) -> D
         ),
         "health": [
             _collector(one, settings),
-            _job(one, settings),
+            _job(one, settings, starting),
             _executor(one, _paused(one, paused)),
         ],
         "rejected": dict(one.rejected),
@@ -294,12 +298,21 @@ def _collector(one: LiveCluster, settings: ViewSettings) -> Document:
     return {**found, "doubt": bool(missing)}
 
 
-def _job(one: LiveCluster, settings: ViewSettings) -> Document:
+def _starts(line: str) -> str:
+    return f"The job starts: {line}."
+
+
+def _no_round(starting: str) -> str:
+    return f"No round yet. {_starts(starting)}" if starting else NO_ROUND
+
+
+def _job(one: LiveCluster, settings: ViewSettings, starting: str) -> Document:
     newest = newest_of(one.decisions)
     late = "No newer round. Check with `rebalancer doctor` that `rebalancer run` and `collect` run."
+    late = _starts(starting) if starting else late
     late_ms = INTERVALS * settings.round.interval_ms + settings.round.lateness_ms
     if newest is None:
-        return _health("job", None, late_ms, fresh="", late=NO_ROUND)
+        return _health("job", None, late_ms, fresh="", late=_no_round(starting))
     fresh = f"Round {newest.round} of epoch {newest.epoch}, strategy {newest.strategy}."
     return _health("job", newest.ts, late_ms, fresh=fresh, late=late)
 

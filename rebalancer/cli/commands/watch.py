@@ -146,6 +146,8 @@ def _watch(
     from rebalancer.cli.own_shedder import own_shedders
     from rebalancer.cli.watch.follow import dry_runs, follow, modelling, opened_rounds
     from rebalancer.cli.watch.processes import started
+    from streaming.checkpoint.guard import checkpoint_folder
+    from streaming.starting import StartNews
 
     settings = load(used.settings_file)
     topics = settings.connections.topics
@@ -173,6 +175,7 @@ def _watch(
                 stop,
                 telemetry=topics.telemetry.folder,
                 clock_ms=wall_clock_ms,
+                starting=StartNews(checkpoint_folder(settings.job)).look,
                 shedders=own,
             )
         console.progress("Stopping the processes …")

@@ -8,7 +8,7 @@ and commands.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
 from rebalancer.cli.child_process import ChildProcess, rebalancer_command
@@ -31,19 +31,25 @@ from sinks.wire.output_rows import OutputRow
 from strategies.engine import EngineSettings
 from strategies.errors import ContractError, PublishTimeout
 from strategies.model import Command, OutcomeReport, Round, TelemetryRecord
+from streaming.starting import StartNews
 
-#: Maximum time for the job's first answer, which includes the start of Spark, and for every later
-#: one.
-FIRST_ANSWER_SECONDS = 240.0
-ANSWER_SECONDS = 90.0
+#: Maximum time for the job's first answer, which includes the start of Spark on a busy machine (the
+#: job itself tries for job.start_timeout_ms), and for every later one.
+FIRST_ANSWER_SECONDS = 1_200.0
+ANSWER_SECONDS = 300.0
 POLL_SECONDS = 0.02
 
 
 @contextmanager
 def open_decider(
-    plan: DemoPlan, settings: EngineSettings, cluster: PolledCluster
+    plan: DemoPlan,
+    settings: EngineSettings,
+    cluster: PolledCluster,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Decider]:
-    """The engine that decides in this run; the job's process ends with the context."""
+    """The engine that decides in this run; the job's process ends with the context. `say`: gets
+    the lines of a job that starts.
+    """
     access = TopicAccess(plan.kafka.settings if plan.kafka else KafkaSettings())
     uris = {name: plan.topic_uri(name) for name in TOPICS}
     for uri in uris.values() if plan.kafka else ():
@@ -54,7 +60,7 @@ def open_decider(
         else:
             command = rebalancer_command("run", plan.settings_file)
             with ChildProcess("the Spark job", command, plan.log, short_run=True) as job:
-                yield JobDecider(topics, job)
+                yield JobDecider(topics, job, StartNews(plan.checkpoint).look, say)
 
 
 class PlainDecider:
@@ -83,13 +89,23 @@ class PlainDecider:
 class JobDecider:
     """Waits for the job's answer, and raises when the job's process has ended."""
 
-    def __init__(self, topics: DemoTopics, job: ChildProcess) -> None:
+    def __init__(
+        self,
+        topics: DemoTopics,
+        job: ChildProcess,
+        starting: Callable[[], Sequence[str]],
+        say: Callable[[str], None],
+    ) -> None:
+        """`starting`: new lines of a job that starts; `say`: gets them."""
         self._topics, self._job, self._patience = topics, job, FIRST_ANSWER_SECONDS
+        self._starting, self._say = starting, say
 
     def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
         self._topics.publish(records)
         gives_up = time.monotonic() + self._patience
         while (answer := self._topics.answer(_ts(records))) is None:
+            for line in self._starting():
+                self._say(line)
             self._job.check()
             if time.monotonic() > gives_up:
                 raise PublishTimeout(

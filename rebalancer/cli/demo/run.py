@@ -36,7 +36,11 @@ def run_demo(
     """
     began, steps = time.monotonic(), list[Step]()
     cluster = skewed_cluster(plan.cluster, plan.seed, BUNDLES)
-    with stoppable(), open_decider(plan, settings, cluster) as decider:
+
+    def say(line: str) -> None:
+        progress.wait(f"Starting the Spark job: {line} …")
+
+    with stoppable(), open_decider(plan, settings, cluster, say) as decider:
         if plan.engine == "spark":
             progress.wait("Starting the Spark job, which takes 15 to 30 seconds …")
         try:

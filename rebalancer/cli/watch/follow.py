@@ -12,7 +12,7 @@ from rebalancer.cli.own_shedder import OwnShedder
 from rebalancer.cli.watch.dry_runs import DryRuns
 from rebalancer.cli.watch.folder import WatchFolder
 from rebalancer.cli.watch.modelled_cluster import modelled_cluster
-from rebalancer.cli.watch.processes import Processes
+from rebalancer.cli.watch.processes import WHAT, Processes
 from rebalancer.cli.watch.screen import WatchScreen
 from sinks.topics.access import Consumer, open_consumer, open_publisher
 from sinks.topics.files.segments import delete_segments
@@ -46,14 +46,18 @@ def follow(
     *,
     telemetry: Path,
     clock_ms: Callable[[], int],
+    starting: Callable[[], Sequence[str]] = lambda: (),
     shedders: Sequence[OwnShedder] = (),
 ) -> None:
     """Turns until `stop` is set, and deletes old segments of the file topic `telemetry`. Raises
-    ChildFailed, SinkError. `shedders`: of Pulsar itself; the screen names those that are on.
+    ChildFailed, SinkError. `starting`: new lines of a job that starts; `shedders`: of Pulsar
+    itself; the screen names those that are on.
     """
     known: dict[str, Command] = {}
     waiting: list[Round] = []
     while not stop.wait(_TURN_S):
+        for said in starting():
+            screen.line(f"{WHAT['run']}: {said}")
         processes.check()
         for shedder in shedders:
             for line in shedder.news():

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import sys
 
+from streaming.cluster.early_connection import connect_early
+
 #: Only Spark's: a user's own archives stay.
 ARCHIVES = ("pyspark.zip", "py4j-", "spark-core_")
 
 sys.path[:] = [path for path in sys.path if not path.rpartition("/")[2].startswith(ARCHIVES)]
+
+connect_early()

@@ -1,0 +1,112 @@
+"""What a starting job says about each attempt, for its log and, in a file of its checkpoint, for
+`watch`, `demo` and the live page. Imports no Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+#: In the checkpoint: the lines of a start that goes on, oldest first; empty when it has ended.
+START_LINES = "start.txt"
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+
+
+class StartLines:
+    """The lines of one start. They are gone when the job works, or has ended."""
+
+    def __init__(
+        self,
+        folder: Path,
+        log: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`folder`: the checkpoint; `log`: gets the lines too."""
+        self.log = log
+        self._file, self._clock = folder / START_LINES, clock
+        self._since: float | None = None
+
+    def say(self, text: str) -> None:
+        """Adds a line."""
+        self._since = self._clock() if self._since is None else self._since
+        self.log(f"start: {text}")
+        # A full disk costs the line, not the job.
+        with suppress(OSError), self._file.open("a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+
+    def works(self) -> None:
+        """Removes the lines, and logs how long it took; the next line begins a new start."""
+        if self._since is not None:
+            self.log(f"start: the job runs after {self._clock() - self._since:.0f} s")
+            self._since = None
+            self.remove()
+
+    def remove(self) -> None:
+        """Removes the lines."""
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)
+
+
+@contextmanager
+def start_lines(folder: Path, log: Callable[[str], None]) -> Iterator[StartLines]:
+    """The lines of a start that begins now."""
+    lines = StartLines(folder, log)
+    lines.remove()  # a killed job leaves its own
+    try:
+        yield lines
+    finally:
+        lines.remove()
+
+
+def read_start_lines(folder: Path) -> list[str]:
+    """The lines of a start that goes on; none without one, or if this user may not look."""
+    with suppress(OSError):
+        return (folder / START_LINES).read_text("utf-8").splitlines()
+    return []
+
+
+class StartNews:
+    """The lines of a start that were not there at the last look."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known = 0
+
+    def look(self) -> list[str]:
+        """The new lines."""
+        lines = read_start_lines(self._folder)
+        new = lines[self._known :] if len(lines) >= self._known else lines
+        self._known = len(lines)
+        return new
+
+
+def machine_load() -> str:
+    """The load of this machine and its number of cores, as a phrase."""
+    return f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
+
+
+@dataclass(frozen=True, slots=True)
+class StartPatience:
+    """How long a job tries to start: until `limit_s` seconds have passed since the first failure
+    without progress, and until `attempts` attempts have failed. `wait`: sleeps between two
+    attempts; `load`: of the machine, in words.
+    """
+
+    limit_s: float
+    attempts: int
+    wait: Callable[[float], object]
+    clock: Callable[[], float] = time.monotonic
+    load: Callable[[], str] = machine_load
+
+    def pause_s(self, failures: int) -> float:
+        """The pause after this number of failures without progress (1 or more)."""
+        return float(min(_FIRST_PAUSE_S * 2.0 ** (failures - 1), _LONGEST_PAUSE_S))
+
+    def is_over(self, failures: int, since: float) -> bool:
+        """Whether the job gives up. `since`: the time of the first failure."""
+        return failures >= self.attempts and self.clock() - since >= self.limit_s
