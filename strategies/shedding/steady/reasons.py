@@ -40,7 +40,9 @@ def _window(gap: LoadGap) -> str:
     return f"each of the last {gap.samples // gap.block} means of {gap.block} samples"
 
 
-def decisions(cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | None) -> tuple[Decision, ...]:
+def decisions(
+    cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float
+) -> tuple[Decision, ...]:
     """The moves of the plan with their reason, which is the same for all moves between two brokers:
     `explain` shows it once. `gap`: of the rest of a plan, the points of the gap that it was for.
     """
