@@ -102,7 +102,7 @@ def test_without_apply_it_says_what_it_would_do(pulsar: FakePulsar, executor: Re
 @pytest.mark.parametrize(
     ("file", "content", "code", "told"),
     [
-        ("token", "not-the-token-of-the-cluster", 1, "answered 401 to the list of brokers"),
+        ("token", "not-the-token-of-the-cluster", 1, "answered 401 to the configuration"),
         ("token", "", 2, "pulsar.token_file: "),
         ("key", "short", 2, "signing.key_file: "),
     ],
