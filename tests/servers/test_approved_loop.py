@@ -21,6 +21,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from rebalancer.analysis.plans import Plan, approval_for, plan_named, publish_approval, read_plans
+from rebalancer.analysis.status import read_status
+from rebalancer.cli.commands.status import as_document
+from rebalancer.cli.pause import Pause
 from rebalancer.settings.load import Settings, load
 from sinks.wire.signing import approvals_key
 from strategies.approvals import ApprovalOutcome
@@ -42,6 +45,7 @@ KEY = "the key of the people who approve"
 #: Of the traffic, by broker.
 SHARES = (0.1, 0.2, 0.7)
 LONG_MS = 300_000
+NO_PAUSE = Pause(Path("/x/pause"), False)
 
 
 @dataclass(frozen=True)
@@ -115,9 +119,11 @@ class Ann:
         return [(one.outcome and one.outcome.reason) or "" for one in plan.commands]
 
 
+@pytest.mark.parametrize("kind", ["pulsar", pytest.param("guarded_pulsar", marks=pytest.mark.slow)])
 def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
-    pulsar: PulsarCluster, browser: Browser, tmp_path: Path
+    kind: str, request: pytest.FixtureRequest, browser: Browser, tmp_path: Path
 ) -> None:
+    pulsar: PulsarCluster = request.getfixturevalue(kind)
     with (
         approving(pulsar, browser, tmp_path) as ann,
         skewed_users(pulsar, tmp_path, "t/approved", bundles=32, shares=SHARES) as users,
@@ -164,6 +170,7 @@ def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
 def nobody_approves_in_time(ann: Ann) -> None:
     """A person signs an approval that reaches the topic after the plan has expired."""
     plan = ann.waiting_plan()
+    ann.loop.wait_until(lambda: an_undecided_plan_is_the_state(ann), "the plan is the state")
     late = approval_for(
         plan, "approve", by="bob", reason="looks good", now_ms=now_ms(), new_id="late"
     )
@@ -177,6 +184,27 @@ def nobody_approves_in_time(ann: Ann) -> None:
     print("approved late:", answer.status, answer.reason)
     assert answer.status in ("refused", "expired")
     assert ann.plan(plan.id).state == "expired"
+
+
+def an_undecided_plan_is_the_state(ann: Ann) -> bool:
+    """`status` names it, and no round that counts its moves calls the cluster done."""
+    codes = {
+        one["state"]["code"]
+        for one in map(json.loads, ann.loop.read("rounds"))
+        if one.get("counted")
+    }
+    assert not codes & {"balanced", "cannot-help"}
+    waiting = [
+        one.id
+        for one in read_plans(ann.settings.connections, now_ms()).plans
+        if one.state == "waiting"
+    ]
+    found = read_status(ann.settings.connections, now_ms(), approval_required=True)
+    (shown,) = as_document(found, NO_PAUSE, now_ms(), ann.settings.engine.round)["clusters"]
+    state = shown["state"]
+    return (
+        bool(codes) and state["code"] == "waiting" and any(one in state["text"] for one in waiting)
+    )
 
 
 def the_first_plan_is_denied(ann: Ann) -> None:
