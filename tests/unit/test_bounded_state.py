@@ -134,7 +134,7 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "hit_low": FIXED,
         "throughput_ewma": FIXED,
         "gave_at_ms": FIXED,
-        "history": Bound("samples of an hour and levels of traffic, packed", lambda _: 5),
+        "history": Bound("samples of an hour and levels of traffic, packed", lambda _: 7),
     },
     ClusterMemory: {
         "hits": FIXED,
@@ -144,7 +144,7 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "turn": FIXED,
         "split_hits": BUNDLE,
         "moves": COMMAND,
-        "episode": Bound("figures", lambda _: 13),
+        "episode": Bound("figures", lambda _: 15),
         "left_out": Bound("resources", lambda _: 4),
         "others_measured": FIXED,
     },
