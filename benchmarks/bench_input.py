@@ -119,7 +119,14 @@ def _put(
     # (compensated) end in other bits.
     throughput_in, throughput_out, rate_in, rate_out = drawn.cumsum(axis=0)[-1].tolist()
     traffic = Traffic(rate_in, rate_out, throughput_in, throughput_out)
-    figures = Figures(cpu=Resource(cpu * 8, 800.0), traffic=traffic, bundle_count=len(names))
+    network = Resource(0.0, 1_250_000.0)
+    figures = Figures(
+        cpu=Resource(cpu * 8, 800.0),
+        bandwidth_in=network,
+        bandwidth_out=network,
+        traffic=traffic,
+        bundle_count=len(names),
+    )
     name = broker_name(index)
     store.put_broker(
         BrokerState(name, index, NOW_MS, ROUND, NOW_MS, NOW_MS, ROUND, -1, "", "", figures)
