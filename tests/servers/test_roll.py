@@ -84,10 +84,16 @@ class Rolling:
         rounds = ("--even-rounds", "10")
         self._process = self.operator.begins("roll", *words, *command, *rounds).__enter__()
 
+    def _knows_all_brokers(self) -> bool:
+        newest = [json.loads(one)["brokers"] for one in self.loop.read("rounds")[-3:]]
+        return [len(brokers) for brokers in newest] == [_BROKERS] * 3
+
     def until_done(self, kills: Sequence[Kill], random: Random) -> None:
         """Kills at their times, and resumes what has halted; the load changes after the first
         restart.
         """
+        # A broker of the extensible load manager may withdraw its first figures.
+        self.loop.wait_until(self._knows_all_brokers, "three rounds in a row know all brokers")
         self.starts("--reason", "kernel update")
         self.loop.wait_until(lambda: bool(self.operator.active("roll")), "a round has the roll")
         began, left = time.monotonic(), list(kills)
