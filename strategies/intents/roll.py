@@ -330,7 +330,9 @@ def _halt_again(broker: str, text: str) -> HaltRoll:
 
 
 def _gate(facts: RollFacts) -> RollStep | None:
-    """Whether the brokers that came back, and those that took their bundles, have fresh figures."""
+    """Whether the brokers that came back, those that took their bundles, and those that have yet to
+    be drained have fresh figures.
+    """
     rounds, rules = facts.rounds, facts.rules
     for broker in facts.brokers("restarted"):
         if rounds.fresh.get(broker, 0) >= rules.fresh_rounds:
@@ -347,9 +349,12 @@ def _gate(facts: RollFacts) -> RollStep | None:
     stale = [
         name for name in sorted(rounds.stale) if facts.is_listed(name) and name not in restarting
     ]
-    if not stale:
-        return None
-    return KeepWaiting(f"waits for fresh figures of {stale[0]}: {rounds.stale[stale[0]]}")
+    if stale:
+        return KeepWaiting(f"waits for fresh figures of {stale[0]}: {rounds.stale[stale[0]]}")
+    # A broker of the extensible load manager withdraws its figures while bundles move, and a record
+    # to drain a broker without figures is refused.
+    unknown = [name for name, count in rounds.unknown.items() if count < rules.bad_rounds]
+    return KeepWaiting(f"waits for a round that knows {unknown[0]}") if unknown else None
 
 
 def _begin(facts: RollFacts) -> RollStep | None:

@@ -30,10 +30,10 @@ class RollRules:
     restarts; `even`: wait at the end until the cluster is balanced; `lost_ms`, `unowned_ms`,
     `unreadable_ms`: how long a broker may be missing, a bundle have no owner, and the cluster not
     answer; `orphan_ms`: how long the command of a process that has died may still take effect;
-    `bad_rounds`: rounds in a row that are blind or yield; `fresh_rounds`: rounds in a row with
-    figures of a broker that has been restarted; `even_rounds`: rounds in a row in which the
-    cluster is balanced: brokers calculate rates over an interval, so their first figures after
-    a move show only a part of what it has moved.
+    `bad_rounds`: rounds in a row that are blind or yield, or do not know the next broker;
+    `fresh_rounds`: rounds in a row with figures of a broker that has been restarted; `even_rounds`:
+    rounds in a row in which the cluster is balanced: brokers calculate rates over an interval, so
+    their first figures after a move show only a part of what it has moved.
     """
 
     restart_timeout_ms: int = 600_000
@@ -85,9 +85,10 @@ class RollRounds:
     with and without fresh figures; `stale`: those without, with the reason; `state`, `text`,
     `advice`: of the newest one; `bad`: number of rounds in a row that are blind or yield; `fresh`:
     restarted broker → number of rounds in a row with figures of it; `restarted_ms`: restarted
-    broker → when the process read the first of its rounds since, by its own clock; `balanced`,
-    `helpless`: number of rounds in a row that are balanced, or find no move for a gap, since all
-    brokers have been restarted.
+    broker → when the process read the first of its rounds since, by its own clock; `unknown`:
+    broker that is yet to be drained → number of rounds in a row without it; `balanced`, `helpless`:
+    number of rounds in a row that are balanced, or find no move for a gap, since all brokers have
+    been restarted.
     """
 
     view: RollView = RollView()
@@ -100,6 +101,7 @@ class RollRounds:
     bad: int = 0
     fresh: Mapping[str, int] = field(default_factory=dict)
     restarted_ms: Mapping[str, int] = field(default_factory=dict)
+    unknown: Mapping[str, int] = field(default_factory=dict)
     balanced: int = 0
     helpless: int = 0
 
@@ -136,10 +138,11 @@ def after_round(
         code == "blind" and (not done.stale or any(name not in excused for name in done.stale))
     )
     is_last = len(restarted) == len(view.phases)
+    brokers = {*done.brokers, *done.usage, *done.stale}
     return RollRounds(
         view,
         (*before.times, done.ts)[-_TIMES:],
-        tuple(sorted({*done.brokers, *done.usage, *done.stale})),
+        tuple(sorted(brokers)),
         dict(done.stale),
         code,
         "" if done.state is None else done.state.text,
@@ -147,6 +150,11 @@ def after_round(
         before.bad + 1 if bad else 0,
         fresh,
         {broker: before.restarted_ms.get(broker, now_ms) for broker in restarted},
+        {
+            broker: before.unknown.get(broker, 0) + 1
+            for broker, phase in view.phases.items()
+            if phase == "waiting" and broker not in brokers
+        },
         before.balanced + 1 if is_last and code == "balanced" else 0,
         before.helpless + 1 if is_last and code in _HELPLESS else 0,
     )

@@ -223,6 +223,11 @@ class TestGate:
         )
         assert written(NEXT, stale={"gone:1": "no report"}) == ("drain", B)
 
+    def test_a_broker_that_withdraws_its_figures_is_drained_when_rounds_know_it_again(self) -> None:
+        """As brokers of the extensible load manager do; a drain of an unknown broker is refused."""
+        assert waits(NEXT, unknown={C: 1}) == f"waits for a round that knows {C}"
+        assert written(NEXT, unknown={C: 3}) == ("drain", B)
+
     def test_it_does_not_wait_for_ever(self) -> None:
         found = halts(NEXT, fresh={}, restarted_ms={A: NOW - 600_000})
         assert f"no round has fresh figures of {A}" in found.text

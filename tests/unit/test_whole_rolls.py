@@ -52,6 +52,15 @@ class TestRounds:
         )
         assert gone.fresh == {B: 0}
 
+    def test_rounds_without_a_broker_that_waits_count(self) -> None:
+        statuses, known = [roll_status({A: "restarted", B: "waiting"})], RollRounds()
+        counts = []
+        for brokers in ((A,), (A,), (A, B)):
+            done = replace(ROUND, brokers=brokers, usage=dict.fromkeys(brokers, 0.5), stale={})
+            known = after_round(known, done, statuses, ROLL, RollRules(), now_ms=NOW)
+            counts.append(known.unknown)
+        assert counts == [{B: 1}, {B: 2}, {}]
+
     def test_even_rounds_count_when_all_are_restarted(self) -> None:
         def even(code: str, phase: RollPhase = "restarted") -> tuple[int, int]:
             state = RoundState(code, "as it is", "Wait.")  # type: ignore[arg-type]
