@@ -135,9 +135,7 @@ def admin_urls(settings: PulsarSettings) -> tuple[AdminUrl, ...]:
 
 
 def check_brackets(broker: str) -> None:
-    """Raises Refused for an IPv6 address that is not in brackets: no URL
-    may contain it.
-    """
+    """Raises Refused for an IPv6 address that is not in brackets: no URL may contain it."""
     host = broker.rpartition(":")[0]
     if ":" in host and not host.startswith("["):
         raise Refused(

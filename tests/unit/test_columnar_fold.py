@@ -135,6 +135,23 @@ def folded(
     return [row for row in rows if row.kind != "rejected"], passed, loop
 
 
+def leaping(
+    path: Path, settings: EngineSettings, every: list[OutputRow]
+) -> tuple[list[OutputRow], int]:
+    """Rows, and how many rounds were passed over: all commands are there, no row differs from
+    those of every round, and the state is that of the loop that passes over none.
+    """
+    rows, passed, loop = folded(path, settings, leap=True)
+    assert [row for row in rows if row.kind == "commands"] == [
+        row for row in every if row.kind == "commands"
+    ]
+    assert set(rows) <= set(every)
+    assert len(rows) == len(every) - passed
+    step_by_step = folded(path, settings, leap=False)[2]
+    assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
+    return rows, passed
+
+
 def test_every_row_is_that_of_the_plain_loop(tmp_path: Path) -> None:
     lines, path = recorded(tmp_path, an_hour())
     assert folded(path, THRESHOLD, leap=False)[0] == plain(lines, THRESHOLD)
@@ -150,16 +167,9 @@ def test_rounds_that_are_passed_over_change_no_row_and_no_state(
 ) -> None:
     lines, path = recorded(tmp_path, an_hour())
     every = plain(lines, settings)
-    rows, passed, loop = folded(path, settings, leap=True)
+    rows, passed = leaping(path, settings, every)
     assert passed > 20
     assert any(row.kind == "commands" for row in rows)
-    assert [row for row in rows if row.kind == "commands"] == [
-        row for row in every if row.kind == "commands"
-    ]
-    assert set(rows) <= set(every)
-    assert len(rows) == len(every) - passed
-    step_by_step = folded(path, settings, leap=False)[2]
-    assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
 
 
 def test_no_round_of_a_drain_is_passed_over(tmp_path: Path) -> None:
@@ -170,17 +180,11 @@ def test_no_round_of_a_drain_is_passed_over(tmp_path: Path) -> None:
     lines.insert(50, _line(said | {"ts": ts, "id": "a" * 32, "action": "drain", "broker": broker}))
     kept, path = recorded(tmp_path, iter(lines))
     every = plain(kept, THRESHOLD)
-    rows, passed, loop = folded(path, THRESHOLD, leap=True)
+    rows, passed = leaping(path, THRESHOLD, every)
     assert 0 < passed < 20
-    assert [row for row in rows if row.kind == "commands"] == [
-        row for row in every if row.kind == "commands"
-    ]
     assert (
         b'"code":"drain"' in rows[next(n for n, r in enumerate(rows) if r.kind == "commands")].value
     )
-    assert set(rows) <= set(every)
-    step_by_step = folded(path, THRESHOLD, leap=False)[2]
-    assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
 
 
 def _line(record: dict[str, object]) -> bytes:
@@ -315,18 +319,11 @@ def test_brokers_are_compared_by_what_all_of_them_measure(
 ) -> None:
     lines, path = recorded(tmp_path, brokers_that_go_blind())
     every = plain(lines, settings)
-    rows, passed, loop = folded(path, settings, leap=True)
+    _, passed = leaping(path, settings, every)
 
     rounds = [decode_round(row.value) for row in every if row.kind == "rounds"]
     assert "resource-not-measured" in {skip.code for done in rounds for skip in done.skips}
     assert passed > 5
-    assert [row for row in rows if row.kind == "commands"] == [
-        row for row in every if row.kind == "commands"
-    ]
-    assert set(rows) <= set(every)
-    assert len(rows) == len(every) - passed
-    step_by_step = folded(path, settings, leap=False)[2]
-    assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
 
 
 def test_rounds_that_are_passed_over_have_the_usage_of_the_plain_loop(tmp_path: Path) -> None:
