@@ -143,7 +143,8 @@ class Episode(NamedTuple):
     of the idle rounds; `planned`: number of the last moves when they were decided;
     `judged_at_ms`: when moves were last compared with their prediction; `planned_at_ms`: when the
     last plan was made, whose moves limits may spread over many rounds; `planned_points`: the gap
-    that it was for, in points.
+    that it was for, in points; `rose_until_ms`, `fell_until_ms`: how long it is remembered that
+    brokers carried more than on average, and less.
     """
 
     began_at_ms: int = -1
@@ -161,3 +162,5 @@ class Episode(NamedTuple):
     judged_at_ms: int = -1
     planned_at_ms: int = -1
     planned_points: float = 0.0
+    rose_until_ms: int = -1
+    fell_until_ms: int = -1

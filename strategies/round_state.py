@@ -103,6 +103,7 @@ _PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
             "waiting-for-hits": _NEXT,
             "waiting-for-samples": _SAMPLES,
             "waiting-for-moves": _NEXT,
+            "load-comes-and-goes": _NEXT,
             "moves-did-not-help": "Check the outcomes of the last commands: `rebalancer explain`.",
             "cooling-down": _NEXT,
             "moved-by-others": _NEXT,

@@ -276,6 +276,8 @@ def an_episode(chance: random.Random) -> Episode:
         NOW_MS + chance.choice((-1000, -1000, 1000)),
         chance.choice((None, 0.1)),
         judged_at_ms=NOW_MS - chance.choice((1_000, 28_800_001)),
+        rose_until_ms=NOW_MS + chance.choice((-1_000, 1_000)),
+        fell_until_ms=NOW_MS + chance.choice((-1_000, 1_000)),
     )
 
 

@@ -144,7 +144,7 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "turn": FIXED,
         "split_hits": BUNDLE,
         "moves": COMMAND,
-        "episode": Bound("figures", lambda _: 15),
+        "episode": Bound("figures", lambda _: 17),
         "left_out": Bound("resources", lambda _: 4),
         "others_measured": FIXED,
     },

@@ -25,6 +25,7 @@ from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves, last_moves, remembered, without_lost
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, followed, widest_gap
 from strategies.shedding.steady.held_moves import goes_on, rest_of_plan, without_swaps
+from strategies.shedding.steady.lasting import weighed
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
@@ -284,7 +285,15 @@ class _Round:
         plan = best_plan(
             cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
         )
-        return self._moved(cluster, plan, gap, rest_minutes)
+        if not plan.moves or not profile.proven:
+            return self._moved(cluster, plan, gap, rest_minutes)
+        refuted, episode = weighed(
+            cluster, plan, gap, self.episode, part=profile.proven, now_ms=self.view.now_ms
+        )
+        weighing = replace(self, episode=episode)
+        if refuted:
+            return weighing._quiet([reasons.comes_and_goes(self.view.cluster, gap)])
+        return weighing._moved(cluster, plan, gap, rest_minutes)
 
     def _moved(
         self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float

@@ -249,6 +249,16 @@ def no_plan(cluster: str, gap: LoadGap, live: Sequence[BrokerLoad]) -> list[Skip
     return [skip, *settling(waiting)]
 
 
+def comes_and_goes(cluster: str, gap: LoadGap) -> Skip:
+    """Skip of a cluster whose bundles do not carry on average what their newest figures say."""
+    text = (
+        f"{gap_text(gap)}, but load comes and goes: by what bundles carry on average, the plan "
+        "would bring less than 0.4 of that, or their averages have fewer than 60 samples"
+    )
+    evidence: Evidence = {"gap_points": gap.points}
+    return Skip("cluster", (cluster,), "load-comes-and-goes", text, None, evidence)
+
+
 def _enough(gap: LoadGap) -> str:
     per_move = ", and per move by a tenth of what the last moves were to bring"
     return f"a fifth{per_move if gap.code == 'follow-up' else ''}"

@@ -1,0 +1,163 @@
+"""Where load comes and goes, SteadyShedder moves only what the averages of bundles confirm: topics
+that are on for some minutes and off for some let brokers take turns, and a move by the newest
+figures is undone by the next ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
+from rebalancer.simulation.metrics.figures import RunFigures
+from rebalancer.simulation.run import run
+from rebalancer.simulation.scenarios.default_bundles import UNNAMED
+from strategies.load_history import Episode, LoadHistory, LoadSample
+from strategies.model import BrokerLoad, BrokerMemory, ClusterMemory, Memory, Shedding
+from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.lasting import ENOUGH, REMEMBERED_MS
+from strategies.shedding.steady.settings import Steadiness, SteadySettings
+from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, view
+
+_MINUTE_MS = 60_000
+_NOW_MS = 1_000 * _MINUTE_MS
+#: Load rose and fell within the last hours.
+_RESTLESS = Episode(rose_until_ms=_NOW_MS + 1, fell_until_ms=_NOW_MS + 1)
+_BATCHES = """title = "batches"
+minutes = 480
+bundles = 6
+[machines.m]
+cores = 16
+cpu_idle = 8
+cpu_per_kmsg = 8.0
+cpu_per_mib = 1.6
+network_gbit = 10
+[noise]
+traffic = 0.02
+[[brokers]]
+machine = "m"
+count = 2
+[start]
+deal = "even"
+""" + "".join(
+    f"""[[traffic]]
+name = "t{at}"
+mib_in = 35
+message_bytes = 1000
+partitions = 1
+wave = {{ kind = "on-off", on_s = 720, off_s = 720 }}
+"""
+    for at in range(6)
+)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_batches_move_few_bundles_and_overload_brokers_no_longer_than_without_moves(
+    seed: int, tmp_path: Path
+) -> None:
+    scenario = tmp_path / "batches.toml"
+    scenario.write_text(_BATCHES, "utf-8")
+
+    done = _figures(scenario, seed)
+    without = _figures(scenario, seed, f"limits.excluded_namespaces={UNNAMED}")
+
+    assert without.bundles_moved == 0
+    assert done.bundles_moved <= 2
+    assert done.overload_minutes <= without.overload_minutes
+
+
+def test_a_gap_that_the_averages_do_not_show_moves_nothing() -> None:
+    shed = _shed(_RESTLESS, now=(40, 10), usual=(25, 25))
+
+    assert shed.decisions == ()
+    assert [one.code for one in shed.skips] == ["load-comes-and-goes"]
+
+
+def test_a_gap_that_the_averages_show_as_well_moves_bundles() -> None:
+    assert _shed(_RESTLESS, now=(40, 10), usual=(38, 12)).decisions != ()
+
+
+def test_young_averages_confirm_nothing() -> None:
+    shed = _shed(_RESTLESS, now=(40, 10), usual=(38, 12), averaged=ENOUGH - 1)
+
+    assert [one.code for one in shed.skips] == ["load-comes-and-goes"]
+
+
+def test_a_step_is_answered_at_once_whatever_the_averages_say() -> None:
+    shed = _shed(Episode(), now=(40, 10), usual=(10, 10))
+
+    assert shed.decisions != ()
+    assert shed.memory.cluster.episode.rose_until_ms == _NOW_MS + REMEMBERED_MS
+    assert shed.memory.cluster.episode.fell_until_ms == -1
+
+
+def test_a_gap_because_load_fell_counts_once_it_has_lasted() -> None:
+    young = _shed(Episode(), now=(40, 10), usual=(40, 40), samples=3)
+    old = _shed(Episode(), now=(40, 10), usual=(40, 40), samples=20)
+
+    assert [one.code for one in young.skips] == ["load-comes-and-goes"]
+    assert young.memory.cluster.episode.fell_until_ms == _NOW_MS + REMEMBERED_MS
+    assert old.decisions != ()
+
+
+def test_a_step_after_load_fell_needs_the_averages_for_four_hours() -> None:
+    fell = Episode(fell_until_ms=_NOW_MS + 1)
+
+    assert _shed(fell, now=(40, 10), usual=(10, 10)).decisions == ()
+    forgotten = fell._replace(fell_until_ms=_NOW_MS)
+    assert _shed(forgotten, now=(40, 10), usual=(10, 10)).decisions != ()
+
+
+def test_tight_follows_load_that_comes_and_goes() -> None:
+    assert _shed(_RESTLESS, now=(40, 10), usual=(25, 25), steadiness="tight").decisions != ()
+
+
+def _figures(scenario: Path, seed: int, *overrides: str) -> RunFigures:
+    choice = StrategyChoice("steady", "fixed")
+    return run(RunRequest(str(scenario), seed, choice, overrides=overrides).task()).figures
+
+
+def _shed(
+    episode: Episode,
+    *,
+    now: tuple[float, float],
+    usual: tuple[float, float],
+    samples: int = 20,
+    averaged: int = 1_000,
+    steadiness: Steadiness = "default",
+) -> Shedding:
+    """A round of two brokers of ten bundles with this traffic (MiB/s, which is as many points above
+    10), now and on average of `averaged` samples, after `samples` minutes like this one.
+    """
+    brokers = [_broker(at, now[at], usual[at], averaged) for at in range(2)]
+    histories = {
+        one.broker: LoadHistory.of(
+            [
+                LoadSample(_NOW_MS - at * _MINUTE_MS, 0.1 + traffic / 100, traffic * MIB, 0.0)
+                for at in range(samples - 1, 0, -1)
+            ],
+            bundles=10,
+        )
+        for one, traffic in zip(brokers, now, strict=True)
+    }
+    memory = Memory(
+        {name: BrokerMemory(history=one) for name, one in histories.items()},
+        ClusterMemory(episode=episode),
+    )
+    rule = SteadyShedder(SteadySettings(steadiness=steadiness), WEIGHTS)
+    return rule.shed(replace(view(*brokers), now_ms=_NOW_MS), memory)
+
+
+def _broker(at: int, now: float, usual: float, averaged: int) -> BrokerLoad:
+    told = broker(f"b{at + 1}", 10 + now, now, bundles(*[now / 10] * 10, first=10 * at))
+    table = told.bundles
+    averages = replace(
+        table,
+        current=table.short,
+        long=table.short * (usual / now),
+        long_samples=table.long_samples * 0 + averaged,
+    )
+    return replace(told, load_bundles=lambda: averages, reported_at_ms=_NOW_MS)
