@@ -153,6 +153,10 @@ class PlannedCluster:
     def _traffics(self) -> dict[int, tuple[Floats, Floats]]:
         return {}
 
+    def sizes(self, row: int) -> Floats:
+        """float64[n]: load of the bundles of a broker."""
+        return self.cost.of_all(*self._traffic(row))
+
     def _read(self, row: int) -> Pieces:
         table, found = self.known[row][0].bundles, self.candidates(row)
         movable = np.zeros(len(table.names), dtype=bool)
@@ -162,7 +166,7 @@ class PlannedCluster:
         for_ever = {*found.system, *found.excluded}
         bound = np.array([name in for_ever for name in table.names], dtype=bool)
         throughput, rate = self._traffic(row)
-        sizes = self.cost.of_all(throughput, rate)
+        sizes = self.sizes(row)
         per_byte, per_message = self._alone
         unsure = (per_byte * throughput - per_message * rate) / 2
         return Pieces(table.names, sizes, unsure, throughput, movable, bound)

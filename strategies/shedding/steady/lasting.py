@@ -34,7 +34,7 @@ def weighed(
     if they show less than `part` of what it is to bring. They are asked where load comes and goes,
     or has fallen and not yet for long.
     """
-    rises, falls = _changes(cluster)
+    rises, falls = _changes(cluster, plan)
     until_ms = now_ms + REMEMBERED_MS
     if rises >= CHANGED:
         episode = episode._replace(rose_until_ms=until_ms)
@@ -45,14 +45,13 @@ def weighed(
     return asked and not _is_proven(cluster, plan, part), episode
 
 
-def _changes(cluster: PlannedCluster) -> tuple[float, float]:
-    """Parts of the load that brokers carry more than their bundles do on average, and less. Of
-    brokers, not of bundles: where figures of bundles are noisy, they add up to a broker's load.
+def _changes(cluster: PlannedCluster, plan: MovePlan) -> tuple[float, float]:
+    """Parts of the load of a plan's brokers that they carry more than their bundles do on average,
+    and less. Of brokers, not of bundles: where figures of bundles are noisy, they add up to a
+    broker's load.
     """
-    rows = range(len(cluster.known))
-    # Sorted, because the order of the bundles must not change a sum.
-    load = np.array([np.sort(cluster.pieces(row).sizes).sum() for row in rows])
-    usual = np.array([np.sort(_usual(cluster, row)).sum() for row in rows])
+    load = np.array([_load(cluster, row) for row in plan.rows])
+    usual = np.array([_load(cluster, row, usual=True) for row in plan.rows])
     total = max(float(load.sum()), TINY)
     rises, falls = (float(np.maximum(one, 0).sum()) / total for one in (load - usual, usual - load))
     return rises, falls
@@ -63,7 +62,7 @@ def _is_proven(cluster: PlannedCluster, plan: MovePlan, part: float) -> bool:
     brokers by.
     """
     brokers = cluster.brokers
-    involved = sorted({row for one in plan.moves for row in (one.source, one.destination)})
+    involved = plan.rows
     before = brokers.usage.copy()
     for row in involved:
         before[row] = _usage(cluster, row)
@@ -88,9 +87,16 @@ def _usage(cluster: PlannedCluster, row: int) -> float:
     the broker shows: a full one shows no more than 100.
     """
     load, now = cluster.known[row]
-    more = float(np.sort(_usual(cluster, row) - cluster.pieces(row).sizes).sum())
+    more = _load(cluster, row, usual=True) - _load(cluster, row)
     explained = 100.0 * cluster.cost.expected(load.broker, now)
     return explained + more / float(cluster.brokers.capacity[row])
+
+
+def _load(cluster: PlannedCluster, row: int, *, usual: bool = False) -> float:
+    """Load of all bundles of a broker now, or by their averages."""
+    sizes = _usual(cluster, row) if usual else cluster.sizes(row)
+    # Sorted, because the order of the bundles must not change a sum.
+    return float(np.sort(sizes).sum())
 
 
 def _usual(cluster: PlannedCluster, row: int) -> Floats:

@@ -93,6 +93,11 @@ class MovePlan:
     refused: bool = False
 
     @property
+    def rows(self) -> list[int]:
+        """The brokers that give or take bundles."""
+        return sorted({row for one in self.moves for row in (one.source, one.destination)})
+
+    @property
     def spread(self) -> float:
         return spread_of(self.after)
 
