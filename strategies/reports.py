@@ -11,7 +11,8 @@ from strategies.averages.bundle_averages import BundleHistory, Row, first_histor
 from strategies.bundles.bundle_loads import TableSummary
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
 from strategies.quick_replace import quick_replace
-from strategies.rivals.ownership import Listing, listed, newest_entries
+from strategies.rivals.ownership import Listing, listed
+from strategies.rivals.state import newest_entries
 from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
 

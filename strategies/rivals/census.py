@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from strategies.model import Sweep
 from strategies.rivals.own_moves import without_old_commands
-from strategies.rivals.ownership import AGE_MS, HALF_MS, NEW_MS, ended, explains
-from strategies.rivals.state import ForeignMove, Rivals, Suspect
+from strategies.rivals.ownership import HALF_MS, NEW_MS, ended, explains
+from strategies.rivals.state import AGE_MS, ForeignMove, Rivals, Suspect
 
 #: Number of sweeps that must find the source alive.
 _PASSES = 2

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from strategies.limits.budget import HOUR_MS
 from strategies.model import Command, Outcome
-from strategies.rivals.ownership import AGE_MS, MOST, newest_entries
-from strategies.rivals.state import ForeignMove, OwnMove, Rivals
+from strategies.rivals.state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals, newest_entries
 
 #: Time after which all lists of bundles show a move: twice the age of a list.
 _SHOWN_MS = 2 * AGE_MS

@@ -7,18 +7,21 @@ bundle that one list loses and another one gains is a suspicion, which later swe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import TypeVar
 
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.rivals.state import ForeignMove, OwnMove, Rivals, Sighting, Suspect
+from strategies.rivals.state import (
+    AGE_MS,
+    MOST,
+    ForeignMove,
+    OwnMove,
+    Rivals,
+    Sighting,
+    Suspect,
+    newest_entries,
+)
 
-_T = TypeVar("_T")
-#: A list may be this much older than its report: modular brokers count their bundles once a
-#: minute.
-AGE_MS = 90_000
 #: How long the first half of a move waits for the second one.
 HALF_MS = 600_000
 #: How long a bundle is new: its broker may unload it before all lists show it.
@@ -27,9 +30,7 @@ NEW_MS = 2 * AGE_MS
 _CLOCKS_MS = 30_000
 #: A loss of at least this number of bundles, and of more than this part, is no work of a shedder.
 _MANY, _LARGE_PART = 3, 1 / 3
-#: Maximum number of bundles between two brokers, of suspicions, and of commands that are kept:
-#: further ones replace the oldest.
-MOST = 10_000
+#: Maximum number of suspicions that are kept: further ones replace the oldest.
 MOST_SUSPECTS = 1_000
 
 
@@ -206,10 +207,3 @@ def _movable(bundles: Iterable[str]) -> list[str]:
     a set; a note may list one twice.
     """
     return sorted(dict.fromkeys(bundle for bundle in bundles if not is_system_bundle(bundle)))
-
-
-def newest_entries(entries: Mapping[str, _T], most: int) -> Mapping[str, _T]:
-    """At most the last `most` entries."""
-    if len(entries) <= most:
-        return entries
-    return dict(islice(entries.items(), len(entries) - most, None))

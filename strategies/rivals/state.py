@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+#: A list of bundles may be this much older than its report: modular brokers count their bundles
+#: once a minute.
+AGE_MS = 90_000
+#: Maximum number of bundles between two brokers, and of commands that are kept: further ones
+#: replace the oldest.
+MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +131,10 @@ def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
         leader=rivals.leader,
         shedding=rivals.shedding,
     )
+
+
+def newest_entries(entries: Mapping[str, _T], most: int) -> Mapping[str, _T]:
+    """At most the last `most` entries."""
+    if len(entries) <= most:
+        return entries
+    return dict(islice(entries.items(), len(entries) - most, None))

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from strategies.load_history import Episode, LoadHistory, RecentMove
 from strategies.model import NO_MEMORY, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
-from strategies.rivals.ownership import AGE_MS
+from strategies.rivals.state import AGE_MS
 from strategies.round_figures import Certificate, Forecast
 from strategies.settings import Weights
 from strategies.shedding.memory import with_histories
