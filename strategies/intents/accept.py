@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from strategies.intents.contract import (
     Intent,
     IntentAction,
-    IntentStateCode,
     IntentStatus,
     RollPhase,
 )
-from strategies.intents.state import Drain, Intents, Roll, status_of_drain, status_of_roll
+from strategies.intents.state import Drain, Intents, Roll, status_of_roll, without_drain
 
 #: Records about one cluster within the time in which they are believed; a person writes far fewer.
 _MOST_RECORDS = 1_000
@@ -87,40 +86,6 @@ def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -
         intent.until_ms,
     )
     return replace(intents, ended=(*intents.ended, status))
-
-
-def without_drain(
-    intents: Intents, broker: str, now_ms: int, *, how: str, done: bool | None = None
-) -> Intents:
-    """The intents after the drain of a broker has ended. `how`: a sentence without a full stop;
-    `done`: None = if the broker was drained.
-    """
-    was_drained = intents.drains[broker].was_drained if done is None else done
-    return end_drain(
-        intents,
-        broker,
-        now_ms,
-        "done" if was_drained else "cancelled",
-        text=how,
-        advice="Nothing to do: the broker may take bundles again.",
-    )
-
-
-def end_drain(
-    intents: Intents, broker: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
-) -> Intents:
-    """The intents without the drain of a broker, and with its last status."""
-    status = replace(
-        status_of_drain(intents.drains[broker]),
-        state=state,
-        text=text,
-        advice=advice,
-        since_ms=now_ms,
-        left_ms=None,
-        error_ms=None,
-    )
-    drains = {name: one for name, one in intents.drains.items() if name != broker}
-    return replace(intents, drains=drains, ended=(*intents.ended, status))
 
 
 def _drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:

@@ -9,10 +9,9 @@ from itertools import pairwise
 from math import sqrt
 
 from strategies.filters.contract import Refusal
-from strategies.intents.accept import end_drain, without_drain
 from strategies.intents.contract import RollPhase
 from strategies.intents.evacuate import WAITS, Evacuation
-from strategies.intents.state import Answers, Drain, DrainState, Intents
+from strategies.intents.state import Answers, Drain, DrainState, Intents, end_drain, without_drain
 from strategies.model import Outcome, Owned
 from strategies.ordered_sum import ordered_sum
 from strategies.round_state import MEANINGS

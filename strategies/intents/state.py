@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from strategies.intents.contract import ENDED, IntentStatus, RollPhase
+from strategies.intents.contract import ENDED, IntentStateCode, IntentStatus, RollPhase
 from strategies.log_start import EarlyRecord
 
 #: Ended and refused intents are shown for this long, and at most this number of them.
@@ -144,6 +144,40 @@ def at_time(intents: Intents, now_ms: int) -> Intents:
         roll = replace(roll, since_ms=min(roll.since_ms, now_ms))
     ended = tuple(replace(one, since_ms=min(one.since_ms, now_ms)) for one in intents.ended)
     return replace(intents, drains=drains, roll=roll, ended=ended)
+
+
+def without_drain(
+    intents: Intents, broker: str, now_ms: int, *, how: str, done: bool | None = None
+) -> Intents:
+    """The intents after the drain of a broker has ended. `how`: a sentence without a full stop;
+    `done`: None = if the broker was drained.
+    """
+    was_drained = intents.drains[broker].was_drained if done is None else done
+    return end_drain(
+        intents,
+        broker,
+        now_ms,
+        "done" if was_drained else "cancelled",
+        text=how,
+        advice="Nothing to do: the broker may take bundles again.",
+    )
+
+
+def end_drain(
+    intents: Intents, broker: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
+) -> Intents:
+    """The intents without the drain of a broker, and with its last status."""
+    status = replace(
+        status_of_drain(intents.drains[broker]),
+        state=state,
+        text=text,
+        advice=advice,
+        since_ms=now_ms,
+        left_ms=None,
+        error_ms=None,
+    )
+    drains = {name: one for name, one in intents.drains.items() if name != broker}
+    return replace(intents, drains=drains, ended=(*intents.ended, status))
 
 
 def status_of_drain(drain: Drain) -> IntentStatus:
