@@ -13,6 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from strategies.settings import RoundSettings
+
+#: Producers other than brokers, under names that no broker has.
+COLLECTOR, EXECUTOR = "collector", "executor"
 ClockVerdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "moved-back"]
 #: Minimum number of records from one producer alone that show that no other producer sends any.
 _ALONE = 5
@@ -50,6 +54,13 @@ class Stray:
     def heard_ms(self) -> int:
         """Arrival of its newest record, by the cluster's time."""
         return self.ts - self.lead_ms
+
+
+def tolerance_of(settings: RoundSettings) -> int:
+    """How far (ms) a producer may lead: another broker whose report is as old as this is then not
+    stale because of the lead.
+    """
+    return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
 
 
 def judge_clock(

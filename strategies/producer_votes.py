@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from strategies.clock import Clock, Stray
+from strategies.clock import COLLECTOR, EXECUTOR, Clock, Stray, tolerance_of
 from strategies.errors import SettingsError
 from strategies.model import LoadReport, OutcomeReport, Policies, Sweep, TelemetryRecord, Tombstone
 from strategies.quick_replace import quick_replace
@@ -26,18 +26,9 @@ from strategies.settings import RoundSettings
 from strategies.state import ClusterState
 from strategies.store import BrokerState, StateStore
 
-#: Producers other than brokers, under names that no broker has.
-COLLECTOR, EXECUTOR = "collector", "executor"
 #: Keeps the state small whatever names a log contains; leaves room for every broker of the last
 #: round.
 _STRAYS_AT_MOST = 1_000
-
-
-def tolerance_of(settings: RoundSettings) -> int:
-    """How far (ms) a producer may lead: another broker whose report is as old as this is then not
-    stale because of the lead.
-    """
-    return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
 
 
 def check_clock(settings: RoundSettings) -> None:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
+from strategies.clock import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.estimate import burdened
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies
@@ -20,7 +21,6 @@ from strategies.measured import CommonFigures, compared
 from strategies.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
-from strategies.producer_votes import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.rivals.yielding import skips as rival_skips
 from strategies.round_input import RoundInput, Rules
 from strategies.shedding.reason_texts import by_reason

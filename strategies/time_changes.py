@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from strategies.admission import MOST_AHEAD_MS
-from strategies.clock import Clock, ClockVerdict, judge_clock
+from strategies.clock import Clock, ClockVerdict, judge_clock, tolerance_of
 from strategies.intents.state import at_time
 from strategies.limits.budget import no_later
 from strategies.load_history import Episode
@@ -20,7 +20,6 @@ from strategies.producer_votes import (
     moved,
     returned,
     strayed,
-    tolerance_of,
     untimed,
 )
 from strategies.quick_replace import quick_replace

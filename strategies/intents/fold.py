@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from strategies.clock import tolerance_of
 from strategies.intents.accept import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
 from strategies.intents.contract import Intent
 from strategies.limits.names import matcher
 from strategies.log_start import LONGEST_LOG_START, EarlyRecord
 from strategies.model import Owned, Rejection
 from strategies.owned import keep_owned
-from strategies.producer_votes import tolerance_of
 from strategies.round_input import Rules
 from strategies.state import ClusterState
 from strategies.store import BrokerState, StateStore
