@@ -55,7 +55,7 @@ from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
 from strategies.start_fold import StartFold
-from strategies.state import ClusterState, InFlight
+from strategies.state import ClusterState, expired_moves, moves_under_way
 from strategies.store import BrokerState, StateStore
 from strategies.time_changes import clock_rejection, forget_everything_timed, set_back, timed
 from strategies.vanished_clusters import begin_again, is_away
@@ -316,7 +316,7 @@ class Engine:
                 **resting(state.rivals, now_ms, self._settings.cool_down_ms),
                 **state.cooling,
             },
-            in_flight=_under_way(state, now_ms),
+            in_flight=moves_under_way(state, now_ms),
             gained=state.gained,
             memory=state.memory,
             departed=state.departed,
@@ -326,7 +326,7 @@ class Engine:
             strays=state.strays,
             intents=intents,
             orders=state.orders,
-            expired=_expired(state, now_ms),
+            expired=expired_moves(state, now_ms),
             rivals=state.rivals,
             owned=owned_by(intents.drains, store),
             listed=listed,
@@ -422,7 +422,7 @@ def _without_expired(
     rests (as in ModularLoadManagerImpl). `noted`: brokers that left and whose notes are kept.
     """
     oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
-    under_way = _under_way(state, now_ms)
+    under_way = moves_under_way(state, now_ms)
     cooling = {
         bundle: since
         for bundle, since in state.cooling.items()
@@ -456,18 +456,6 @@ def _without_expired(
         rivals=judged(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),
     )
     return without_settled(state, now_ms)
-
-
-def _under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
-    """Moves that may still be carried out, or that no report shows yet."""
-    return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
-
-
-def _expired(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
-    """The other moves: their commands can no longer be carried out."""
-    return {
-        bundle: move for bundle, move in state.in_flight.items() if now_ms >= move.expires_at_ms
-    }
 
 
 def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:
