@@ -1,1 +1,0 @@
-"""How much of the job one cluster may use: records beyond a quota are set aside."""
